@@ -164,12 +164,12 @@ func (e *Executor) perform(ctx context.Context, r *run, eff machine.Effect) (out
 // forbids asks the loop whether the run still owes that attempt at an apply, and
 // why it may not go out now; an observation always may.
 func (e *Executor) forbids(ctx context.Context, r *run, eff machine.Effect) (why string, owed bool) {
-	err := e.do(ctx, &task{shared: true, decide: func(b *batch) error {
-		s := b.state(r)
+	err := e.do(ctx, &task{free: true, decide: func(*batch) error {
+		s := *r.state
 		now, ok := machine.Pending(s)
 		owed = ok && now.Key == eff.Key && now.Attempt == eff.Attempt
 		if owed && !eff.Observe {
-			why = machine.Forbids(s, e.guard(s), b.now)
+			why = machine.Forbids(s, e.guard(s), e.clock.now())
 		}
 		return nil
 	}})

@@ -179,12 +179,7 @@ func (e *Executor) Run(ctx context.Context) error {
 	loop.Go(func() { e.loop(end) })
 	reading, endReaders := context.WithCancel(ctx)
 	defer endReaders()
-	if err := e.RecordPlaybooks(); err != nil && e.alive() {
-		e.fail(fmt.Errorf("record playbooks: %w", err))
-	}
-	e.resumeAll() // before anything else can move a run
-	e.deliverDue()
-	e.setReady(true)
+	e.resume(ctx)
 	readers.Go(func() { e.dispatchLoop(reading) })
 	readers.Go(func() { e.crashes.run(reading) })
 	e.log.Info("executor ready", "runs", e.countOpen())
@@ -206,13 +201,26 @@ func (e *Executor) Run(ctx context.Context) error {
 	return e.err()
 }
 
+// resume begins again what was open before anything else can move a run. While the
+// journal takes nothing that waits, and can be stopped.
+func (e *Executor) resume(ctx context.Context) {
+	if err := e.recordSet(ctx); err != nil && e.alive() && ctx.Err() == nil {
+		e.fail(fmt.Errorf("record playbooks: %w", err))
+	}
+	e.resumeAll(ctx)
+	if ctx.Err() == nil {
+		e.deliverDue()
+		e.setReady(true)
+	}
+}
+
 // drain waits for the effects under way, then cuts them off. A change that is
 // cut off will be looked for at the next start.
 func (e *Executor) drain() {
 	e.mu.Lock()
 	e.ending = true
 	e.mu.Unlock()
-	_ = e.do(e.ctx, &task{decide: func(*batch) error { //nolint:errcheck // the executor has failed: then all is cut off
+	_ = e.do(e.ctx, &task{free: true, decide: func(*batch) error { //nolint:errcheck // the executor has failed: then all is cut off
 		for _, r := range e.openRuns() {
 			if r.flight != nil && !r.flight.effect.Action.Mutates() {
 				r.flight.cut() // reads are asked again at the next start

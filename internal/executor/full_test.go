@@ -55,6 +55,25 @@ func TestFullJournal(t *testing.T) {
 		if s := h.only(); s.Ending == nil || s.Ending.Outcome != machine.OutcomeResolved || h.world.count("apply") != 1 {
 			t.Errorf("%s, %d applied", s.Phase, h.world.count("apply"))
 		}
+		full.Store(false)
+		h.post(alertOf("Slow", "b"))
+		h.pass(time.Minute) // the outcome of another change has no place
+		began := time.Now()
+		if err := h.stop(); err != nil || time.Since(began) > time.Minute {
+			t.Errorf("stopped after %s: %v", time.Since(began), err)
+		}
+		h.start() // and starts without space
+		h.pass(time.Minute)
+		if err := h.stop(); err != nil {
+			t.Error(err)
+		}
+		full.Store(false)
+		h.world.before = nil
+		h.start()
+		h.pass(20 * time.Minute)
+		if s := h.runs()[1]; s.Ending == nil || s.Ending.Outcome != machine.OutcomeResolved || h.world.count("apply") != 2 {
+			t.Errorf("after the restarts it is %s, %d applied", s.Phase, h.world.count("apply"))
+		}
 		if err := h.stop(); err != nil {
 			t.Error(err)
 		}

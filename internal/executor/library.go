@@ -60,7 +60,11 @@ func (e *Executor) RecordPlaybooks() error {
 	if !e.alive() {
 		return ErrNotReady
 	}
-	return e.do(context.Background(), &task{shared: true, decide: func(b *batch) error {
+	return e.recordSet(context.Background())
+}
+
+func (e *Executor) recordSet(ctx context.Context) error {
+	return e.do(ctx, &task{shared: true, decide: func(b *batch) error {
 		b.recordPlaybooks()
 		return nil
 	}})

@@ -2,6 +2,7 @@ package executor
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -305,7 +306,7 @@ func (e *Executor) youngSince(stream string, head uint64, old time.Time) (uint64
 
 // resumeAll begins the loaded runs again. Whatever may have changed the world
 // is looked for before anything else happens.
-func (e *Executor) resumeAll() {
+func (e *Executor) resumeAll(ctx context.Context) {
 	var resumed []*task
 	for _, r := range e.openRuns() {
 		t := &task{shared: true, decide: func(b *batch) error { return b.resume(r) }, then: func() { r.loaded = false }}
@@ -314,8 +315,13 @@ func (e *Executor) resumeAll() {
 		}
 	}
 	for _, t := range resumed {
-		if err := <-t.done; err != nil && e.alive() {
-			e.log.Error("run could not be resumed", "err", err)
+		select {
+		case err := <-t.done:
+			if err != nil && e.alive() {
+				e.log.Error("run could not be resumed", "err", err)
+			}
+		case <-ctx.Done():
+			return
 		}
 	}
 }

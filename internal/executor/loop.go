@@ -24,6 +24,7 @@ type task struct {
 	then func()
 
 	shared bool // may be committed in one batch with other shared tasks
+	free   bool // stages nothing, and gets no batch: it does not wait for the journal
 	person bool // somebody waits for the answer: while the journal takes nothing it is refused and not kept
 
 	ctx  context.Context //nolint:containedctx // whose end means that nobody wants it any more
@@ -138,7 +139,7 @@ func (e *Executor) loop(end <-chan struct{}) {
 		e.tasks.close(why)
 	}()
 	for {
-		queue := append(e.ticks(), e.tasks.take()...)
+		queue := append(e.ticks(), runFree(e.tasks.take())...)
 		if len(kept) > 0 && time.Now().Before(retry) {
 			kept = append(kept, e.refusePersons(queue)...)
 		} else if queue = append(kept, queue...); len(queue) > 0 {
@@ -167,6 +168,16 @@ func (e *Executor) loop(end <-chan struct{}) {
 			return
 		}
 	}
+}
+
+// runFree runs the tasks that stage nothing, and returns the others.
+func runFree(queue []*task) []*task {
+	return slices.DeleteFunc(queue, func(t *task) bool {
+		if t.free {
+			t.answer(guarded(func() error { return t.decide(nil) }))
+		}
+		return t.free
+	})
 }
 
 // refusePersons answers those tasks that somebody waits for, and returns the others.
