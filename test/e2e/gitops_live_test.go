@@ -42,7 +42,7 @@ func gitParameterDecides(t *testing.T, all *gitWorlds) {
 	l := stack
 	l.source = `helm: {releaseName: serve, valueFiles: [values.yaml], parameters: [{name: "servingEngineSpec.modelSpec[0].vllmConfig.maxNumSeqs", value: "128"}]}, `
 	w := all.world(t, gitOptions{layout: &l})
-	w.wantRefused(t, fault.Overridden, "is decided by spec.source.helm.parameters[servingEngineSpec.modelSpec[0].vllmConfig.maxNumSeqs] of the application")
+	w.wantRefused(t, fault.Overridden, "is set by spec.source.helm.parameters[servingEngineSpec.modelSpec[0].vllmConfig.maxNumSeqs] of the application")
 }
 
 // The API server would refuse the manifest: nothing is committed.
