@@ -38,18 +38,18 @@ spec:
             - --port=8000
 `
 
-// gitHouse is a service in a real repository, deployed by a stand-in of Argo CD
+// gitRig is a service in a real repository, deployed by a stand-in of Argo CD
 // that syncs by itself whenever it is asked to look.
-type gitHouse struct {
+type gitRig struct {
 	git *gittest.Server
 	app gitops.Application
 
 	refreshed int
 }
 
-func newGitHouse(t *testing.T, manifest string) (*gitHouse, step.Deps) {
+func newGitRig(t *testing.T, manifest string) (*gitRig, step.Deps) {
 	t.Helper()
-	h := &gitHouse{git: gittest.NewServer(t)}
+	h := &gitRig{git: gittest.NewServer(t)}
 	h.git.Push("first", map[string]string{"apps/chat/deployment.yaml": manifest})
 	h.git.Push("another flag", map[string]string{"apps/chat/deployment.yaml": strings.Replace(manifest, "--port=8000", "--port=8000\n            - --stream-interval=2", 1)})
 	h.app = gitops.Application{
@@ -73,7 +73,7 @@ func newGitHouse(t *testing.T, manifest string) (*gitHouse, step.Deps) {
 	return h, step.Deps{Workloads: chatFleet{}, Manifests: m, Commits: m, Pulls: m, History: m, Applications: h, Objects: h}
 }
 
-func (h *gitHouse) sync() {
+func (h *gitRig) sync() {
 	sha := h.git.Head("main")
 	h.app.Revisions = []string{sha}
 	h.app.Operation = gitops.Operation{Phase: "Succeeded", Revisions: []string{sha}, Finished: time.Now()}
@@ -81,27 +81,27 @@ func (h *gitHouse) sync() {
 }
 
 // Application implements [step.Applications].
-func (h *gitHouse) Application(context.Context, string) (gitops.Application, error) {
+func (h *gitRig) Application(context.Context, string) (gitops.Application, error) {
 	return h.app, nil
 }
 
 // Refresh implements [step.Applications].
-func (h *gitHouse) Refresh(context.Context, string) error {
+func (h *gitRig) Refresh(context.Context, string) error {
 	h.refreshed++
 	return nil
 }
 
 // Lacks implements [step.Applications].
-func (h *gitHouse) Lacks(context.Context, string) (string, error) { return "", nil }
+func (h *gitRig) Lacks(context.Context, string) (string, error) { return "", nil }
 
 // Sync implements [step.Applications].
-func (h *gitHouse) Sync(context.Context, gitops.Sync) error { return nil }
+func (h *gitRig) Sync(context.Context, gitops.Sync) error { return nil }
 
 // Stop implements [step.Applications].
-func (h *gitHouse) Stop(context.Context, string, string) error { return nil }
+func (h *gitRig) Stop(context.Context, string, string) error { return nil }
 
 // Object implements [step.Objects]: what was synced last.
-func (h *gitHouse) Object(_ context.Context, id kube.ObjectID) ([]byte, error) {
+func (h *gitRig) Object(_ context.Context, id kube.ObjectID) ([]byte, error) {
 	if id.Kind != "Deployment" || id.Name != "chat" {
 		return nil, &fault.Error{Reason: fault.NotFound, Message: "no " + id.String()}
 	}
@@ -109,7 +109,7 @@ func (h *gitHouse) Object(_ context.Context, id kube.ObjectID) ([]byte, error) {
 }
 
 // Try implements [step.Objects].
-func (h *gitHouse) Try(_ context.Context, _ string, manifest []byte) ([]byte, error) {
+func (h *gitRig) Try(_ context.Context, _ string, manifest []byte) ([]byte, error) {
 	return manifest, nil
 }
 
@@ -153,7 +153,7 @@ func TestGitLeversOverRealGit(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			steptest.TestLever(t, tt.kind, tt.with, func(t *testing.T) steptest.World {
-				h, deps := newGitHouse(t, tt.manifest)
+				h, deps := newGitRig(t, tt.manifest)
 				show := func() string { return h.git.Show("main", "apps/chat/deployment.yaml") }
 				return steptest.World{
 					Service: playbook.Service{

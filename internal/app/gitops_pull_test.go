@@ -22,7 +22,7 @@ import (
 // pullHouse is a service in a repository whose main branch only pull requests
 // reach. That is said by git alone: the forge's API does not tell.
 type pullHouse struct {
-	*gitHouse
+	*gitRig
 
 	t     *testing.T
 	forge *gittest.Forge
@@ -31,7 +31,7 @@ type pullHouse struct {
 
 func newPullHouse(t *testing.T, kind string) *pullHouse {
 	t.Helper()
-	h, deps := newGitHouse(t, chatManifest)
+	h, deps := newGitRig(t, chatManifest)
 	f := gittest.NewForge(t, h.git, kind, "token")
 	h.git.Hook("update", `test "$1" != refs/heads/main || { echo 'GH006: Protected branch update failed for refs/heads/main.' >&2; exit 1; }`)
 	file := filepath.Join(t.TempDir(), "token")
@@ -55,7 +55,7 @@ func newPullHouse(t *testing.T, kind string) *pullHouse {
 		}
 	})
 	deps.Manifests, deps.Commits, deps.Pulls, deps.History = m, m, m, m
-	return &pullHouse{gitHouse: h, t: t, forge: f, set: kinds.New(deps)}
+	return &pullHouse{gitRig: h, t: t, forge: f, set: kinds.New(deps)}
 }
 
 // do carries out an action of the lever, merged by Responder, and holds the

@@ -59,7 +59,7 @@ func spare() uint64 {
 }
 
 // BoundGarbage makes the collector run earlier than usual, unless the
-// environment says when. Bodies of a storm are garbage at once: half the usual
+// environment says when. Bodies of a burst are garbage at once: half the usual
 // headroom keeps 10,000 of them under 150 MiB. A fixed limit would stall large
 // fleets.
 func BoundGarbage(getenv func(string) string) {

@@ -47,8 +47,8 @@ func (p pages) Page(w http.ResponseWriter, r *http.Request, who webhook.Identity
 }
 
 // Problem answers with a page that says why there is none.
-func (p pages) Problem(w http.ResponseWriter, r *http.Request, problem *webhook.Problem, doors []string) {
-	p.site.Problem(w, r, web.Problem{Status: problem.Status(), Message: problem.Message, Hint: problem.Hint, Doors: doors})
+func (p pages) Problem(w http.ResponseWriter, r *http.Request, problem *webhook.Problem, logins []string) {
+	p.site.Problem(w, r, web.Problem{Status: problem.Status(), Message: problem.Message, Hint: problem.Hint, Logins: logins})
 }
 
 // pageRuns reads runs for the site.

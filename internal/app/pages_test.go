@@ -93,7 +93,7 @@ func startPeople(t *testing.T) (*Service, string, machine.State) {
 	return s, url, run
 }
 
-// People decide on the page as they do at the API: the same door, the same
+// People decide on the page as they do at the API: the same channel, the same
 // rules, the same record.
 func TestPeopleDecideOnThePage(t *testing.T) {
 	s, base, run := startPeople(t)

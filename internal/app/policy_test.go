@@ -174,7 +174,7 @@ func postIncident(t *testing.T, url, token string) {
 	}
 }
 
-// What a policy asks for holds at the door: two people, none of them twice, and
+// What a policy asks for holds at the API: two people, none of them twice, and
 // who may break the glass alone and with a reason.
 func TestPolicyAtTheDoor(t *testing.T) {
 	dir := t.TempDir()

@@ -292,7 +292,7 @@ func (s *Service) Resolve(a playbook.Alert) (services []playbook.Service, why st
 	return s.world.Resolve(a)
 }
 
-// Close lets go of the journal's file and of the world. Call it after run has
+// Close closes the journal's file and the world. Call it after run has
 // returned.
 func (s *Service) Close() error {
 	err := s.journal.Close()

@@ -25,7 +25,7 @@ const betweenClicks = 30 * time.Millisecond
 
 // manyQuestions runs a service until n runs of the shipped playbook each ask in
 // a message of their own. It gives the messages by run.
-func manyQuestions(b *testing.B, c config.Config, s *slacktest.Server, n int) (slackHouse, map[string]string) {
+func manyQuestions(b *testing.B, c config.Config, s *slacktest.Server, n int) (slackRig, map[string]string) {
 	b.Helper()
 	c.Slack.Burst.Gates = n + 1
 	h := startSlackWorld(b, c, s, waitingWorld())
@@ -135,7 +135,7 @@ func BenchmarkReattach1000(b *testing.B) {
 }
 
 // clickOne approves any of the runs and gives it and its message.
-func clickOne(b *testing.B, h slackHouse, messages map[string]string) (run, ts string) {
+func clickOne(b *testing.B, h slackRig, messages map[string]string) (run, ts string) {
 	b.Helper()
 	for run, ts := range messages {
 		if _, err := h.slack.Click(slackAda, slackChannelOfTests, ts, "responder.approve"); err != nil {

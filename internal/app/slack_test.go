@@ -26,7 +26,7 @@ func TestApproveInSlackAndSeeItProven(t *testing.T) {
 	for name, socket := range map[string]bool{"http": false, "socket": true} {
 		t.Run(name, func(t *testing.T) {
 			s := startSlack(t)
-			h := startSlackHouse(t, slackConfiguration(t, s, socket, t.TempDir()), s, burning(t, 120))
+			h := startSlackRig(t, slackConfiguration(t, s, socket, t.TempDir()), s, burning(t, 120))
 			if socket && !s.Wait(time.Minute, func() bool { return s.Connections() > 0 }) {
 				t.Fatal("no connection")
 			}
@@ -65,7 +65,7 @@ func TestApproveInSlackAndSeeItProven(t *testing.T) {
 // a repeated click changes nothing.
 func TestDenyInSlack(t *testing.T) {
 	s := startSlack(t)
-	h := startSlackHouse(t, slackConfiguration(t, s, false, t.TempDir()), s, burning(t, 10))
+	h := startSlackRig(t, slackConfiguration(t, s, false, t.TempDir()), s, burning(t, 10))
 	h.alert(t)
 	m := h.question(t, "Approval needed")
 	for i, c := range []struct{ user, want string }{
@@ -126,7 +126,7 @@ func TestDecidedElsewhereWhileSlackIsDown(t *testing.T) {
 	s := startSlack(t)
 	sim := burning(t, 10)
 	c := slackConfiguration(t, s, false, t.TempDir())
-	h := startSlackHouse(t, c, s, sim)
+	h := startSlackRig(t, c, s, sim)
 	h.alert(t)
 	m := h.question(t, "Approval needed")
 	s.Outage(true)
@@ -142,7 +142,7 @@ func TestDecidedElsewhereWhileSlackIsDown(t *testing.T) {
 	until(t, "the outage is shown", func() bool { return scrape(t, h.metrics)[`responder_slack_down{scope="workspace"}`] == "1" })
 	h.stop()
 	s.Outage(false)
-	h = startSlackHouse(t, c, s, sim)
+	h = startSlackRig(t, c, s, sim)
 	last := h.question(t, "Approved")
 	if !strings.Contains(said(last), "user:ada") || last.TS != m.TS {
 		t.Errorf("after the restart: %s", h.seen())
@@ -169,7 +169,7 @@ func newestQuestion(t *testing.T, s *Service) approvals.Record {
 // without what it carried.
 func TestForgedClicks(t *testing.T) {
 	s := startSlack(t)
-	h := startSlackHouse(t, slackConfiguration(t, s, false, t.TempDir()), s, burning(t, 10))
+	h := startSlackRig(t, slackConfiguration(t, s, false, t.TempDir()), s, burning(t, 10))
 	h.alert(t)
 	m := h.question(t, "Approval needed")
 	payload, _, err := s.Payload(slackAda, slackChannelOfTests, m.TS, "responder.approve", false)

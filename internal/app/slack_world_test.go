@@ -29,8 +29,8 @@ const (
 	slackEve            = "U0EVE00001" // nobody
 )
 
-// slackHouse is a service around a simulated cluster, with a Slack.
-type slackHouse struct {
+// slackRig is a service around a simulated cluster, with a Slack.
+type slackRig struct {
 	*Service
 	slack  *slacktest.Server
 	sim    *sandbox.World
@@ -104,9 +104,9 @@ func withSlack(t testing.TB, c config.Config, w World) World {
 	return w
 }
 
-// startSlackHouse runs the service until stop or the test's end. Its world goes
+// startSlackRig runs the service until stop or the test's end. Its world goes
 // on from where sim is.
-func startSlackHouse(t *testing.T, c config.Config, s *slacktest.Server, sim *sandbox.World) slackHouse {
+func startSlackRig(t *testing.T, c config.Config, s *slacktest.Server, sim *sandbox.World) slackRig {
 	t.Helper()
 	h := startSlackWorld(t, c, s, SandboxWorld(sim))
 	h.sim = sim
@@ -115,7 +115,7 @@ func startSlackHouse(t *testing.T, c config.Config, s *slacktest.Server, sim *sa
 }
 
 // startSlackWorld runs the service on a world until stop or the test's end.
-func startSlackWorld(t testing.TB, c config.Config, s *slacktest.Server, w World) slackHouse {
+func startSlackWorld(t testing.TB, c config.Config, s *slacktest.Server, w World) slackRig {
 	t.Helper()
 	svc, err := New(Options{Config: c, World: withSlack(t, c, w), Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
@@ -125,7 +125,7 @@ func startSlackWorld(t testing.TB, c config.Config, s *slacktest.Server, w World
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := slackHouse{Service: svc, slack: s, server: "http://" + ln.Addr().String()}
+	h := slackRig{Service: svc, slack: s, server: "http://" + ln.Addr().String()}
 	if !svc.slack.socket {
 		s.Interactivity(h.server + "/api/v1/slack/interactivity")
 	}
@@ -151,7 +151,7 @@ func startSlackWorld(t testing.TB, c config.Config, s *slacktest.Server, w World
 }
 
 // alert posts the world's alerts, as Alertmanager would.
-func (h slackHouse) alert(t *testing.T) {
+func (h slackRig) alert(t *testing.T) {
 	t.Helper()
 	body, err := h.sim.Notification(t.Context(), h.sim.Clock().Now())
 	if err != nil {
@@ -170,7 +170,7 @@ func (h slackHouse) alert(t *testing.T) {
 }
 
 // question is the run's one message in the channel, once it says text.
-func (h slackHouse) question(t *testing.T, text string) slacktest.Message {
+func (h slackRig) question(t *testing.T, text string) slacktest.Message {
 	t.Helper()
 	var found slacktest.Message
 	holds := func() bool {
@@ -190,7 +190,7 @@ func (h slackHouse) question(t *testing.T, text string) slacktest.Message {
 }
 
 // messages returns those of a thread, or of the channel itself.
-func (h slackHouse) messages(thread string) []slacktest.Message {
+func (h slackRig) messages(thread string) []slacktest.Message {
 	return slices.DeleteFunc(h.slack.Messages(slackChannelOfTests), func(m slacktest.Message) bool {
 		if strings.HasPrefix(m.Text, "A person is needed") {
 			return true // a notice of its own
@@ -200,7 +200,7 @@ func (h slackHouse) messages(thread string) []slacktest.Message {
 	})
 }
 
-func (h slackHouse) seen() string {
+func (h slackRig) seen() string {
 	out := ""
 	for _, m := range h.slack.Messages(slackChannelOfTests) {
 		out += "\n" + said(m)
@@ -213,7 +213,7 @@ func said(m slacktest.Message) string {
 }
 
 // theRun is the only run.
-func (h slackHouse) theRun(t *testing.T) machine.State {
+func (h slackRig) theRun(t *testing.T) machine.State {
 	t.Helper()
 	all, err := h.AllRuns()
 	if err != nil || len(all) != 1 {
@@ -223,7 +223,7 @@ func (h slackHouse) theRun(t *testing.T) machine.State {
 }
 
 // proven ends the service and verifies its journal.
-func (h slackHouse) proven(t *testing.T) {
+func (h slackRig) proven(t *testing.T) {
 	t.Helper()
 	if v := h.slack.Violations(); len(v) > 0 {
 		t.Errorf("Slack was not treated as it wants: %v", v)

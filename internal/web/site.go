@@ -229,7 +229,7 @@ type Problem struct {
 	Status  int
 	Message string
 	Hint    string
-	Doors   []string // ways to authenticate; set if nobody is authenticated
+	Logins  []string // ways to authenticate; set if nobody is authenticated
 }
 
 // Problem answers with a page that describes p.

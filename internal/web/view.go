@@ -138,9 +138,9 @@ func problemView(p page, d Problem) g.Node {
 	return g.Group{
 		h.H1(g.Text(strconv.Itoa(d.Status) + " " + p.Title)),
 		notice(toneBad, h.Role("alert"), h.B(text(d.Message)), some(d.Hint != "", h.Br(), text(d.Hint))),
-		some(len(d.Doors) > 0,
+		some(len(d.Logins) > 0,
 			h.H2(g.Text("How to authenticate")),
-			h.Ul(g.Map(d.Doors, func(s string) g.Node { return h.Li(g.Text(s)) })),
+			h.Ul(g.Map(d.Logins, func(s string) g.Node { return h.Li(g.Text(s)) })),
 		),
 		h.P(h.A(h.Href(p.Root), g.Text("All runs"))),
 	}
