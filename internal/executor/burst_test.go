@@ -29,9 +29,9 @@ func stormOf(n int) []playbook.Alert {
 	return alerts
 }
 
-// A storm whose runs are more facts than one append takes starts all of them:
+// A burst whose runs are more facts than one append takes starts all of them:
 // no notification is blamed for those beside it.
-func TestStormOfManyPlaybooks(t *testing.T) {
+func TestBurstOfManyPlaybooks(t *testing.T) {
 	const alerts, playbooks = 240, 6
 	for name, post := range map[string]func(h *rig){
 		"one notification": func(h *rig) { h.post(stormOf(alerts)...) },

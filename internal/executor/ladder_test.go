@@ -159,7 +159,7 @@ func (h *rig) mustKeep(verified bool) {
 }
 
 // A lever that does not help three times in a row is put under people, says so
-// everywhere, stays there over a restart, and is let go by a person only.
+// everywhere, stays there over a restart, and is lifted by a person only.
 func TestDemotion(t *testing.T) {
 	bubble(t, func(t *testing.T, h *rig) {
 		h.world.helps = func(int) bool { return false }

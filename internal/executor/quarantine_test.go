@@ -27,7 +27,7 @@ func (h *rig) quarantineNow(id string) {
 }
 
 // A run that was quarantined with a change in the air keeps others away, says so,
-// and is let go by a person: then everything it held is free, over restarts too.
+// and is released by a person: then everything it held is free, over restarts too.
 func TestRelease(t *testing.T) {
 	bubble(t, func(t *testing.T, h *rig) {
 		h.options = func(o *Options) { o.Steps = sharedLock{h.world} }
@@ -73,7 +73,7 @@ func TestRelease(t *testing.T) {
 	})
 }
 
-// mustRelease lets go of a run; before that, nothing else reaches it.
+// mustRelease releases a run; before that, nothing else reaches it.
 func (h *rig) mustRelease(id string) {
 	h.t.Helper()
 	cancel := machine.Command{Kind: machine.CmdCancel, Decision: &machine.Decision{By: "user:ada", Reason: "x"}}

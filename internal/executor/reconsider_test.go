@@ -234,8 +234,8 @@ func (d *deaf) Do(ctx context.Context, e machine.Effect) machine.Outcome {
 	return d.world.Do(ctx, e)
 }
 
-// A storm of alerts without a service is one message.
-func TestNoServiceStorm(t *testing.T) {
+// A burst of alerts without a service is one message.
+func TestNoServiceBurst(t *testing.T) {
 	bubble(t, func(t *testing.T, h *rig) {
 		h.start()
 		var alerts []playbook.Alert

@@ -187,11 +187,11 @@ func TestStarterDoesNotApprove(t *testing.T) {
 		if said != "started by user:ada, and no alert is asked" {
 			t.Errorf("the guard firing says %q", said)
 		}
-		for _, door := range []string{"cli", "api", "slack", "web"} {
+		for _, channel := range []string{"cli", "api", "slack", "web"} {
 			for _, glass := range []bool{false, true} {
-				d := &machine.Decision{Approve: true, By: "user:ada", Channel: door, BreakGlass: glass, Reason: "because"}
+				d := &machine.Decision{Approve: true, By: "user:ada", Channel: channel, BreakGlass: glass, Reason: "because"}
 				if err := h.e.Command(t.Context(), id, machine.Command{Kind: machine.CmdDecide, Decision: d}); !errors.Is(err, ErrForbidden) {
-					t.Errorf("ada over %s, alone %v: %v", door, glass, err)
+					t.Errorf("ada over %s, alone %v: %v", channel, glass, err)
 				}
 			}
 		}

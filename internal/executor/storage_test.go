@@ -84,8 +84,8 @@ func FuzzEvent(f *testing.F) {
 	})
 }
 
-// A storm: one notification with ten thousand alerts of two thousand services.
-func TestStorm(t *testing.T) {
+// A burst: one notification with ten thousand alerts of two thousand services.
+func TestBurst(t *testing.T) {
 	bubble(t, func(t *testing.T, h *rig) {
 		h.set = waitingSet(t)
 		h.start()

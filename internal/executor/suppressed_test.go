@@ -41,7 +41,7 @@ func TestSuppressedRepeatIsTruncated(t *testing.T) {
 
 // Alerts that belong to no service for a hundred different reasons are few
 // messages all the same.
-func TestNoServiceStormOfReasons(t *testing.T) {
+func TestNoServiceBurstOfReasons(t *testing.T) {
 	bubble(t, func(t *testing.T, h *rig) {
 		h.start()
 		var alerts []playbook.Alert

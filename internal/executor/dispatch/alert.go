@@ -214,11 +214,11 @@ func short(d time.Duration) string {
 }
 
 // mostStrays is how many reasons why alerts belong to no service are told one
-// by one in a batch. A storm may have one for each alert.
+// by one in a batch. A burst may have one for each alert.
 const mostStrays = 3
 
 // unserved is a message about alerts of one batch that belong to no service: a
-// storm of them is few messages.
+// burst of them is few messages.
 type unserved struct {
 	at   int // among the batch's notices
 	more int

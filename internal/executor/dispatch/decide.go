@@ -9,7 +9,7 @@ import (
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
-// Bounds of one batch of the dispatcher: a storm shares appends, a lone
+// Bounds of one batch of the dispatcher: a burst shares appends, a lone
 // notification waits for nobody.
 const (
 	batchNotifications = 64

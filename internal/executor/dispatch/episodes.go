@@ -52,7 +52,7 @@ type episodes struct {
 	// grow with their number: the older one is forgotten when the newer one is full.
 	idle, older map[string]known
 
-	released map[string]bool // runs that people let go of: their alerts may start another
+	released map[string]bool // runs that people released: their alerts may start another
 }
 
 // mostIdle bounds a generation of episodes that nobody acts on.
@@ -207,7 +207,7 @@ func (x *episodes) Prune(now time.Time) {
 	}
 }
 
-// Released records at the start that people let go of a run.
+// Released records at the start that people released a run.
 func (x *episodes) Released(run string) { x.released[run] = true }
 
 // ResolvedAt returns when an episode was known to be resolved; zero: it was not.
