@@ -19,9 +19,9 @@ import (
 	"github.com/inference-responder/responder/internal/step/kinds"
 )
 
-// pullHouse is a service in a repository whose main branch only pull requests
+// pullRig is a service in a repository whose main branch only pull requests
 // reach. That is said by git alone: the forge's API does not tell.
-type pullHouse struct {
+type pullRig struct {
 	*gitRig
 
 	t     *testing.T
@@ -29,7 +29,7 @@ type pullHouse struct {
 	set   *step.Set
 }
 
-func newPullHouse(t *testing.T, kind string) *pullHouse {
+func newPullRig(t *testing.T, kind string) *pullRig {
 	t.Helper()
 	h, deps := newGitRig(t, chatManifest)
 	f := gittest.NewForge(t, h.git, kind, "token")
@@ -55,12 +55,12 @@ func newPullHouse(t *testing.T, kind string) *pullHouse {
 		}
 	})
 	deps.Manifests, deps.Commits, deps.Pulls, deps.History = m, m, m, m
-	return &pullHouse{gitRig: h, t: t, forge: f, set: kinds.New(deps)}
+	return &pullRig{gitRig: h, t: t, forge: f, set: kinds.New(deps)}
 }
 
 // do carries out an action of the lever, merged by Responder, and holds the
 // status and a part of the message.
-func (h *pullHouse) do(a machine.Action, plan *machine.Plan, receipt json.RawMessage, want machine.Status, words string) machine.Outcome {
+func (h *pullRig) do(a machine.Action, plan *machine.Plan, receipt json.RawMessage, want machine.Status, words string) machine.Outcome {
 	h.t.Helper()
 	o := h.set.Do(h.t.Context(), machine.Effect{
 		Key: "r-1/cap#1/" + string(a) + "#1", Run: "r-1", State: "cap", Action: a, Step: "gitops.set_flag", Attempt: 1,
@@ -83,7 +83,7 @@ func TestPullRequestToItsEnd(t *testing.T) {
 	for _, kind := range []string{"github", "gitlab", "gitea"} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			h := newPullHouse(t, kind)
+			h := newPullRig(t, kind)
 			before := h.git.Show("main", "apps/chat/deployment.yaml")
 			pushed := h.do(machine.ActionPlan, nil, nil, machine.StatusOK, "").Plan
 			if o := h.do(machine.ActionApply, pushed, nil, machine.StatusFailed, "the branch needs a pull request"); o.Reason != fault.Conflict {
