@@ -47,7 +47,7 @@ Exit codes:
 func scenarioHelp() string {
 	var b strings.Builder
 	for _, s := range sandbox.Scenarios() {
-		fmt.Fprintf(&b, "  %-17s %s\n", s.Name, s.Title)
+		fmt.Fprintf(&b, "  %-18s %s\n", s.Name, s.Title)
 	}
 	return b.String()
 }

@@ -239,12 +239,22 @@ func group(use, short string, verbs ...*cobra.Command) *cobra.Command {
 		if v.Hidden || v.Example == "" {
 			continue
 		}
-		first, _, _ := strings.Cut(v.Example, "\n")
-		examples = append(examples, first)
+		examples = append(examples, firstExample(v.Example))
 	}
 	c.Example = strings.Join(examples, "\n")
 	c.AddCommand(verbs...)
 	return c
+}
+
+// firstExample returns the first of several examples, with the lines that continue
+// it.
+func firstExample(all string) string {
+	lines := strings.Split(all, "\n")
+	n := 1
+	for n < len(lines) && strings.HasSuffix(lines[n-1], "\\") {
+		n++
+	}
+	return strings.Join(lines[:n], "\n")
 }
 
 // unknownVerb reports which verbs there are, and which one was probably meant.

@@ -27,7 +27,7 @@ func (d *show) opening(speed float64) {
 	sc := d.world.Scenario()
 	d.screen.block("", bold, "Responder demo: "+sc.Title)
 	d.screen.block("", plain, sc.Description)
-	d.screen.block("", dim, fmt.Sprintf("The cluster is simulated, %g times as fast as real time; everything else is real.", speed))
+	d.screen.block("", dim, fmt.Sprintf("The cluster, its engines and its Prometheus are simulated, %g times as fast as real time. The receiver, the playbooks, the executor and the journal are real.", speed))
 }
 
 // view returns the renderer of one run.

@@ -96,8 +96,8 @@ type guard struct {
 }
 
 // guards is the one readable list. All are asked and all verdicts are shown.
-// The policy is asked first of all, since what it says of the level binds the
-// others; without one it is not listed.
+// The policy comes before the guards that its level binds; without one it is not
+// listed.
 func guards() []guard {
 	return []guard{
 		{guardPaused, true},

@@ -111,7 +111,7 @@ func (p Plan) Digest() string {
 // GuardVerdict is the answer of one guard. All evaluated guards are listed, not
 // only the first that refused.
 type GuardVerdict struct {
-	Guard string `json:"guard"` // paused, autonomy, firing, blast-radius, evidence, rights, min-ready, nodes, cooldown, budget, concurrency, lock
+	Guard string `json:"guard"` // paused, policy, ladder, autonomy, firing, blast-radius, evidence, rights, min-ready, nodes, cooldown, budget, concurrency, lock
 	OK    bool   `json:"ok"`
 	Wait  bool   `json:"wait,omitempty"` // not now, but later without a change (a lock): ask again
 	Why   string `json:"why"`            // with figures: "last lever 4m ago, cooldown 30m"
