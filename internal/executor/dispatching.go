@@ -66,10 +66,16 @@ func (e *Executor) dispatchAll(ctx context.Context) error {
 
 // prune forgets what is too old to matter.
 func (e *Executor) prune(ctx context.Context) error {
-	now := e.clock.now()
-	e.dispatch.Prune(now)
-	e.ledger.Prune(now)
-	e.requests.prune(now)
+	err := e.do(ctx, &task{free: true, decide: func(*batch) error {
+		now := e.clock.now()
+		e.dispatch.Prune(now)
+		e.ledger.Prune(now)
+		e.requests.prune(now)
+		return nil
+	}})
+	if err != nil {
+		return err
+	}
 	return e.endObserved(ctx)
 }
 
