@@ -28,6 +28,7 @@ type placeFlags struct {
 	flag      string
 	replicas  bool
 	container string
+	component string
 	kind      string
 	engine    string
 	unknown   string // what may be done with flags that no table knows
@@ -47,6 +48,7 @@ func (f *placeFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.source, "source", "", "with --path: the directory in it that is deployed (default: all of it)")
 	cmd.Flags().StringVar(&f.kind, "kind", "Deployment", "with --path: kind of the workload, or of the object that Git holds")
 	cmd.Flags().StringVar(&f.container, "container", "", "container of the engine (default: the catalog's, else the one that runs an engine)")
+	cmd.Flags().StringVar(&f.component, "component", "", "component of a Dynamo graph, or of a set: decode, prefill, leader, worker (default: the one that the workload is made of)")
 	cmd.Flags().StringVar(&f.engine, "engine", "", "serving engine, whose flags they are (default: the catalog's)")
 	cmd.MarkFlagsMutuallyExclusive("flag", "replicas")
 	// The errors are of flags that do not exist; they were added above.
@@ -110,7 +112,9 @@ func (f *placeFlags) open(ctx context.Context, p *command.Process) (manifestTree
 	if err != nil {
 		return nil, nil, errors.Join(err, g.Close())
 	}
-	return prompt{inRepository{g.Manifests, src, git.ManifestOf(svc)}}, g.Close, nil
+	target := git.ManifestOf(svc)
+	target.Component = cmp.Or(f.component, target.Component)
+	return prompt{inRepository{g.Manifests, src, target}}, g.Close, nil
 }
 
 // prompt lets go of a calculation when ctx ends. Large manifests take their time,
@@ -176,7 +180,7 @@ func (f *placeFlags) checkout() (checkout, error) {
 	files, err := manifests.ReadDir(f.path, strings.TrimRight(f.source, "/"))
 	return checkout{
 		files: files, source: gitops.Source{Path: strings.TrimRight(f.source, "/")},
-		target: gitops.Target{Kind: f.kind, Namespace: namespace, Name: name, Container: f.container, Path: strings.TrimRight(f.source, "/")},
+		target: gitops.Target{Kind: f.kind, Namespace: namespace, Name: name, Container: f.container, Component: f.component, Path: strings.TrimRight(f.source, "/")},
 	}, err
 }
 

@@ -1,7 +1,6 @@
 package gitops
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -36,7 +35,7 @@ type line struct {
 // missing returns the site at which a flag that is not set would be added.
 func (l line) missing(v Variable) (*edit.Site, error) {
 	s, err := l.Missing(v.flag())
-	if errors.Is(err, command.ErrPatched) {
+	if err != nil && !l.Hidden() {
 		return nil, isUnset(err)
 	}
 	if s != nil {
@@ -89,8 +88,15 @@ func lws(name string) []string { return []string{"spec", "leaderWorkerTemplate",
 
 // containers returns the containers of an object's pods.
 func (tr *tree) containers(o *edit.Object) []container {
-	if o.Kind == dynamoGraph {
+	switch {
+	case o.Kind == dynamoGraph:
 		return tr.graphContainers(o)
+	case o.Kind == "Model" && edit.IsMap(edit.Get(o.Root, "spec")):
+		c := command.Container{Object: o, Name: "server", Path: "spec", Node: edit.Get(o.Root, "spec"), Backend: "vllm"}
+		if engine := edit.Str(c.Node, "engine"); engine != "VLLM" {
+			c.Backend, c.Other = "", engine+" of KubeAI"
+		}
+		return []container{tr.newContainer(c, "", nil)}
 	}
 	var out []container
 	for _, t := range templates[o.Kind] {

@@ -1,6 +1,9 @@
 package gitops
 
 import (
+	"fmt"
+	"strconv"
+
 	"github.com/inference-responder/responder/internal/gitops/command"
 	"github.com/inference-responder/responder/internal/gitops/edit"
 	"go.yaml.in/yaml/v3"
@@ -63,6 +66,9 @@ func (c container) envSite(name string) (*edit.Site, error) {
 // addEnv returns the site of an environment variable that is not set.
 func (c container) addEnv(name string) (*edit.Site, error) {
 	env := edit.Get(c.Node, "env")
+	if env == nil {
+		return c.newEnv(name)
+	}
 	if !edit.IsList(env) || len(env.Content) == 0 || env.Style&yaml.FlowStyle != 0 {
 		return nil, notFound("%s: %s has no env list to add %s to", c.Object, c.Path, name)
 	}
@@ -74,5 +80,18 @@ func (c container) addEnv(name string) (*edit.Site, error) {
 		Path: c.Path + ".env[" + name + "]", Form: "env", Missing: true, Why: "not set; the last place of the list",
 	})
 	s.Set = func(to string) (edit.Splice, error) { return doc.AppendPair(env, name, to) }
+	return s, nil
+}
+
+// newEnv returns the site of an environment variable in a list of its own.
+func (c container) newEnv(name string) (*edit.Site, error) {
+	doc := c.Object.DocOf(c.Node)
+	if doc == nil {
+		return nil, c.Object.Invalid(c.Node, c.Path+" is assembled by patches: add env in one of them")
+	}
+	s := c.Object.Site(doc, c.Node, edit.Site{Path: c.Path + ".env[" + name + "]", Form: "env", Missing: true, Why: "not set; the container has no env yet"})
+	s.Set = func(to string) (edit.Splice, error) {
+		return doc.AddText(c.Node, "env", fmt.Sprintf("[{name: %s, value: %s}]", name, strconv.Quote(to)))
+	}
 	return s, nil
 }

@@ -227,7 +227,7 @@ func (tr *tree) findInOne(o *edit.Object, t Target, component string, v Variable
 	containers := tr.matchingContainers(o, t, component)
 	if len(containers) == 0 {
 		switch {
-		case templates[o.Kind] == nil && o.Kind != dynamoGraph:
+		case templates[o.Kind] == nil && o.Kind != dynamoGraph && o.Kind != "Model":
 			return nil, notFound("%s: the kind %s is not known, so neither is where it keeps its containers", o, edit.Clip(o.Kind))
 		case len(tr.containers(o)) == 0:
 			return nil, notFound("%s has no containers", o)
@@ -420,7 +420,7 @@ func absent(lines []line, t Target, v Variable) (*edit.Site, error) {
 		if t.Container == "" {
 			why += ": name the container"
 		}
-		return nil, notFound("no container sets %s, and %s", v, why)
+		return nil, isUnset(notFound("no container sets %s, and %s", v, why))
 	case 1:
 		return sites[0], nil
 	}

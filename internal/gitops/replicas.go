@@ -33,6 +33,10 @@ func (tr *tree) replicas(o *edit.Object, component string, v Variable, all []*ed
 		return tr.llmReplicas(o, component, v)
 	case dynamoGraph:
 		return graphReplicas(o, component)
+	case "Model":
+		if edit.Str(o.Root, "spec", "autoscalingDisabled") != "true" {
+			return o.Bound(v.Bound, "KubeAI scales between the model's own bounds", []string{"spec"}, "minReplicas", "maxReplicas")
+		}
 	}
 	if v.Bound == "max" {
 		return nil, notFound("%s: no autoscaler in the tree has an upper bound for it", o)

@@ -143,15 +143,15 @@ func (tr *tree) inModel(m helm.Model, v Variable) (*edit.Site, error) {
 		return m.Replicas(v.Bound)
 	}
 	if envName.MatchString(v.Flag) {
-		c, err := m.Env()
-		if err != nil {
-			return nil, err
-		}
-		return findEnv([]container{tr.newContainer(c, "", nil)}, v)
+		return findEnv([]container{tr.newContainer(m.Env(), "", nil)}, v)
 	}
-	config, err := m.Config()
-	if err != nil {
-		return nil, err
+	config, ok := m.Config()
+	if !ok {
+		s, err := m.NewConfig(v.flag())
+		if s != nil {
+			s.Engine = "vllm"
+		}
+		return s, err
 	}
 	c := tr.newContainer(config, "", nil)
 	args, err := helm.ExtraArgs(c.Container)
@@ -162,6 +162,7 @@ func (tr *tree) inModel(m helm.Model, v Variable) (*edit.Site, error) {
 	s, err := l.inStack(v)
 	if s != nil {
 		s.Engine = "vllm"
+		m.Alone(s)
 	}
 	return s, err
 }
@@ -178,5 +179,9 @@ func (l line) inStack(v Variable) (*edit.Site, error) {
 	if !l.Empty() {
 		return l.missing(v)
 	}
-	return helm.NewSetting(c.Container, v.flag())
+	s, err := helm.NewSetting(c.Container, v.flag())
+	if err != nil {
+		return nil, isUnset(err)
+	}
+	return s, nil
 }

@@ -1,7 +1,6 @@
 package command
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,18 +9,8 @@ import (
 	"github.com/inference-responder/responder/internal/gitops/edit"
 )
 
-// ErrPatched is the cause of an error about a list of arguments that is put
-// together from several documents.
-var ErrPatched = errors.New("assembled by patches")
-
-// patchedError adds errPatched to an error without changing its message.
-type patchedError struct{ error }
-
-// Is reports whether target is errPatched.
-func (e patchedError) Is(target error) bool { return target == ErrPatched }
-
-// Unwrap returns the error without the cause.
-func (e patchedError) Unwrap() error { return e.error }
+// Hidden reports whether a variable whose value is not in the tree may set flags.
+func (l *Line) Hidden() bool { return len(l.hidden) > 0 }
 
 // Missing returns the site at which a flag that is not set would be added: the end
 // of the engine's own arguments, where it overrides everything before it.
@@ -43,6 +32,8 @@ func (l *Line) Missing(f Flag) (*edit.Site, error) {
 	switch c := l.container; {
 	case c.OfRuntime():
 		return l.missingArgs(f, "")
+	case c.Object.Kind == "Model":
+		return l.missingArgs(f, "the operator's own arguments come first, so that this one counts")
 	case c.Object.Kind == edit.ValuesKind && slices.Contains([]string{"vllmServe", "imageDefault"}, edit.Str(c.Node, "modelCommand")):
 		return l.missingArgs(f, "the chart's own arguments come first, so that this one counts")
 	}
@@ -70,7 +61,7 @@ func (l *Line) missingInList(at seqAt, f Flag) (*edit.Site, error) {
 		return nil, l.container.Object.NotFound(l.container.Path + " starts no engine that is known, and has no args to add --" + f.Name + " to")
 	}
 	if at.doc == nil {
-		return nil, patchedError{l.container.Object.Invalid(at.node, at.path+" is assembled by patches: add --"+f.Name+" in one of them")}
+		return nil, l.container.Object.Invalid(at.node, at.path+" is assembled by patches: add --"+f.Name+" in one of them")
 	}
 	if a := l.embedded(); a != nil {
 		return nil, l.container.Object.Invalid(a.node, at.path+" hands a whole command to another program: add --"+f.Name+" in it by hand")

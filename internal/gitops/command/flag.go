@@ -299,7 +299,7 @@ func (h Hit) Unset() (edit.Splice, error) {
 // no list means the same as an empty one.
 func (c Container) without(first, last *argument) (edit.Splice, error) {
 	all := first.index == 0 && last.index == len(first.seq.Content)-1
-	if all && (first.seq.Style&yaml.FlowStyle == 0 || c.Object.Kind == "InferenceService" || c.Object.Kind == edit.ValuesKind) {
+	if all && (first.seq.Style&yaml.FlowStyle == 0 || slices.Contains([]string{"InferenceService", "Model", edit.ValuesKind}, c.Object.Kind)) {
 		for _, key := range []string{"args", "extraArgs"} {
 			if i := edit.KeyIndex(c.Node, key); i >= 0 && c.Node.Content[i+1] == first.seq {
 				return first.doc.RemoveKey(c.Node, key)

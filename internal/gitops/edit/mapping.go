@@ -1,6 +1,7 @@
 package edit
 
 import (
+	"fmt"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -20,6 +21,15 @@ func (d *Document) AddList(m *yaml.Node, key, item string) (Splice, error) {
 }
 
 // addKey adds a key to a mapping. value is YAML on one line that parses as node.
+// AddText adds a key whose value is written as a text of YAML in flow style.
+func (d *Document) AddText(m *yaml.Node, key, text string) (Splice, error) {
+	var doc yaml.Node
+	if err := yaml.Unmarshal([]byte(text), &doc); err != nil || len(doc.Content) != 1 {
+		return Splice{}, d.Invalid(m, fmt.Sprintf("%q is no YAML", Clip(text)))
+	}
+	return d.addKey(m, key, text, doc.Content[0])
+}
+
 func (d *Document) addKey(m *yaml.Node, name, value string, node *yaml.Node) (Splice, error) {
 	if err := d.unshared(m); err != nil {
 		return Splice{}, err

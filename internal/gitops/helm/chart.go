@@ -71,18 +71,61 @@ func (m Model) Replicas(bound string) (*edit.Site, error) {
 }
 
 // Env returns the container whose environment variables the values set.
-func (m Model) Env() (command.Container, error) {
-	_, err := m.Config()
-	return command.Container{Object: m.values, Name: "vllm", Path: m.path, Node: m.node}, err
+func (m Model) Env() command.Container {
+	return command.Container{Object: m.values, Name: "vllm", Path: m.path, Node: m.node}
 }
 
-// Config returns the container whose flags the values set.
-func (m Model) Config() (command.Container, error) {
+// Config returns the container whose flags the values set, and false if they set none.
+func (m Model) Config() (command.Container, bool) {
 	config := edit.Get(m.node, "vllmConfig")
-	if !edit.IsMap(config) {
-		return command.Container{}, &fault.Error{Reason: fault.NotFound, Message: fmt.Sprintf("%s: %s has no vllmConfig", m.values.Docs[0].File, m.path)}
+	return command.Container{Object: m.values, Name: "vllm", Path: m.path + ".vllmConfig", Node: config}, edit.IsMap(config) && len(config.Content) > 0
+}
+
+// NewConfig returns the site of a flag in a new vllmConfig. With one the chart turns
+// prefix caching off unless it is named.
+func (m Model) NewConfig(flag command.Flag) (*edit.Site, error) {
+	doc := m.values.DocOf(m.node)
+	if doc == nil || edit.Get(m.node, "vllmConfig") != nil {
+		return nil, &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("%s: %s has no vllmConfig to add --%s to", m.values.Docs[0].File, m.path, flag.Name)}
 	}
-	return command.Container{Object: m.values, Name: "vllm", Path: m.path + ".vllmConfig", Node: config}, nil
+	name := command.Dashes(flag.Name)
+	key := modelKeys[name]
+	s := m.values.Site(doc, m.node, edit.Site{
+		Path: m.path + ".vllmConfig[--" + name + "]", Form: "values", Missing: true, Container: "vllm",
+		Why: "not set; the model has no vllmConfig yet, and with one that does not name prefix caching the chart would turn that off",
+	})
+	s.Set = func(to string) (edit.Splice, error) {
+		setting := key + ": " + to
+		if key == "" {
+			words, err := command.FlagWords(flag, to, false, false)
+			if err != nil {
+				return edit.Splice{}, err
+			}
+			setting = fmt.Sprintf("extraArgs: [%q]", words[0])
+		}
+		if key != "enablePrefixCaching" {
+			setting = "enablePrefixCaching: true, " + setting
+		}
+		return doc.AddText(m.node, "vllmConfig", "{"+setting+"}")
+	}
+	return s, nil
+}
+
+// Alone makes a site remove the vllmConfig that has nothing but its value, as
+// [Model.NewConfig] writes it.
+func (m Model) Alone(s *edit.Site) {
+	config := edit.Get(m.node, "vllmConfig")
+	doc := m.values.DocOf(m.node)
+	if doc == nil || config.Style&yaml.FlowStyle == 0 || s.Missing {
+		return
+	}
+	n := len(config.Content) / 2
+	if edit.Str(config, "enablePrefixCaching") == "true" && !strings.HasSuffix(s.Path, ".enablePrefixCaching") {
+		n--
+	}
+	if n == 1 && len(edit.List(config, "extraArgs")) <= 1 {
+		s.Unset = func() (edit.Splice, error) { return doc.RemoveKey(m.node, "vllmConfig") }
+	}
 }
 
 // ExtraArgs returns the arguments that the chart puts last, so that they override

@@ -3,6 +3,7 @@ package kustomize
 import (
 	"fmt"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -291,6 +292,7 @@ func (bs *Builds) transform(b *build, d *edit.Document, root *yaml.Node, dir str
 		return err
 	}
 	b.scale(d, root)
+	bs.moveNamespaces(b, root, dir)
 	return nil
 }
 
@@ -315,26 +317,76 @@ func countable(kind string) bool {
 	return slices.Contains([]string{"Deployment", "StatefulSet", "ReplicaSet", "ReplicationController"}, kind)
 }
 
+// touched matches the paths of fields that are looked for.
+var touched = regexp.MustCompile(`[./](?:args|command|env|envFrom|replicas)\b`)
+
 // checkTransformers returns an error for what may change the same fields in a way
 // that is not followed.
 func (bs *Builds) checkTransformers(b *build, d *edit.Document, root *yaml.Node, dir string) error {
 	for _, key := range []string{"replacements", "transformers", "vars", "generators"} {
 		for _, entry := range edit.List(root, key) {
-			texts := []string{flat(entry)}
+			var texts []string
 			if p := path.Join(dir, edit.Str(entry, "path")+scalar(entry)); bs.tree.File(p) != nil {
 				b.files[p] = true
 				texts = append(texts, string(bs.tree.File(p)))
 			}
-			for _, text := range texts {
-				for _, field := range []string{".args", ".command", ".env", "spec.replicas", "/args", "/command", "/env", "/replicas"} {
-					if strings.Contains(text, field) {
-						return d.Invalid(entry, fmt.Sprintf("the kustomization's %s may change %s: that is not followed", key, field[1:]))
+			if key == "replacements" {
+				texts = nil
+				for _, t := range bs.replaced(entry, dir) {
+					for _, field := range edit.List(t, "fieldPaths") {
+						texts = append(texts, scalar(field))
 					}
+				}
+			} else {
+				texts = append(texts, flat(entry))
+			}
+			for _, text := range texts {
+				if field := touched.FindString(text); field != "" {
+					return d.Invalid(entry, fmt.Sprintf("the kustomization's %s may change %s: that is not followed", key, field[1:]))
 				}
 			}
 		}
 	}
 	return nil
+}
+
+// replaced returns the targets of a replacement, or of those in the file it names.
+func (bs *Builds) replaced(entry *yaml.Node, dir string) []*yaml.Node {
+	all := []*yaml.Node{entry}
+	if p := path.Join(dir, edit.Str(entry, "path")); edit.Str(entry, "path") != "" && bs.tree.File(p) != nil {
+		docs, err := bs.tree.Open(p)
+		for _, d := range docs {
+			root, e := d.Parse()
+			if e != nil || err != nil {
+				continue // kustomize does not build it either
+			}
+			all = append(all, root)
+			all = append(all, edit.List(root)...)
+		}
+	}
+	var out []*yaml.Node
+	for _, r := range all {
+		out = append(out, edit.List(r, "targets")...)
+	}
+	return out
+}
+
+// moveNamespaces takes the namespace from the objects that replacements give one:
+// it may be any.
+func (bs *Builds) moveNamespaces(b *build, root *yaml.Node, dir string) {
+	for _, entry := range edit.List(root, "replacements") {
+		for _, t := range bs.replaced(entry, dir) {
+			if !slices.ContainsFunc(edit.List(t, "fieldPaths"), func(f *yaml.Node) bool { return scalar(f) == "metadata.namespace" }) {
+				continue
+			}
+			kind, name := edit.Str(t, "select", "kind"), edit.Str(t, "select", "name")
+			for _, o := range b.objects {
+				if (kind == "" || kind == o.Kind) && (name == "" || o.Called(name)) {
+					o.Namespace = ""
+				}
+			}
+		}
+	}
 }
 
 // scalar returns the text of a scalar, or "".
