@@ -23,7 +23,8 @@ const diffTime = 2 * time.Second
 type Hunk struct{ From, To, NewFrom, NewTo int }
 
 // Diff returns what the proposal changes as a unified diff that git applies. What
-// looks like a credential is redacted; a hunk that shows one does not apply. It is
+// looks like a credential is redacted, and left out of the lines around a hunk; a hunk
+// that changes one, or stands right before one, does not apply. It is
 // empty when the proposal reverts commits.
 func (p Proposal) Diff() string { return diffOf(p.Old, p.Files) }
 
@@ -49,7 +50,7 @@ func unified(path, before, after string) string {
 	hunks := Hunks(before, after)
 	for i := 0; i < len(hunks); {
 		j := i
-		for j+1 < len(hunks) && hunks[j+1].From-hunks[j].To <= 2*contextLines {
+		for j+1 < len(hunks) && hunks[j+1].From-hunks[j].To <= 2*contextLines && a.shown(hunks[j].To, hunks[j+1].From) {
 			j++
 		}
 		group(&w, a, b, hunks[i:j+1])
@@ -119,10 +120,32 @@ func (s side) line(i int) string {
 	}
 }
 
+// shown reports whether lines are shown as they are.
+func (s side) shown(from, to int) bool {
+	for i := from; i < to; i++ {
+		if text, _, _ := strings.Cut(s.line(i), "\n\\ No newline"); strings.TrimRight(text, "\n") != strings.TrimRight(s.lines[i], "\n") {
+			return false
+		}
+	}
+	return true
+}
+
 // group writes hunks that are close together, and the lines around them.
 func group(w *strings.Builder, a, b side, hunks []Hunk) {
 	first, last := hunks[0], hunks[len(hunks)-1]
 	from, to := max(0, first.From-contextLines), min(len(a.lines), last.To+contextLines)
+	// Git finds no line that is redacted. After a hunk it takes at least one.
+	for i := first.From - 1; i >= from; i-- {
+		if !a.shown(i, i+1) {
+			from = i + 1
+			break
+		}
+	}
+	for i := last.To; i < to; i++ {
+		if !a.shown(i, i+1) {
+			to = max(i, last.To+1)
+		}
+	}
 	shift := first.NewFrom - first.From
 	newFrom, newTo := from+shift, last.NewTo+to-last.To
 	fmt.Fprintf(w, "@@ -%s +%s @@\n", ranged(from, to), ranged(newFrom, newTo))

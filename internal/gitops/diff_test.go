@@ -23,6 +23,7 @@ func TestDiffApplies(t *testing.T) {
 		"no newline after":      {"a.yaml", "a\nb\n", "a\nc"},
 		"no newline, untouched": {"a.yaml", "a\nb\nc", "x\nb\nc"},
 		"carriage returns":      {"a.yaml", "a\r\nb\r\n", "a\r\nc\r\n"},
+		"credentials around":    {"a.yaml", numbered + "password: x1234567\na\nb\nc\nd\ntoken: x1234567\n" + numbered, numbered + "password: x1234567\na\nb\nX\nd\ntoken: x1234567\n" + numbered},
 		"space in the name":     {"my apps/a b.yaml", numbered, strings.Replace(numbered, "d\n", "", 1)},
 	} {
 		t.Run(name, func(t *testing.T) {
