@@ -26,6 +26,8 @@
 // value. Credentials are not shown: flags and variables with such names are refused,
 // and differences hide them.
 //
+// A flag goes only into a container that runs an engine, and [Place] names the engine.
+//
 // Not followed: replacements and transformers of a kustomization that touch a
 // command line, environment or replicas; selectors of patches by label; copy and move
 // in JSON patches; templates of Helm charts, except for the values of the vLLM

@@ -54,6 +54,9 @@ func Live(objects [][]byte, t Target, v Variable) (Reading, error) {
 	if !s.Missing {
 		return Reading{Value: s.Value, Set: true}, nil
 	}
+	if s.Form == "env" && edit.IsMap(s.Node) {
+		return Reading{}, notFound("%s: its container has no env, so where %s comes from is not known", s.Object, v)
+	}
 	if from := tr.envSources(s.Object, t); from != "" && !v.Replicas {
 		return Reading{}, &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("the live %s does not set %s itself, and takes variables from %s", s.Object, v, from)}
 	}

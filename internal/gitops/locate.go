@@ -332,17 +332,48 @@ func (l line) find(v Variable) (*edit.Site, error) {
 		}
 	}
 	name := command.VariableName(h.Value)
+	fallback, _, hasDefault := command.Default(h.Value)
 	switch {
 	case name != "":
-		if err := l.CheckAssigned(name, s.Node); err != nil {
-			return nil, err
+		return l.variable(name, s)
+	case hasDefault:
+		if given, err := l.container.Environment(fallback); err != nil || given != nil || l.CheckAssigned(fallback, s.Node) != nil {
+			return l.variable(fallback, s)
 		}
-		return l.container.reference(name, s)
+		if l.container.fromElsewhere() {
+			return nil, l.container.Object.Invalid(s.Node, fmt.Sprintf("the value is $%s, which envFrom may set", fallback))
+		}
+		return h.DefaultSite()
 	case strings.Contains(h.Value, "$") || strings.Contains(h.Value, "{{"):
 		return nil, l.container.Object.Invalid(s.Node, fmt.Sprintf("the value of --%s is filled in when it runs (%s)", v.Flag, edit.Clip(h.Value)))
 	}
 	return s, nil
 }
+
+// variable returns the site of the value of a variable that a flag takes: in the script,
+// where that sets it, or else in the manifest.
+func (l line) variable(name string, from *edit.Site) (*edit.Site, error) {
+	if credential.Named(name) {
+		return l.container.reference(name, from)
+	}
+	assigned := l.CheckAssigned(name, from.Node)
+	given, err := l.container.Environment(name)
+	if err != nil {
+		return nil, err
+	}
+	if assigned != nil || given == nil && !l.container.fromElsewhere() {
+		if s, err := l.Constant(name, from); s != nil || err != nil {
+			return s, err
+		}
+	}
+	if assigned != nil {
+		return nil, assigned
+	}
+	return l.container.reference(name, from)
+}
+
+// fromElsewhere reports whether the container may have variables that are not in the tree.
+func (c container) fromElsewhere() bool { return len(edit.List(c.Node, "envFrom")) > 0 }
 
 // reference returns the site of the variable in --flag=$(NAME).
 func (c container) reference(name string, from *edit.Site) (*edit.Site, error) {

@@ -30,6 +30,8 @@ type words struct {
 	command  int             // number of the last command
 	comments [][2]int        // where the comments are
 	assigned map[string]bool // variables that the script sets
+	constant map[string]int  // where the script sets a variable, always and before the rest: begin of the word
+	reads    map[string]bool // of those, the ones that something else than an assignment sets
 	piped    int             // pipes up to here are checked
 }
 
@@ -52,7 +54,7 @@ func split(script string) (*words, error) {
 	case strings.Count(script, "(")+strings.Count(script, "{")+strings.Count(script, "`") > maxBrackets:
 		return nil, fmt.Errorf("it has more than %d brackets", maxBrackets)
 	}
-	s := &words{src: script, command: -1, assigned: map[string]bool{}}
+	s := &words{src: script, command: -1, assigned: map[string]bool{}, constant: map[string]int{}, reads: map[string]bool{}}
 	file, err := s.parse()
 	if err != nil {
 		return nil, err
@@ -65,9 +67,54 @@ func split(script string) (*words, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.constants(file)
 	slices.SortStableFunc(s.words, func(a, b word) int { return cmp.Compare(a.begin, b.begin) })
 	slices.SortFunc(s.comments, func(a, b [2]int) int { return cmp.Compare(a[0], b[0]) })
 	return s, nil
+}
+
+// constants records the variables that the script sets once, at its top level.
+// What it sources or evaluates may set them again.
+func (s *words) constants(file *syntax.File) {
+	if slices.ContainsFunc(s.words, func(w word) bool { return w.text == "source" || w.text == "." || w.text == "eval" }) {
+		return
+	}
+	times := map[string]int{}
+	syntax.Walk(file, func(n syntax.Node) bool {
+		if a, ok := n.(*syntax.Assign); ok && a.Name != nil && !a.Naked {
+			times[a.Name.Value]++
+		}
+		return true
+	})
+	set := func(assigns []*syntax.Assign) {
+		for _, a := range assigns {
+			if a.Name != nil && a.Value != nil && a.Array == nil && a.Index == nil && !a.Append && times[a.Name.Value] == 1 && !s.reads[a.Name.Value] {
+				s.constant[a.Name.Value] = offset(a.Pos())
+			}
+		}
+	}
+	var stmt func(n *syntax.Stmt)
+	stmt = func(n *syntax.Stmt) {
+		if n.Background || n.Negated || n.Coprocess {
+			return
+		}
+		switch c := n.Cmd.(type) {
+		case *syntax.CallExpr:
+			if len(c.Args) == 0 {
+				set(c.Assigns)
+			}
+		case *syntax.DeclClause:
+			set(c.Args)
+		case *syntax.BinaryCmd:
+			if c.Op == syntax.AndStmt {
+				stmt(c.X)
+				stmt(c.Y)
+			}
+		}
+	}
+	for _, n := range file.Stmts {
+		stmt(n)
+	}
 }
 
 // parse parses the script. The parser takes a line for continued when a comment
@@ -133,7 +180,7 @@ func (s *words) visit(n syntax.Node) (below bool, err error) {
 		}
 	case *syntax.WordIter:
 		s.command++
-		s.assigned[n.Name.Value] = true
+		s.assigned[n.Name.Value], s.reads[n.Name.Value] = true, true
 		for _, w := range n.Items {
 			s.word(w, false)
 		}
@@ -192,7 +239,7 @@ func (s *words) call(n *syntax.CallExpr) {
 		s.word(w, false)
 		text := s.words[len(s.words)-1].text
 		if sets {
-			s.assigned[text] = true
+			s.assigned[text], s.reads[text] = true, true
 		}
 		sets = sets || slices.Contains(setters, text)
 	}
@@ -257,7 +304,7 @@ func keeps(n *syntax.Assign) bool {
 func (s *words) arithmetic(n syntax.Node) {
 	syntax.Walk(n, func(n syntax.Node) bool {
 		if w, ok := n.(*syntax.Word); ok && w.Lit() != "" {
-			s.assigned[w.Lit()] = true
+			s.assigned[w.Lit()], s.reads[w.Lit()] = true, true
 		}
 		return true
 	})

@@ -146,6 +146,21 @@ spec:
 	}
 }
 
+// TestAbsentCompanion: a flag that goes with the changed one and that is set nowhere is
+// not set, even where it could not be added.
+func TestAbsentCompanion(t *testing.T) {
+	files := []gitops.File{{Path: "chat.yaml", Data: []byte(`apiVersion: apps/v1
+kind: Deployment
+metadata: {name: chat}
+spec: {template: {spec: {containers: [{name: app, image: "acme/thing:1", env: [{name: SEQS, value: "128"}], command: [run.sh, --max-num-seqs=$(SEQS)]}]}}}
+`)}}
+	_, err := git.CheckFlags(git.FlagRules{Service: "chat", Engine: "vllm", Look: lookIn(files, gitops.Target{Kind: "Deployment", Name: "chat"})},
+		[]gitops.Assignment{{Variable: gitops.Variable{Flag: "max-num-seqs"}, Value: "64"}})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
 // lookIn finds variables in files.
 func lookIn(files []gitops.File, target gitops.Target) func(string, []gitops.Variable) ([]gitops.Place, error) {
 	return func(container string, vs []gitops.Variable) (out []gitops.Place, err error) {
