@@ -37,7 +37,11 @@ func (e *Executor) Command(ctx context.Context, id string, c machine.Command) er
 // A decision that came too late is a fact all the same.
 func (e *Executor) commandEnded(ctx context.Context, id string, c machine.Command) error {
 	var refused error
-	err := e.do(ctx, &task{person: true, decide: func(b *batch) error {
+	err := e.do(ctx, &task{person: true, decide: func(b *batch) (err error) {
+		if r := e.find(id); r != nil { // it was only just starting
+			refused, err = b.turn(r, c)
+			return err
+		}
 		s, err := e.fold(id)
 		if err == nil {
 			refused, err = b.decide(newRun(id, s), c)

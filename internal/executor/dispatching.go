@@ -138,15 +138,23 @@ func (e *Executor) dispatchBatch(ctx context.Context, notes []dispatch.Note) err
 		return nil // the executor stops
 	}
 	defer visit.survived()
-	visit.begin()
-	found := e.dispatch.Resolve(notes, e.o.Playbooks())
-	visit.pause()
-	return e.decideAlerts(ctx, found, func(d *dispatch.Decision) {
+	for set := e.o.Playbooks(); ; set = nil {
 		visit.begin()
-		d.Notifications(notes)
-		visit.pause() // what follows is the disk's
-	})
+		found := e.dispatch.Resolve(notes, set)
+		visit.pause()
+		err := e.decideAlerts(ctx, found, func(d *dispatch.Decision) {
+			visit.begin()
+			d.Notifications(notes)
+			visit.pause() // what follows is the disk's
+		})
+		if !errors.Is(err, errStale) {
+			return err
+		}
+	}
 }
+
+// errStale: services have to be asked again.
+var errStale = errors.New("the playbooks changed meanwhile")
 
 // decideAlerts has the loop decide what becomes of alerts, and makes it true.
 func (e *Executor) decideAlerts(ctx context.Context, found dispatch.Resolved, decide func(d *dispatch.Decision)) error {
@@ -154,6 +162,9 @@ func (e *Executor) decideAlerts(ctx context.Context, found dispatch.Resolved, de
 	t.decide = func(b *batch) error {
 		d := e.dispatch.Decide(batchRuns{b}, b.now, b.set, found)
 		decide(d)
+		if d.Stale {
+			return errStale
+		}
 		b.dispatch, b.resolved = d.Records, d.Resolved
 		b.notices = append(b.notices, d.Notices...)
 		t.then = d.Commit
@@ -198,14 +209,17 @@ func (e *Executor) reconsiderSome(ctx context.Context, w dispatch.Waiting) (took
 		return len(w.Alerts), nil // the executor stops
 	}
 	defer visit.survived()
-	visit.begin()
-	found := e.dispatch.ResolveAgain(w, e.o.Playbooks())
-	visit.pause()
-	err = e.decideAlerts(ctx, found, func(d *dispatch.Decision) {
+	err = errStale
+	for set := e.o.Playbooks(); errors.Is(err, errStale); set = nil {
 		visit.begin()
-		took = d.Again(w)
+		found := e.dispatch.ResolveAgain(w, set)
 		visit.pause()
-	})
+		err = e.decideAlerts(ctx, found, func(d *dispatch.Decision) {
+			visit.begin()
+			took = d.Again(w)
+			visit.pause()
+		})
+	}
 	if isBroken(err) {
 		took, why := len(w.Alerts), err
 		return took, e.decideAlerts(ctx, nil, func(d *dispatch.Decision) { d.QuarantineAgain(w, why) })

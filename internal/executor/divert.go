@@ -34,7 +34,11 @@ func (b *batch) divert(from machine.State, name string) (into, why string) {
 	start.Run, start.Playbook, start.Digest = b.e.ids.next(b.now), p.Name, p.Digest
 	r := b.about(keyOf(start))
 	if r == nil {
-		return start.Run, errorText(b.start(start, p, also))
+		if err := b.start(start, p, also); err != nil {
+			b.unstageFresh(start.Run)
+			return "", err.Error()
+		}
+		return start.Run, ""
 	}
 	if !start.ByHand() {
 		also = append(also, start.Alert)
@@ -91,21 +95,26 @@ func (b *batch) join(to *run, alerts []playbook.Alert, truncated bool) (why stri
 	if to.dead != nil {
 		return fmt.Sprintf("run %s on it is quarantined: people have to look at it first", to.id)
 	}
+	was := *b.stage(to)
+	was.events = slices.Clip(was.events)
 	for i := range alerts {
 		c := machine.Command{Kind: machine.CmdAlert, Now: b.now, Alert: &alerts[i], Truncated: truncated}
 		if err := b.must(to, c); err != nil {
-			b.unstage(to)
+			*b.byRun[to] = was
 			return fmt.Sprintf("run %s cannot take its alerts over: %v", to.id, err)
 		}
 	}
 	return ""
 }
 
-func errorText(err error) string {
-	if err == nil {
-		return ""
+// unstageFresh forgets a run that cannot begin.
+func (b *batch) unstageFresh(id string) {
+	for _, st := range b.runs {
+		if st.fresh && st.r.id == id {
+			b.unstage(st.r)
+			return
+		}
 	}
-	return err.Error()
 }
 
 // divertedBefore reports whether the run came, over any number of diverts, from

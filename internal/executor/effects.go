@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/inference-responder/responder/internal/audit"
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/fault"
 )
@@ -107,7 +108,7 @@ func (e *Executor) work(ctx context.Context, r *run, f *flight) {
 			return nil
 		}
 		if f.effect.Action == machine.ActionGuard {
-			out = e.guard(b.state(r))
+			out, at = e.guard(b.state(r)), b.now // they are asked only now
 		}
 		refused, err = b.turn(r, machine.Command{
 			Kind: machine.CmdOutcome, Now: at, Effect: f.effect.Key, Attempt: f.effect.Attempt, Outcome: &out,
@@ -117,6 +118,12 @@ func (e *Executor) work(ctx context.Context, r *run, f *flight) {
 		}
 		return err
 	}})
+	if why := err; errors.Is(why, audit.ErrInvalid) {
+		e.later("quarantine", &task{shared: true, then: landed, decide: func(*batch) error {
+			e.quarantineRun(r, fmt.Errorf("the outcome of %s cannot be recorded: %w", f.effect.Action, why))
+			return nil
+		}})
+	}
 	if err = cmp.Or(err, refused); err != nil && e.alive() {
 		e.log.Error("outcome could not be recorded", "run", r.id, "kind", string(f.effect.Action), "err", err)
 	}
@@ -167,7 +174,7 @@ func (e *Executor) forbids(ctx context.Context, r *run, eff machine.Effect) (why
 	err := e.do(ctx, &task{free: true, decide: func(*batch) error {
 		s := *r.state
 		now, ok := machine.Pending(s)
-		owed = ok && now.Key == eff.Key && now.Attempt == eff.Attempt
+		owed = ok && r.dead == nil && now.Key == eff.Key && now.Attempt == eff.Attempt
 		if owed && !eff.Observe {
 			why = machine.Forbids(s, e.guard(s), e.clock.now())
 		}

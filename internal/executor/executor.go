@@ -172,6 +172,7 @@ func (e *Executor) Run(ctx context.Context) error {
 
 	if err := e.load(); err != nil {
 		e.fail(fmt.Errorf("start the executor: %w", err))
+		e.tasks.close(e.err())
 		return e.err()
 	}
 	var loop, readers sync.WaitGroup

@@ -76,7 +76,8 @@ type simulation struct {
 	sets   []*playbook.Set
 
 	full    atomic.Bool
-	crashIn atomic.Int64 // failpoints until a crash; 0: none is due
+	live    atomic.Pointer[playbook.Set] // the set in force
+	crashIn atomic.Int64                 // failpoints until a crash; 0: none is due
 
 	crashAtChange atomic.Int64 // crashIn once a change is under way
 
@@ -109,7 +110,7 @@ func simulate(t *testing.T, seed uint64, counts *simCounts) {
 	}
 	s.journal = j
 	s.sets = simSets(t)
-	s.set = s.sets[0]
+	s.live.Store(s.sets[0])
 	s.w = newSimWorld(s, seed, s.rnd)
 	s.made = func(e *Executor) { // the same ids in each replay
 		var key [32]byte
@@ -118,6 +119,7 @@ func simulate(t *testing.T, seed uint64, counts *simCounts) {
 		e.ids.entropy = ulid.Monotonic(rand.NewChaCha8(key), 0)
 	}
 	s.options = func(o *Options) {
+		o.Playbooks = s.live.Load
 		o.Steps, o.Failpoint, o.Services, o.Catalog = s.w, s.failpoint, simCatalog(), simList
 		o.Guards = guard.Config{EvidenceAge: 10 * time.Minute, Cooldown: time.Minute, Concurrency: guard.Concurrency{Levers: 3, LeversPerService: 1}}
 	}
@@ -210,7 +212,7 @@ func (s *simulation) step() {
 		s.w.foreign(simServices[s.rnd.IntN(len(simServices))])
 		s.note("somebody else changes a service")
 	case n < 62:
-		s.set = s.sets[s.rnd.IntN(len(s.sets))]
+		s.live.Store(s.sets[s.rnd.IntN(len(s.sets))])
 		s.note("playbooks are loaded")
 	case n < 64:
 		s.full.Store(true)

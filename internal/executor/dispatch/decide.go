@@ -68,6 +68,10 @@ type Decision struct {
 	Notices  []machine.Effect // what people are told
 	Resolved []string         // episodes whose end was learned
 
+	// Stale: services were not asked about all alerts that may start a run, because
+	// the playbooks changed meanwhile. Nothing of the decision counts.
+	Stale bool
+
 	d        *Dispatcher
 	runs     Runs
 	now      time.Time

@@ -17,7 +17,8 @@ type resolution struct {
 	panicked any
 }
 
-// Resolve finds the services of the alerts that may start a run.
+// Resolve finds the services of the alerts that may start a run; a nil set: of all
+// that fire.
 func (d *Dispatcher) Resolve(notes []Note, set *playbook.Set) Resolved {
 	found := Resolved{}
 	for _, n := range notes {
@@ -44,8 +45,8 @@ func (d *Dispatcher) resolveSome(found Resolved, set *playbook.Set, alerts []pla
 			continue
 		}
 		k := d.get(id)
-		starts := slices.ContainsFunc(set.Match(a), func(p *playbook.Playbook) bool { return !k.had(p.Name) })
-		if starts && k.resolved.IsZero() {
+		starts := set == nil || k.resolved.IsZero() && slices.ContainsFunc(set.Match(a), func(p *playbook.Playbook) bool { return !k.had(p.Name) })
+		if starts {
 			found[id] = d.resolve(a)
 		}
 	}
@@ -63,7 +64,7 @@ func (d *Dispatcher) resolve(a playbook.Alert) (r resolution) {
 func (d *Decision) resolve(id string, a playbook.Alert) ([]playbook.Service, string, error) {
 	r, ok := d.found[id]
 	if !ok {
-		r = d.d.resolve(a) // it has become one that may start a run only just now
+		d.Stale = true // it has become one that may start a run only just now
 	}
 	if r.panicked != nil {
 		panic(r.panicked)

@@ -105,6 +105,7 @@ func (l *Ledger) Sync(s machine.State) []string {
 			w.since = until.Add(-machine.WaitWithin) // also after a restart
 		}
 		l.waiting = append(l.waiting, w)
+		freed = true // what it waits for may have become free in the same batch
 		slices.SortStableFunc(l.waiting, func(a, b waiter) int {
 			return cmp.Or(a.since.Compare(b.since), cmp.Compare(a.run, b.run))
 		})
