@@ -107,7 +107,7 @@ func (g *GitOps) Close() error {
 	return err
 }
 
-// into gives the steps what there is.
+// into hands what there is to the steps.
 func (g *GitOps) into(d *step.Deps) {
 	if g.Manifests != nil {
 		d.Manifests, d.Commits, d.Pulls, d.History = g.Manifests, g.Manifests, g.Manifests, g.Manifests

@@ -89,7 +89,7 @@ func webhookBody(alerts []playbook.Alert) []byte {
 	return n.AppendJSON(nil)
 }
 
-// withSlack gives a world the Slack of a configuration.
+// withSlack adds the Slack of a configuration to a world.
 func withSlack(t testing.TB, c config.Config, w World) World {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)

@@ -64,7 +64,7 @@ type World struct {
 	Missing func() []string
 }
 
-// NoSuchNode says of a node that nobody answered for when the cluster has none
+// NoSuchNode reports of a node that nobody answered for when the cluster has none
 // of that name.
 func (w World) NoSuchNode(ctx context.Context, answers []gpu.Answer) []gpu.Answer {
 	for i, a := range answers {

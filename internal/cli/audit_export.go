@@ -93,7 +93,7 @@ func exportJournal(ctx context.Context, c *client.Client, file string, force boo
 	return n, nil
 }
 
-// takePlace gives the copy its name. Without force the name is claimed first, which
+// takePlace moves the copy to its name. Without force the name is claimed first, which
 // one of several who want it can: not by a link, which some file systems lack.
 func takePlace(temp, file string, force bool) error {
 	if force {

@@ -86,7 +86,7 @@ func newRootCommand(p *command.Process) *cobra.Command {
 	return root
 }
 
-// notNumber says for people what Go says of a flag's value that is no number.
+// notNumber puts Go's error about a flag that is no number into plain words.
 func notNumber(err error) error {
 	var value *pflag.InvalidValueError
 	if !errors.As(err, &value) || !errors.As(err, new(*strconv.NumError)) {
@@ -107,7 +107,7 @@ func notNumber(err error) error {
 // together is what cobra says of flags that exclude each other.
 var together = regexp.MustCompile(`^if any flags in the group \[.*\] are set none of the others can be; \[(.*)\] were all set$`)
 
-// inWords says for people what cobra says in words of its own code.
+// inWords puts cobra's errors into plain words.
 func inWords(message string) string {
 	if m := together.FindStringSubmatch(message); m != nil {
 		return "--" + strings.Join(strings.Fields(m[1]), " and --") + " exclude each other; give one of them"

@@ -15,7 +15,7 @@ import (
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
-// fullable gives the rig a journal that has no space while the flag is set.
+// fullable replaces the journal by one that has no space while the flag is set.
 func (h *rig) fullable(t *testing.T) *atomic.Bool {
 	var full atomic.Bool
 	j, err := audit.Open(filepath.Join(t.TempDir(), "journal.db"), audit.Options{NoSync: true, Failpoint: func(name string) error {

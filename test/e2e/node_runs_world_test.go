@@ -165,7 +165,7 @@ func (w *nodeRuns) run(t *testing.T, r *nodeRun) {
 		w.alert(t, r)
 	}
 	if r.during != nil {
-		rig.Await(t, time.Minute, "the change", func(ctx context.Context) (bool, string) {
+		rig.Await(t, 2*time.Minute, "the change", func(ctx context.Context) (bool, string) {
 			run, err := runOf(ctx, w.responder, r.name, w.ns+"/"+r.name)
 			if err != nil {
 				return false, err.Error()

@@ -56,7 +56,7 @@ func newReport(s *app.Service, setup setup) (Report, error) {
 	return r, nil
 }
 
-// addAlerts says of each alert which service and which playbooks fit.
+// addAlerts adds, for each alert, the service and the playbooks that fit.
 func (r *Report) addAlerts(s *app.Service) error {
 	decisions, err := decisionsByEpisode(s)
 	if err != nil {

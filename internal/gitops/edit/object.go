@@ -46,7 +46,7 @@ func (o *Object) Written() string {
 	return o.Name
 }
 
-// Rename gives the object another name.
+// Rename changes the name of the object.
 func (o *Object) Rename(name string) {
 	if name != o.Name {
 		o.Former, o.Name = append(slices.Clone(o.Former), o.Name), name

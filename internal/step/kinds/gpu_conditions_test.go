@@ -16,7 +16,7 @@ import (
 	"github.com/inference-responder/responder/internal/step"
 )
 
-// condition gives a node one more condition.
+// condition adds a condition to a node.
 func condition(name, status string) func(*corev1.Node) {
 	return func(n *corev1.Node) {
 		n.Status.Conditions = append(n.Status.Conditions, corev1.NodeCondition{Type: corev1.NodeConditionType(name), Status: corev1.ConditionStatus(status)})

@@ -41,7 +41,7 @@ func (x *nodeTrial) edit(change func(metadata, status map[string]any)) {
 	})
 }
 
-// boots gives the node another boot of its kernel.
+// boots changes the boot id of the node.
 func (x *nodeTrial) boots(id string) {
 	x.edit(func(_, status map[string]any) { status["nodeInfo"] = map[string]any{"bootID": id} })
 }
