@@ -129,7 +129,7 @@ func (chatFleet) Workload(_ context.Context, r kube.Ref) (kube.Workload, error) 
 // lever, on a real repository over HTTP.
 func TestGitLeversOverRealGit(t *testing.T) {
 	const radix = "            - --disable-radix-cache\n"
-	without := strings.ReplaceAll(chatManifest, "max-num-seqs", "max-running-requests")
+	without := strings.NewReplacer("max-num-seqs", "max-running-requests", "image: vllm:v0.11", "image: lmsysorg/sglang:v0.5.5", "--model=", "--model-path=").Replace(chatManifest)
 	to := func(key, value string) func(string) string {
 		return func(text string) string { return meddled(text, key, value) }
 	}

@@ -63,8 +63,7 @@ func (e *Executor) ticks() []*task {
 			if r.dead != nil || b.state(r).Phase == machine.PhaseEnded {
 				return nil
 			}
-			_, err := b.turn(r, machine.Command{Kind: machine.CmdTick, Now: b.now})
-			return err
+			return errors.Join(b.turn(r, machine.Command{Kind: machine.CmdTick, Now: b.now}))
 		}
 		t.then = func() {
 			if r.state.Head == head {
@@ -248,8 +247,7 @@ func (e *Executor) wakeWaiters(ids []string) {
 			if r.dead != nil {
 				return nil
 			}
-			_, err := b.turn(r, machine.Command{Kind: machine.CmdRetry, Now: b.now})
-			return err
+			return errors.Join(b.turn(r, machine.Command{Kind: machine.CmdRetry, Now: b.now}))
 		}})
 	}
 }

@@ -31,11 +31,13 @@ func (h *rig) fullable(t *testing.T) *atomic.Bool {
 	t.Cleanup(func() {
 		if h.end != nil {
 			full.Store(false)
-			h.end()
-			<-h.ended
-			h.end = nil
+			if err := h.stop(); err != nil {
+				t.Error(err)
+			}
 		}
-		j.Close()
+		if err := j.Close(); err != nil {
+			t.Error(err)
+		}
 	})
 	return &full
 }
@@ -50,7 +52,7 @@ func (h *rig) stopsWithin(t *testing.T, d time.Duration, full *atomic.Bool) {
 	case <-time.After(d):
 		t.Errorf("Run has not returned %s after the stop", d)
 		full.Store(false)
-		<-h.ended
+		t.Log(<-h.ended)
 	}
 	h.end = nil
 }
@@ -89,7 +91,7 @@ func TestStopWhileStartingWithoutSpace(t *testing.T) {
 		}
 		h.post(alertOf("Slow", "a"))
 		h.pass(time.Minute)
-		<-h.ended
+		t.Log(<-h.ended)
 		h.end = nil
 		full.Store(true)
 		h.start()
@@ -107,7 +109,10 @@ func TestCommandToARunThatIsStarting(t *testing.T) {
 			o.Failpoint = func(name string) error {
 				if name == "dispatch-after-append" {
 					var id string
-					for info := range h.journal.Streams("run/") {
+					for info, err := range h.journal.Streams("run/") {
+						if err != nil {
+							return err
+						}
 						id = strings.TrimPrefix(info.Name, "run/")
 					}
 					if id != "" && once.CompareAndSwap(false, true) {
@@ -212,7 +217,8 @@ func TestLoopAsksTheCatalogNothing(t *testing.T) {
 		gate := make(chan struct{})
 		// reload while the loop is busy with something else
 		h.start()
-		go h.e.do(context.Background(), &task{decide: func(*batch) error { <-gate; return nil }})
+		busy := make(chan error, 1)
+		go func() { busy <- h.e.do(context.Background(), &task{decide: func(*batch) error { <-gate; return nil }}) }()
 		time.Sleep(time.Millisecond)
 		var all []playbook.Alert
 		for range 20 {
@@ -225,7 +231,12 @@ func TestLoopAsksTheCatalogNothing(t *testing.T) {
 		close(gate)
 		time.Sleep(time.Second)
 		asked := time.Now()
-		h.e.Command(t.Context(), "r-none", machine.Command{Kind: machine.CmdCancel, Decision: &machine.Decision{By: "user:ada"}})
+		if err := h.e.Command(t.Context(), "r-none", machine.Command{Kind: machine.CmdCancel, Decision: &machine.Decision{By: "user:ada"}}); !errors.Is(err, ErrNotFound) {
+			t.Errorf("a command to no run: %v", err)
+		}
+		if err := <-busy; err != nil {
+			t.Error(err)
+		}
 		if worst = time.Since(asked); worst > time.Second {
 			t.Errorf("a person waited %s for the loop, which asked the catalog %d times", worst, n)
 		}
@@ -259,7 +270,10 @@ func TestGateAfterAFullJournalIsNotExpired(t *testing.T) {
 		h.pass(5 * time.Second)
 		s := h.only()
 		t.Logf("%s %+v %+v", s.Phase, s.Gate, s.Ending)
-		evs, _ := h.e.RunEvents(s.Start.Run)
+		evs, err := h.e.RunEvents(s.Start.Run)
+		if err != nil {
+			t.Fatal(err)
+		}
 		for _, e := range evs {
 			t.Log(e.At.Format("15:04:05"), e.Kind, e.Action, e.Reason, e.Message)
 		}

@@ -98,7 +98,7 @@ func (d *Decision) firing(id string, k known, a playbook.Alert) {
 		d.became(KindRepeated, a, Record{Run: refIDs(k.runs)})
 		return
 	}
-	services, why, err := d.resolve(id, a)
+	services, why, err := d.resolve(id)
 	if err != nil || len(services) != 1 {
 		d.noService(id, before, k, a, services, why, err)
 		return

@@ -168,6 +168,7 @@ func (x *episodes) Inherit(ended func(run string) (*machine.Ending, time.Time)) 
 	}
 }
 
+// Has records that an episode has a part in a run.
 func (x *episodes) Has(a playbook.Alert, s machine.Start, at time.Time) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

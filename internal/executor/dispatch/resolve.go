@@ -61,7 +61,7 @@ func (d *Dispatcher) resolve(a playbook.Alert) (r resolution) {
 }
 
 // resolve returns the services of an alert.
-func (d *Decision) resolve(id string, a playbook.Alert) ([]playbook.Service, string, error) {
+func (d *Decision) resolve(id string) ([]playbook.Service, string, error) {
 	r, ok := d.found[id]
 	if !ok {
 		d.Stale = true // it has become one that may start a run only just now

@@ -20,7 +20,6 @@ func (d *Document) AddList(m *yaml.Node, key, item string) (Splice, error) {
 	return d.addKey(m, key, "["+doubleQuoted(item)+"]", &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq", Content: []*yaml.Node{text}})
 }
 
-// addKey adds a key to a mapping. value is YAML on one line that parses as node.
 // AddText adds a key whose value is written as a text of YAML in flow style.
 func (d *Document) AddText(m *yaml.Node, key, text string) (Splice, error) {
 	var doc yaml.Node
@@ -30,6 +29,7 @@ func (d *Document) AddText(m *yaml.Node, key, text string) (Splice, error) {
 	return d.addKey(m, key, text, doc.Content[0])
 }
 
+// addKey adds a key to a mapping. value is YAML on one line that parses as node.
 func (d *Document) addKey(m *yaml.Node, name, value string, node *yaml.Node) (Splice, error) {
 	if err := d.unshared(m); err != nil {
 		return Splice{}, err

@@ -84,7 +84,7 @@ func TestRepairsThatFail(t *testing.T) {
 			server := notifytest.StartRepairServer(t)
 			server.Fail(c.fault)
 			_, err := client(t, server.URL).Ask(t.Context(), aRequest())
-			if e := notifytest.WantReason(t, name, err, c.reason); e.Unknown != c.maybe || strings.Contains(e.Error(), "s3cret") {
+			if e := notifytest.ErrorFor(t, name, err, c.reason); e.Unknown != c.maybe || strings.Contains(e.Error(), "s3cret") {
 				t.Errorf("%s, may have arrived: %t: %v; want %s, %t", e.Reason, e.Unknown, e, c.reason, c.maybe)
 			}
 		})
@@ -97,7 +97,7 @@ func TestRepairsThatFail(t *testing.T) {
 		}
 		server.Fail(notifytest.Fault{Lose: true})
 		_, err := r.Ask(t.Context(), aRequest())
-		if e := notifytest.WantReason(t, "lost", err, fault.Unreachable); !e.Unknown || server.Seen() != 2 {
+		if e := notifytest.ErrorFor(t, "lost", err, fault.Unreachable); !e.Unknown || server.Seen() != 2 {
 			t.Errorf("%v after %d requests; want 2, and no repeat that nobody asked for", e, server.Seen())
 		}
 	})
@@ -111,7 +111,7 @@ func TestRepairsThatFail(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err = client(t, "http://"+address+"/repairs").Ask(t.Context(), aRequest())
-		if e := notifytest.WantReason(t, "nobody", err, fault.Unreachable); e.Unknown {
+		if e := notifytest.ErrorFor(t, "nobody", err, fault.Unreachable); e.Unknown {
 			t.Errorf("%s, may have arrived: %t: %v", e.Reason, e.Unknown, e)
 		}
 	})

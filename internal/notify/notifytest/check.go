@@ -47,8 +47,14 @@ func SecretFile(t testing.TB, content string) string {
 	return file
 }
 
-// WantReason checks an error's reason and returns the error.
-func WantReason(t testing.TB, what string, err error, want fault.Reason) *fault.Error {
+// WantReason checks an error's reason.
+func WantReason(t testing.TB, what string, err error, want fault.Reason) {
+	t.Helper()
+	_ = ErrorFor(t, what, err, want)
+}
+
+// ErrorFor checks an error's reason and returns the error.
+func ErrorFor(t testing.TB, what string, err error, want fault.Reason) *fault.Error {
 	t.Helper()
 	var e *fault.Error
 	if !errors.As(err, &e) {

@@ -27,10 +27,12 @@ import (
 	"github.com/inference-responder/responder/internal/outbound"
 )
 
+// MaxAnswer bounds a short answer, in bytes.
+const MaxAnswer = 64 << 10
+
 const (
 	defaultTimeout = 10 * time.Second
 	maxQuiet       = 10 * time.Minute // longest time a server's Retry-After is believed
-	MaxAnswer      = 64 << 10         // bytes of a short answer
 )
 
 // Endpoint is one server. It is safe for concurrent use.

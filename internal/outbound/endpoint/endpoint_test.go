@@ -45,7 +45,7 @@ func TestReasons(t *testing.T) {
 		413: fault.Invalid, 415: fault.Invalid, 429: fault.Throttled, 500: fault.ServerError, 502: fault.ServerError, 503: fault.ServerError, 504: fault.Timeout,
 	} {
 		receiver.Fail(notifytest.Fault{Status: code, Header: map[string]string{"Location": "/elsewhere"}, Body: "because\x1b[31m <b>"})
-		e := notifytest.WantReason(t, http.StatusText(code), send(t, open(t, receiver.URL)), want)
+		e := notifytest.ErrorFor(t, http.StatusText(code), send(t, open(t, receiver.URL)), want)
 		if !strings.Contains(e.Error(), "because") || strings.Contains(e.Error(), "\x1b") {
 			t.Errorf("%d: the server's words are missing or raw: %q", code, e.Error())
 		}
@@ -146,11 +146,11 @@ func TestRetryAfter(t *testing.T) {
 			asked++
 			return &http.Response{StatusCode: 429, Header: http.Header{"Retry-After": {"30"}}, Body: http.NoBody}
 		})
-		if got := notifytest.WantReason(t, "first", send(t, e), fault.Throttled).RetryAfter; got != 30*time.Second {
+		if got := notifytest.ErrorFor(t, "first", send(t, e), fault.Throttled).RetryAfter; got != 30*time.Second {
 			t.Errorf("retry after %s", got)
 		}
 		time.Sleep(20 * time.Second)
-		if got := notifytest.WantReason(t, "too early", send(t, e), fault.Throttled).RetryAfter; got != 10*time.Second || asked != 1 {
+		if got := notifytest.ErrorFor(t, "too early", send(t, e), fault.Throttled).RetryAfter; got != 10*time.Second || asked != 1 {
 			t.Errorf("retry after %s, asked %d times", got, asked)
 		}
 		time.Sleep(10 * time.Second)
