@@ -6,9 +6,8 @@ import (
 	"github.com/inference-responder/responder/internal/config/setting"
 )
 
-// checkCredentials refuses secrets that could be read on their way, of the
-// blocks that do not check their own. Argo CD is not asked by URL; its own
-// plaintext says the same.
+// checkCredentials refuses secrets that would be sent in plain text, for the blocks
+// that do not check their own. Argo CD has no URL; its own field plaintext covers it.
 func (c *Config) checkCredentials(bad setting.Report) {
 	p := &c.Prometheus
 	bad.Sent(setting.Credential{Path: "prometheus.token_file", File: p.TokenFile, URLPath: "prometheus.url", URL: p.URL, Plaintext: &p.Plaintext})

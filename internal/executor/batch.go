@@ -33,6 +33,7 @@ type batch struct {
 type staging struct {
 	runs     []*staged // in the order in which they were staged
 	byRun    map[*run]*staged
+	events   int // of all runs, or more: what was withdrawn may still be counted
 	dispatch []audit.Record
 	control  []audit.Record       // facts about the service
 	ladder   []audit.Record       // demotions that a person lifted
@@ -61,8 +62,8 @@ func (e *Executor) batch() *batch {
 	return &batch{e: e, now: e.clock.now(), set: e.o.Playbooks(), staging: staging{byRun: map[*run]*staged{}}}
 }
 
-// stageAll lets tasks stage what they want, as long as there is room, and returns
-// those that did. A task that fails is answered and leaves nothing behind.
+// stageAll calls decide of each task until the batch is full, and returns the tasks
+// that are in it. A task that fails is answered and leaves nothing behind.
 func (b *batch) stageAll(group []*task) []*task {
 	var in []*task
 	for i, t := range group {
@@ -86,7 +87,10 @@ func (b *batch) stageAll(group []*task) []*task {
 
 // mark remembers what is staged now.
 func (b *batch) mark() staging {
-	b.undo = map[*run]undone{}
+	if b.undo == nil {
+		b.undo = map[*run]undone{}
+	}
+	clear(b.undo)
 	return b.staging
 }
 
@@ -110,11 +114,7 @@ const batchRecords = audit.MaxBatch / 2
 // full reports whether there are so many facts that nothing further should come
 // into the batch: one append takes only so many.
 func (b *batch) full() bool {
-	n := len(b.dispatch) + len(b.control) + len(b.notices) + b.e.ladder.Waiters(b.resolved)
-	for _, st := range b.runs {
-		n += len(st.events)
-	}
-	return n >= batchRecords
+	return b.events+len(b.dispatch)+len(b.control)+len(b.notices)+b.e.ladder.Waiters(b.resolved) >= batchRecords
 }
 
 // stage makes the run one of the batch's, to be changed.
@@ -193,6 +193,7 @@ func (b *batch) decide(r *run, c machine.Command) (refused, err error) {
 			b.notices = append(b.notices, due)
 		}
 		st.state, st.events = next, append(st.events, events...)
+		b.events += len(events)
 		return nil
 	})
 	return refused, err
@@ -290,7 +291,9 @@ func (b *batch) appends() ([]audit.Append, error) {
 func (b *batch) publish(in []*task) {
 	e := b.e
 	for _, st := range b.runs {
-		st.r.setState(st.state)
+		if len(st.events) > 0 {
+			st.r.setState(st.state)
+		}
 		e.ledger.Note(st.state, st.events)
 		if e.dispatch.Note(st.state, st.events) {
 			e.poke()

@@ -12,8 +12,8 @@ import (
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
-// askAgain is how long an alert waits that was suppressed for a reason of which
-// nobody says when it is gone: a catalog that cannot say, too many open runs.
+// askAgain is how long an alert waits that was suppressed for a reason whose end
+// is not announced: a catalog that does not answer, too many open runs.
 const askAgain = 15 * time.Second
 
 // dispatchLoop reads the intake until ctx is done. It reads, decodes and looks for
@@ -173,7 +173,7 @@ func (e *Executor) decideAlerts(ctx context.Context, found dispatch.Resolved, de
 	return e.do(ctx, t)
 }
 
-// poke lets the dispatcher look again at what was suppressed.
+// poke wakes the dispatcher to decide suppressed alerts again.
 func (e *Executor) poke() {
 	select {
 	case e.poked <- struct{}{}:

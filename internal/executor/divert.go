@@ -89,7 +89,7 @@ func firingAlerts(s machine.State) []playbook.Alert {
 	return out
 }
 
-// join lets the open run take the alerts over, in the same batch: after a crash
+// join hands the alerts over to the open run, in the same batch: after a crash
 // either both runs know of it or neither.
 func (b *batch) join(to *run, alerts []playbook.Alert, truncated bool) (why string) {
 	if to.dead != nil {

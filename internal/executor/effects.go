@@ -236,7 +236,7 @@ func (e *Executor) countOpen() int {
 	return len(e.open)
 }
 
-// wakeWaiters lets runs whose locks may be free ask their guards again.
+// wakeWaiters asks the guards again of runs whose locks may be free.
 func (e *Executor) wakeWaiters(ids []string) {
 	for _, id := range ids {
 		r := e.find(id)

@@ -2,8 +2,6 @@ package executor
 
 import (
 	"errors"
-	"path/filepath"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -16,20 +14,7 @@ import (
 // reason; what has happened in the world is kept, and recorded once there is space.
 func TestFullJournal(t *testing.T) {
 	bubble(t, func(t *testing.T, h *rig) {
-		var full atomic.Bool
-		j, err := audit.Open(filepath.Join(t.TempDir(), "journal.db"), audit.Options{NoSync: true, Failpoint: func(name string) error {
-			if full.Load() && name == "before-commit" {
-				return syscall.ENOSPC
-			}
-			return nil
-		}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer j.Close()
-		was := h.journal
-		h.journal = j
-		defer was.Close()
+		full := h.failing(t, syscall.ENOSPC)
 		h.start()
 		h.world.before = func(e machine.Effect) {
 			if e.Action == machine.ActionApply {
@@ -40,7 +25,7 @@ func TestFullJournal(t *testing.T) {
 		h.pass(time.Minute)
 		id := h.only().Start.Run
 		asked := time.Now()
-		err = h.e.Command(t.Context(), id, machine.Command{Kind: machine.CmdCancel, Decision: &machine.Decision{By: "user:ada"}})
+		err := h.e.Command(t.Context(), id, machine.Command{Kind: machine.CmdCancel, Decision: &machine.Decision{By: "user:ada"}})
 		if !errors.Is(err, audit.ErrUnavailable) && !errors.Is(err, audit.ErrFull) || time.Since(asked) > time.Second {
 			t.Errorf("answered after %s: %v", time.Since(asked), err)
 		}

@@ -3,44 +3,15 @@ package executor
 import (
 	"context"
 	"errors"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/inference-responder/responder/internal/audit"
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/playbook"
 )
-
-// fullable replaces the journal by one that has no space while the flag is set.
-func (h *rig) fullable(t *testing.T) *atomic.Bool {
-	var full atomic.Bool
-	j, err := audit.Open(filepath.Join(t.TempDir(), "journal.db"), audit.Options{NoSync: true, Failpoint: func(name string) error {
-		if full.Load() && name == "before-commit" {
-			return syscall.ENOSPC
-		}
-		return nil
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	h.journal = j
-	t.Cleanup(func() {
-		if h.end != nil {
-			full.Store(false)
-			if err := h.stop(); err != nil {
-				t.Error(err)
-			}
-		}
-		if err := j.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return &full
-}
 
 // stopsWithin fails unless Run returns in time.
 func (h *rig) stopsWithin(t *testing.T, d time.Duration, full *atomic.Bool) {
@@ -57,26 +28,10 @@ func (h *rig) stopsWithin(t *testing.T, d time.Duration, full *atomic.Bool) {
 	h.end = nil
 }
 
-// An executor that is stopped ends within its grace, though the journal takes nothing.
-func TestStopWhileTheJournalIsFull(t *testing.T) {
-	bubble(t, func(t *testing.T, h *rig) {
-		full := h.fullable(t)
-		h.start()
-		h.world.before = func(e machine.Effect) {
-			if e.Action == machine.ActionApply {
-				full.Store(true)
-			}
-		}
-		h.post(alertOf("Slow", "a"))
-		h.pass(time.Minute)
-		h.stopsWithin(t, 10*time.Minute, full)
-	})
-}
-
 // An executor that starts without space can be stopped.
 func TestStopWhileStartingWithoutSpace(t *testing.T) {
 	bubble(t, func(t *testing.T, h *rig) {
-		full := h.fullable(t)
+		full := h.failing(t, syscall.ENOSPC)
 		h.start()
 		crash := make(chan struct{})
 		h.world.before = func(e machine.Effect) {
@@ -246,7 +201,7 @@ func TestLoopAsksTheCatalogNothing(t *testing.T) {
 // A gate that is opened after the journal was full for a while has its whole deadline.
 func TestGateAfterAFullJournalIsNotExpired(t *testing.T) {
 	bubble(t, func(t *testing.T, h *rig) {
-		full := h.fullable(t)
+		full := h.failing(t, syscall.ENOSPC)
 		h.set = loadSet(t, func(s string) string {
 			s = strings.ReplaceAll(s, "within: 15m", "within: 5m")
 			return strings.ReplaceAll(s, "autonomy: auto", "autonomy: suggest")

@@ -104,6 +104,7 @@ func (b *batch) release(r *run, d *machine.Decision) error {
 	st := b.stage(r)
 	st.state, st.events, st.after = machine.Evolve(st.state, end), []machine.Event{end}, head // what could not be read is behind it
 	st.state.Head = head + 1
+	b.events++
 	return nil
 }
 

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -253,4 +255,35 @@ func (h *rig) fates() []string {
 func bubble(t *testing.T, fn func(t *testing.T, h *rig)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) { fn(t, newRig(t)) })
+}
+
+// failing replaces the journal by one whose commits fail with that error while the
+// flag is set.
+func (h *rig) failing(t *testing.T, with error) *atomic.Bool {
+	var flag atomic.Bool
+	j, err := audit.Open(filepath.Join(t.TempDir(), "journal.db"), audit.Options{NoSync: true, Failpoint: func(name string) error {
+		if flag.Load() && name == "before-commit" {
+			return with
+		}
+		return nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := h.journal.Close(); err != nil {
+		t.Error(err)
+	}
+	h.journal = j
+	t.Cleanup(func() {
+		if h.end != nil {
+			flag.Store(false)
+			if err := h.stop(); err != nil {
+				t.Error(err)
+			}
+		}
+		if err := j.Close(); err != nil && !errors.Is(err, with) {
+			t.Error(err)
+		}
+	})
+	return &flag
 }

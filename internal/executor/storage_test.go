@@ -5,9 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -155,21 +153,7 @@ func TestJournalFails(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h := newRig(t)
-				var failing atomic.Bool
-				j, err := audit.Open(filepath.Join(t.TempDir(), "journal.db"), audit.Options{NoSync: true, Failpoint: func(name string) error {
-					if failing.Load() && name == "before-commit" {
-						return tt.err
-					}
-					return nil
-				}})
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer j.Close()
-				if err := h.journal.Close(); err != nil {
-					t.Fatal(err)
-				}
-				h.journal = j
+				failing := h.failing(t, tt.err)
 				h.start()
 				h.post(alertOf("Slow", "a"))
 				h.pass(30 * time.Second)

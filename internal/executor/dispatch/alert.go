@@ -155,8 +155,8 @@ func (d *Decision) noService(id string, before, k known, a playbook.Alert, servi
 	d.without(id, before, k, a, KindNoService, Record{Reason: why})
 }
 
-// begin lets an episode join the open run of a playbook on a service, or start
-// one. why is what led to the service, where the alert's labels alone do not.
+// begin adds an episode to the open run of a playbook on a service, or starts a
+// run. why is what led to the service, where the alert's labels alone do not.
 func (d *Decision) begin(id string, before known, a playbook.Alert, p *playbook.Playbook, svc playbook.Service, why string) {
 	v := Record{Playbook: p.Name, Service: svc.Name, Reason: why}
 	if r, ok := d.runs.About(p.Name, svc.Name); ok {

@@ -26,7 +26,7 @@ func (n Note) quarantined(why string) machine.Effect {
 	}
 }
 
-// Runs is what the executor lets a decision do to runs, all in one batch. Nothing
+// Runs is what a decision may do to runs, all in one batch. Nothing
 // of it is true before the batch is committed.
 type Runs interface {
 	// About returns the run that is open about a playbook and a service; false when
@@ -57,7 +57,7 @@ type Run struct {
 // Refusal is why no run may start now; the zero value refuses nothing.
 type Refusal struct {
 	Why   string
-	Retry bool // nobody says when the reason is gone: ask again after a while
+	Retry bool // the end of the reason is not announced: ask again after a while
 }
 
 // Decision is what becomes of alerts, in one batch of the executor: its records
