@@ -24,6 +24,7 @@
 //	journal.key       the private note key, mode 0600
 //	journal.pub       its public half: all that Verify needs
 //	journal.db.clean  written by a clean Close, naming the state it left
+//	journal.db.NAME   what a reader has folded, to begin with (SaveProjection)
 //
 // The Merkle tree is that of RFC 6962 as golang.org/x/mod/sumdb/tlog computes
 // it; a leaf is exactly the stored record bytes, data packed as it lies there.

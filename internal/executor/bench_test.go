@@ -100,16 +100,82 @@ func BenchmarkWaitingRuns(b *testing.B) {
 		b.Fatal(err)
 	}
 	for b.Loop() {
-		report(b, dir)
+		report(b, dir, runs, "")
 	}
 	b.ReportMetric(0, "ns/op")
 }
 
+// BenchmarkDecidedAlerts restarts over alerts that were decided in the last days and
+// that nobody acts on: what a start takes and holds must not follow their number. The
+// figures of the first start, which finds no snapshot and folds the whole log, are
+// reported apart. The larger journal takes 3 GB and minutes to fill: -short leaves it
+// out.
+func BenchmarkDecidedAlerts(b *testing.B) {
+	for _, alerts := range []int{500_000, 5_000_000} {
+		b.Run(fmt.Sprintf("alerts=%d", alerts), func(b *testing.B) {
+			if alerts > 500_000 && testing.Short() {
+				b.Skip("it fills 3 GB of disk")
+			}
+			dir := onDisk(b)
+			fillDecided(b, filepath.Join(dir, "journal.db"), alerts)
+			report(b, dir, 0, "first-")
+			for b.Loop() {
+				report(b, dir, 0, "")
+			}
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
+
+// fillDecided writes notifications of ten alerts each, as large as real ones, and what
+// became of them: no playbook matches.
+func fillDecided(b *testing.B, path string, alerts int) {
+	b.Helper()
+	j, err := audit.Open(path, audit.Options{NoSync: true})
+	if err != nil {
+		b.Fatal(err)
+	}
+	const each, together = 10, 1000 // alerts in a notification, notifications in an append
+	var template playbook.Notification
+	for i := range each {
+		template.Alerts = append(template.Alerts, realistic(fmt.Sprintf("n%d", i)))
+	}
+	began := time.Now().Add(-13 * 24 * time.Hour).UTC().Round(0)
+	step := 12 * 24 * time.Hour / time.Duration(alerts/each)
+	for n := 0; n < alerts/each; n += together {
+		var intake, decided []audit.Record
+		for i := n; i < n+together; i++ {
+			at := began.Add(time.Duration(i) * step)
+			template.ReceivedAt = at
+			rec := dispatch.Record{Notification: j.Size() + uint64(i-n), Index: uint64(i), Upto: each, Done: true, Status: playbook.Firing, Reason: "no playbook matches its labels"}
+			for k := range template.Alerts {
+				a := &template.Alerts[k]
+				a.Fingerprint, a.StartsAt = fmt.Sprintf("%016x", i*each+k), at
+				rec.Episodes = append(rec.Episodes, a.Episode())
+			}
+			intake = append(intake, audit.Record{Kind: dispatch.KindNotification, Time: at, Data: template.AppendJSON(nil)})
+			decided = append(decided, audit.Record{Kind: dispatch.KindUnmatched, Time: at, Data: encode(rec)})
+		}
+		_, err := j.Append(context.Background(),
+			audit.Append{Stream: dispatch.StreamIntake, After: audit.Any, Records: intake},
+			audit.Append{Stream: dispatch.Stream, After: audit.Any, Records: decided})
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+	if err := j.Close(); err != nil {
+		b.Fatal(err)
+	}
+	if info, err := os.Stat(path); err == nil {
+		b.ReportMetric(float64(info.Size())/(1<<20), "MiB-journal")
+	}
+}
+
 // report restarts in a process of its own and shows its figures.
-func report(b *testing.B, dir string) {
+func report(b *testing.B, dir string, runs int, prefix string) {
 	b.Helper()
 	cmd := exec.Command(os.Args[0], "-test.run", "^TestRestartChild$", "-test.v")
-	cmd.Env = append(os.Environ(), "EXECUTOR_RESTART="+dir)
+	cmd.Env = append(os.Environ(), "EXECUTOR_RESTART="+dir, fmt.Sprintf("EXECUTOR_RUNS=%d", runs))
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		b.Fatalf("%v: %s", err, out)
@@ -118,32 +184,35 @@ func report(b *testing.B, dir string) {
 		var value float64
 		var unit string
 		if n, err := fmt.Sscanf(line, "figure %f %s", &value, &unit); n == 2 && err == nil {
-			b.ReportMetric(value, unit)
+			b.ReportMetric(value, prefix+unit)
 		}
 	}
 }
 
-// TestRestartChild is the process that BenchmarkWaitingRuns starts.
+// TestRestartChild is the process that report starts.
 func TestRestartChild(t *testing.T) {
 	dir := os.Getenv("EXECUTOR_RESTART")
 	if dir == "" {
-		t.Skip("only as a child of BenchmarkWaitingRuns")
+		t.Skip("only as a child of a benchmark")
 	}
 	set := waitingSet(t)
+	start := time.Now()
 	j, err := audit.Open(filepath.Join(dir, "journal.db"), audit.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	start := time.Now()
+	fmt.Println("figure", time.Since(start).Seconds(), "s-to-open")
+	start = time.Now()
 	e, stop := live(t, j, set, newWorld(time.Now))
 	fmt.Println("figure", time.Since(start).Seconds(), "s-to-ready")
 	time.Sleep(time.Second)
 	fmt.Println("figure", resident()/(1<<20), "MiB-resident")
+	fmt.Println("figure", ownMemory()/(1<<20), "MiB-own")
 	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	fmt.Println("figure", float64(m.HeapAlloc)/(1<<20), "MiB-heap")
-	if n := len(e.Runs(Filter{Open: new(true)})); n != 10_000 {
+	if n := len(e.Runs(Filter{Open: new(true)})); fmt.Sprint(n) != os.Getenv("EXECUTOR_RUNS") {
 		t.Errorf("%d runs after the restart", n)
 	}
 	stop()
@@ -170,6 +239,22 @@ func resident() float64 {
 		return 0
 	}
 	return res * float64(os.Getpagesize())
+}
+
+// ownMemory is the resident memory that only the process can free: without the pages
+// of files. 0 where the system does not say.
+func ownMemory() float64 {
+	data, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(data)) {
+		var kib float64
+		if n, err := fmt.Sscanf(line, "RssAnon: %f kB", &kib); n == 1 && err == nil {
+			return kib * 1024
+		}
+	}
+	return 0
 }
 
 func admit(b testing.TB, j *audit.Journal, n playbook.Notification) {

@@ -26,6 +26,7 @@ func (e *Executor) dispatchLoop(ctx context.Context) {
 	retry := time.NewTicker(askAgain)
 	defer retry.Stop()
 	e.poke() // a pause may have been lifted just before the process ended
+	e.saveDispatch(ctx)
 	for {
 		err := e.dispatchAll(ctx)
 		if err == nil {
@@ -60,6 +61,7 @@ func (e *Executor) dispatchAll(ctx context.Context) error {
 		if more, err = e.dispatchSome(ctx); err != nil {
 			return err
 		}
+		e.saveDispatch(ctx)
 	}
 	return nil
 }

@@ -92,6 +92,9 @@ type Executor struct {
 	pauses   pauses
 	dispatch *dispatch.Dispatcher
 	crashes  *crashGuard
+
+	saveEvery int // see the constant
+
 	poked    chan struct{}     // a pause was lifted: see reconsider
 	due      []Due             // messages that were due at the start
 	endings  map[string]ending // of runs that handed alerts over or released them; while loading
@@ -124,7 +127,7 @@ func New(o Options) (*Executor, error) {
 		open: map[string]*run{}, endings: map[string]ending{}, target: map[runKey]*run{}, tasks: newTasks(), slots: make(chan struct{}, o.Parallel), poked: make(chan struct{}, 1),
 		ledger: guard.NewLedger(o.Guards), ladder: o.Ladder, requests: newRequests(), ids: newRunIDs(), pauses: pauses{set: map[Scope]Pause{}},
 	}
-	e.timers.clock = e.clock
+	e.timers.clock, e.saveEvery = e.clock, saveEvery
 	e.library = &library{e: e, at: map[string]uint64{}, compiled: map[string]*playbook.Playbook{}}
 	e.crashes = newCrashGuard(o.Journal, e.alive)
 	e.dispatch = dispatch.New(o.Journal, o.Services, e.crashes.blames, o.Log)
@@ -196,6 +199,9 @@ func (e *Executor) Run(ctx context.Context) error {
 	e.drain()
 	close(end)
 	loop.Wait()
+	if e.err() == nil && e.dispatch.Unsaved() > 0 {
+		e.keepSnapshot(e.dispatch.Snapshot())
+	}
 	if err := e.crashes.stopped(e.err()); err != nil {
 		return errors.Join(e.err(), err)
 	}

@@ -157,7 +157,8 @@ type loadedRun struct {
 // ending is how and when a run ended.
 type ending struct {
 	*machine.Ending
-	at time.Time
+	at  time.Time
+	seq uint64
 }
 
 // loadRun reads a run. Of an ended one only recent levers matter.
@@ -171,7 +172,7 @@ func (e *Executor) loadRun(info audit.StreamInfo) *loadedRun {
 		l.ended = rec.Kind == string(machine.RunEnded)
 		if l.ended && e.clock.now().Sub(rec.Time) <= dispatch.EpisodesKept {
 			if ev, err := event(rec); err == nil {
-				l.ending = ending{ev.Ending, rec.Time}
+				l.ending = ending{ev.Ending, rec.Time, rec.Seq}
 			}
 		}
 		if l.ended && e.clock.now().Sub(rec.Time) > e.ledger.Horizon() {
@@ -265,6 +266,7 @@ func (e *Executor) loadDispatch() error {
 	if err := e.dispatch.Load(e.clock.now()); err != nil {
 		return err
 	}
+	maps.DeleteFunc(e.endings, func(_ string, end ending) bool { return e.dispatch.Includes(end.seq) })
 	e.dispatch.Inherit(func(run string) (*machine.Ending, time.Time) {
 		end := e.endings[run]
 		return end.Ending, end.at
@@ -274,6 +276,33 @@ func (e *Executor) loadDispatch() error {
 	}
 	e.endings = nil
 	return nil
+}
+
+// saveEvery is how many records of the stream dispatch and episodes in them a start
+// folds, about, at most: every so many a snapshot is written. Its size is bounded by
+// the episodes that are remembered, a few MiB.
+const saveEvery = 50_000
+
+// saveDispatch stores a snapshot of the dispatcher's memory when many records follow
+// the last one. Without it the next start only takes longer.
+func (e *Executor) saveDispatch(ctx context.Context) {
+	if e.dispatch.Unsaved() < e.saveEvery {
+		return
+	}
+	var s *dispatch.Snapshot
+	err := e.do(ctx, &task{free: true, decide: func(*batch) error {
+		s = e.dispatch.Snapshot()
+		return nil
+	}})
+	if err == nil {
+		e.keepSnapshot(s)
+	}
+}
+
+func (e *Executor) keepSnapshot(s *dispatch.Snapshot) {
+	if err := e.dispatch.Save(s); err != nil {
+		e.log.Warn("the next start reads more of the journal", "err", err)
+	}
 }
 
 // suspectLast counts the end of a process that wrote nothing down against the

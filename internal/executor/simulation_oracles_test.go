@@ -279,9 +279,18 @@ func (s *simulation) projections(e *Executor) simProjections {
 	return p
 }
 
-// mustFoldAll holds that the projections are what a fresh load reads.
+// mustFoldAll holds that the projections are what a fresh load reads, from the last
+// snapshot and from the whole log.
 func (s *simulation) mustFoldAll() {
 	s.mustFold("at the end")
+	s.mustLoad("the last snapshot and the log after it")
+	if err := s.journal.SaveProjection("dispatch", nil); err != nil {
+		s.t.Fatal(err)
+	}
+	s.mustLoad("the log")
+}
+
+func (s *simulation) mustLoad(from string) {
 	fresh, err := New(s.e.o)
 	if err != nil {
 		s.t.Fatal(err)
@@ -298,6 +307,6 @@ func (s *simulation) mustFoldAll() {
 	}
 	memory, loaded := s.projections(s.e), s.projections(fresh)
 	if diff := cmp.Diff(memory, loaded); diff != "" {
-		s.violated("projection", "the log gives other projections (-memory +log):\n%s", diff)
+		s.violated("projection", "%s gives other projections (-memory +loaded):\n%s", from, diff)
 	}
 }

@@ -117,6 +117,7 @@ func simulate(t *testing.T, seed uint64, counts *simCounts) {
 		binary.LittleEndian.PutUint64(key[:], seed)
 		binary.LittleEndian.PutUint64(key[8:], uint64(s.elapsed()))
 		e.ids.entropy = ulid.Monotonic(rand.NewChaCha8(key), 0)
+		e.saveEvery = 1 + int(seed%40)
 	}
 	s.options = func(o *Options) {
 		o.Playbooks = s.live.Load

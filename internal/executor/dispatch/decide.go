@@ -115,6 +115,7 @@ func (d *Decision) Quarantine(n Note, why error) {
 func (d *Decision) Commit() {
 	d.next.head += uint64(len(d.Records))
 	d.d.cursor = d.next
+	d.d.unsaved += len(d.Records) + len(d.episodes)
 	for id, k := range d.episodes {
 		// Runs were noted before: they know more than the copy does.
 		k.runs = d.d.get(id).runs

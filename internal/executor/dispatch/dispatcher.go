@@ -30,7 +30,9 @@ type Dispatcher struct {
 	log      *slog.Logger
 
 	*episodes
-	cursor cursor
+	cursor  cursor
+	unsaved int    // records and their episodes that follow the last snapshot
+	size    uint64 // of the log at the snapshot that Load began with
 }
 
 // cursor is where the dispatcher stands.
@@ -84,16 +86,23 @@ func (d *Dispatcher) OnlyWaiting() (place string, ok bool, err error) {
 	return Place(d.cursor.index, d.cursor.offset), head == d.cursor.index+1, nil
 }
 
-// Load finds the cursor and rebuilds the known episodes from the
-// records young enough to matter.
+// Load finds the cursor and rebuilds the known episodes: from the last snapshot and
+// the records after it, or without one from all records young enough to matter.
 func (d *Dispatcher) Load(now time.Time) error {
 	head, err := d.journal.Head(Stream)
 	if err != nil {
 		return fmt.Errorf("read dispatch: %w", err)
 	}
 	d.cursor.head = head
-	from, err := d.since(head, now.Add(-EpisodesKept))
+	var from uint64
+	snapshot, err := d.loadSnapshot(head)
 	if err != nil {
+		return err
+	}
+	if snapshot != nil {
+		d.restore(snapshot, now)
+		from, d.size = snapshot.Head, snapshot.Size
+	} else if from, err = d.since(head, now.Add(-EpisodesKept)); err != nil {
 		return err
 	}
 	for rec, err := range d.journal.Stream(Stream, from) {
@@ -105,6 +114,7 @@ func (d *Dispatcher) Load(now time.Time) error {
 			return err
 		}
 		d.fold(rec, r)
+		d.unsaved += 1 + len(r.Episodes)
 		d.cursor.index, d.cursor.offset = r.Index, r.Upto
 		if r.Done {
 			d.cursor.index, d.cursor.offset = r.Index+1, 0
@@ -161,6 +171,10 @@ func (d *Dispatcher) since(head uint64, old time.Time) (uint64, error) {
 	})
 	return uint64(i), failed
 }
+
+// Includes reports whether Load began with a snapshot that includes the log's entry
+// with that position.
+func (d *Dispatcher) Includes(seq uint64) bool { return seq < d.size }
 
 // Note is a notification to be decided.
 type Note struct {

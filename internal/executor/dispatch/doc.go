@@ -13,13 +13,16 @@
 //	          record is the cursor. Written in one batch with the run events it causes.
 //	control   the intake's own pause (IntakePause)
 //
+// and beside the log a Snapshot of the memory, from which a start goes on (snapshot.go).
+//
 // # Invariants
 //
 //   - An episode (fingerprint and start) has at most one run under a playbook, and
 //     one that resolved starts none (alert.go).
 //   - Every alert of an admitted notification gets a Record, in order (decide.go).
 //   - The cursor and what is remembered of episodes are the fold of the stream
-//     dispatch and of the runs' events (dispatcher.go, episodes.go).
+//     dispatch and of the runs' events (dispatcher.go, episodes.go). A snapshot only
+//     shortens it: without one, the same comes from the log.
 //   - Whatever may ask the cluster is asked before the executor's loop decides
 //     (resolve.go).
 //   - What was suppressed is decided again when the reason is gone (reconsider.go).

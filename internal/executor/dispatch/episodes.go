@@ -51,6 +51,7 @@ type episodes struct {
 	// repeat from news. There are two generations of them, so that memory does not
 	// grow with their number: the older one is forgotten when the newer one is full.
 	idle, older map[string]known
+	mostIdle    int // the constant, save in tests
 
 	released map[string]bool // runs that people released: their alerts may start another
 }
@@ -59,7 +60,10 @@ type episodes struct {
 const mostIdle = 20_000
 
 func newEpisodes() *episodes {
-	return &episodes{m: map[string]known{}, idle: map[string]known{}, older: map[string]known{}, released: map[string]bool{}}
+	return &episodes{
+		m: map[string]known{}, idle: map[string]known{}, older: map[string]known{}, mostIdle: mostIdle,
+		released: map[string]bool{},
+	}
 }
 
 // get returns what is known of an episode, nothing when it is new.
@@ -98,7 +102,7 @@ func (x *episodes) keep(id string, k known) {
 		return
 	}
 	delete(x.m, id)
-	if _, ok := x.idle[id]; !ok && len(x.idle) >= mostIdle {
+	if _, ok := x.idle[id]; !ok && len(x.idle) >= x.mostIdle {
 		x.idle, x.older = map[string]known{}, x.idle
 	}
 	x.idle[strings.Clone(id)] = k
