@@ -100,7 +100,7 @@ func BenchmarkWaitingRuns(b *testing.B) {
 		b.Fatal(err)
 	}
 	for b.Loop() {
-		report(b, dir, runs, "")
+		report(b, dir, runs)
 	}
 	b.ReportMetric(0, "ns/op")
 }
@@ -118,9 +118,15 @@ func BenchmarkDecidedAlerts(b *testing.B) {
 			}
 			dir := onDisk(b)
 			fillDecided(b, filepath.Join(dir, "journal.db"), alerts)
-			report(b, dir, 0, "first-")
+			first := restart(b, dir, 0)
 			for b.Loop() {
-				report(b, dir, 0, "")
+				report(b, dir, 0)
+			}
+			for unit, value := range first {
+				b.ReportMetric(value, "first-"+unit)
+			}
+			if info, err := os.Stat(filepath.Join(dir, "journal.db")); err == nil {
+				b.ReportMetric(float64(info.Size())/(1<<20), "MiB-journal")
 			}
 			b.ReportMetric(0, "ns/op")
 		})
@@ -147,7 +153,7 @@ func fillDecided(b *testing.B, path string, alerts int) {
 		for i := n; i < n+together; i++ {
 			at := began.Add(time.Duration(i) * step)
 			template.ReceivedAt = at
-			rec := dispatch.Record{Notification: j.Size() + uint64(i-n), Index: uint64(i), Upto: each, Done: true, Status: playbook.Firing, Reason: "no playbook matches its labels"}
+			rec := dispatch.Record{Notification: j.Size() + uint64(i-n), Index: uint64(i), Upto: each, Done: true, Status: string(playbook.Firing), Reason: "no playbook matches its labels"}
 			for k := range template.Alerts {
 				a := &template.Alerts[k]
 				a.Fingerprint, a.StartsAt = fmt.Sprintf("%016x", i*each+k), at
@@ -166,13 +172,19 @@ func fillDecided(b *testing.B, path string, alerts int) {
 	if err := j.Close(); err != nil {
 		b.Fatal(err)
 	}
-	if info, err := os.Stat(path); err == nil {
-		b.ReportMetric(float64(info.Size())/(1<<20), "MiB-journal")
+}
+
+// report restarts in a process of its own and reports its figures.
+func report(b *testing.B, dir string, runs int) {
+	b.Helper()
+	for unit, value := range restart(b, dir, runs) {
+		b.ReportMetric(value, unit)
 	}
 }
 
-// report restarts in a process of its own and shows its figures.
-func report(b *testing.B, dir string, runs int, prefix string) {
+// restart starts in a process of its own, which finds so many open runs, and returns
+// its figures by unit.
+func restart(b *testing.B, dir string, runs int) map[string]float64 {
 	b.Helper()
 	cmd := exec.Command(os.Args[0], "-test.run", "^TestRestartChild$", "-test.v")
 	cmd.Env = append(os.Environ(), "EXECUTOR_RESTART="+dir, fmt.Sprintf("EXECUTOR_RUNS=%d", runs))
@@ -180,16 +192,18 @@ func report(b *testing.B, dir string, runs int, prefix string) {
 	if err != nil {
 		b.Fatalf("%v: %s", err, out)
 	}
+	figures := map[string]float64{}
 	for _, line := range strings.Split(string(out), "\n") {
 		var value float64
 		var unit string
 		if n, err := fmt.Sscanf(line, "figure %f %s", &value, &unit); n == 2 && err == nil {
-			b.ReportMetric(value, prefix+unit)
+			figures[unit] = value
 		}
 	}
+	return figures
 }
 
-// TestRestartChild is the process that report starts.
+// TestRestartChild is the process that restart starts.
 func TestRestartChild(t *testing.T) {
 	dir := os.Getenv("EXECUTOR_RESTART")
 	if dir == "" {
