@@ -71,7 +71,7 @@ playbook. It asks a running service.`,
 				return err
 			}
 			view := viewOfProposal(prop)
-			view.Notes = notes
+			view.Notes = append(view.Notes, notes...)
 			return out.Print(p.Stdout, view, func(w io.Writer) error { return writeProposal(w, view) })
 		},
 	}
@@ -149,6 +149,9 @@ type touchView struct {
 
 func viewOfProposal(p gitops.Proposal) proposalView {
 	v := proposalView{Base: p.Base, Diff: p.Diff(), Changes: []touchView{}}
+	if p.Unbuilt != "" {
+		v.Notes = append(v.Notes, "not rendered: "+p.Unbuilt)
+	}
 	for _, t := range p.Touches {
 		v.Changes = append(v.Changes, touchView{t.Variable, t.File, t.Line, t.Path, t.From, t.To})
 	}

@@ -238,7 +238,10 @@ func editText(t *testing.T, e Edit, err error) string {
 	if err != nil {
 		return errorText(t, err)
 	}
-	return diffOf(e.Old, e.Files)
+	if e.Unbuilt != "" {
+		e.Unbuilt = "not rendered: " + e.Unbuilt + "\n"
+	}
+	return e.Unbuilt + diffOf(e.Old, e.Files)
 }
 
 // setOne changes one variable.

@@ -21,26 +21,28 @@ type Assignment struct {
 
 // SetAll changes variables in one edit, all or none: only the bytes of their values,
 // or the lines that add them. It checks every edit: the file is parsed again and has
-// exactly these changes, and [Locate] finds the new values. It skips variables that
+// exactly these changes, [Locate] finds the new values, and the kustomization builds
+// the same objects as before but for them. It skips variables that
 // already have the value. The errors are those of [Locate], and NothingToDo if all
 // variables have their values.
 func SetAll(files []File, t Target, all []Assignment) (Edit, error) {
 	work := append([]File(nil), files...)
 	var changes []Change
+	var sites []*edit.Site
 	for _, a := range all {
 		if err := checkValue(a.Variable, a.Value); err != nil {
 			return Edit{}, err
 		}
-		c, err := change(work, t, a.Variable, a.Value)
+		c, s, err := change(work, t, a.Variable, a.Value)
 		if reason(err) == fault.NothingToDo && len(all) > 1 {
 			continue
 		}
 		if err != nil {
 			return Edit{}, err
 		}
-		changes = append(changes, c)
+		changes, sites = append(changes, c), append(sites, s)
 	}
-	return edited(files, work, changes)
+	return edited(files, work, t, changes, sites)
 }
 
 // Unset removes a flag, to undo adding it. The error is NothingToDo if the flag is
@@ -67,7 +69,7 @@ func Unset(files []File, t Target, v Variable) (Edit, error) {
 	if err != nil || !after.Missing {
 		return Edit{}, s.Doc.Invalid(s.Node, "cannot be taken away safely: it would still be set elsewhere")
 	}
-	return edited(files, work, []Change{{Place: placeOf(s), From: s.Value}})
+	return edited(files, work, t, []Change{{Place: placeOf(s), From: s.Value}}, []*edit.Site{s})
 }
 
 // plain returns an error without what only this package uses.
@@ -86,30 +88,30 @@ func reason(err error) fault.Reason {
 }
 
 // change makes one change in work.
-func change(work []File, t Target, v Variable, value string) (Change, error) {
+func change(work []File, t Target, v Variable, value string) (Change, *edit.Site, error) {
 	s, err := resolve(work, t, v)
 	if err != nil {
-		return Change{}, plain(err)
+		return Change{}, nil, plain(err)
 	}
 	if s.Value == value {
-		return Change{}, &fault.Error{Reason: fault.NothingToDo, Message: fmt.Sprintf("%s:%d:%d: %s is already %s", s.File(), s.Line, s.Column, v, value)}
+		return Change{}, nil, &fault.Error{Reason: fault.NothingToDo, Message: fmt.Sprintf("%s:%d:%d: %s is already %s", s.File(), s.Line, s.Column, v, value)}
 	}
 	cut, err := s.Set(value)
 	if err != nil {
-		return Change{}, plain(err)
+		return Change{}, nil, plain(err)
 	}
 	if err := apply(work, s, cut); err != nil {
-		return Change{}, err
+		return Change{}, nil, err
 	}
 	after, err := resolveKnown(work, t, v, result(s))
 	if err != nil {
-		return Change{}, plain(err)
+		return Change{}, nil, plain(err)
 	}
 	gone := after.Missing && value == "false" && v.Switch
 	if !gone && (after.Missing || after.Value != value || after.File() != s.File()) {
-		return Change{}, s.Doc.Invalid(s.Node, fmt.Sprintf("cannot be edited safely: %s would be %q afterwards, not %q", v, edit.Clip(after.Value), edit.Clip(value)))
+		return Change{}, nil, s.Doc.Invalid(s.Node, fmt.Sprintf("cannot be edited safely: %s would be %q afterwards, not %q", v, edit.Clip(after.Value), edit.Clip(value)))
 	}
-	return Change{Place: placeOf(s), From: s.Value, To: value}, nil
+	return Change{Place: placeOf(s), From: s.Value, To: value}, s, nil
 }
 
 // result returns the document of the file as the change left it.
@@ -133,11 +135,16 @@ func apply(work []File, s *edit.Site, cut edit.Splice) error {
 	return &fault.Error{Reason: fault.NotFound, Message: s.Doc.File + " is not in the tree"} // unreachable unless a caller mixes two trees
 }
 
-func edited(before, after []File, changes []Change) (Edit, error) {
+// edited returns the edit of the changes that were made at the sites.
+func edited(before, after []File, t Target, changes []Change, sites []*edit.Site) (Edit, error) {
 	if len(changes) == 0 {
 		return Edit{}, &fault.Error{Reason: fault.NothingToDo, Message: "already as wanted"}
 	}
 	e := Edit{Place: changes[0].Place, From: changes[0].From, To: changes[0].To, More: changes[1:]}
+	var err error
+	if e.Unbuilt, err = checkBuilt(before, after, t, sites); err != nil {
+		return Edit{}, err
+	}
 	for i := range before {
 		if !bytes.Equal(before[i].Data, after[i].Data) {
 			e.Old, e.Files = append(e.Old, before[i]), append(e.Files, after[i])

@@ -66,6 +66,10 @@ type Edit struct {
 	More  []Change // further assignments of [SetAll], in their order
 	Files []File   // new contents of the files that change
 	Old   []File   // what stood in them, in the same order
+
+	// Unbuilt tells why the kustomization, or a part of it, could not be built and
+	// compared. Empty: it was, or there is none.
+	Unbuilt string
 }
 
 // Change is one assignment that an edit makes.

@@ -110,6 +110,16 @@ func (d *Document) Top() *Document {
 	return d
 }
 
+// Within returns the scalar of the file's own document that the document is nested in,
+// or nil.
+func (d *Document) Within() *yaml.Node {
+	var n *yaml.Node
+	for ; d.outer != nil; d = d.outer.doc {
+		n = d.outer.node
+	}
+	return n
+}
+
 // Stream returns the number of the document in its file, from 0.
 func (d *Document) Stream() int { return d.Top().index }
 

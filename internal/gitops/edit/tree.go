@@ -25,7 +25,8 @@ type Tree struct {
 	known  *Document                // from an earlier reading; nil: none
 }
 
-// NewTree returns an empty tree in which the workload is looked for.
+// NewTree returns an empty tree in which the workload is looked for. Without a name it
+// parses every document.
 func NewTree(workload string) *Tree {
 	return &Tree{name: workload, data: map[string][]byte{}, docs: map[string][]*Document{}, errs: map[string]error{}, texts: map[*yaml.Node]*Document{}}
 }
@@ -172,7 +173,7 @@ func isNameByte(c byte) bool {
 // concerns reports whether a document needs to be parsed: its name is part of the
 // workload's, or it scales or underlies something, or its name cannot be told without parsing.
 func (t *Tree) concerns(d *Document) bool {
-	if d.parsed() {
+	if d.parsed() || t.name == "" {
 		return true
 	}
 	inMeta, name, indent := false, "", 0

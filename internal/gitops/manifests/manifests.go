@@ -256,6 +256,9 @@ func edit(p *gitops.Proposal, files []gitops.File, t gitops.Target, w gitops.Wan
 			return err
 		}
 	}
+	for _, e := range edits {
+		p.Unbuilt = cmp.Or(p.Unbuilt, e.Unbuilt)
+	}
 	after := overlaid(files, edits)
 	for i, f := range files {
 		if !bytes.Equal(f.Data, after[i].Data) {

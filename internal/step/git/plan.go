@@ -181,6 +181,9 @@ func (g Change) planOf(ctx context.Context, in step.Input, at site, stepName str
 	if len(at.app.Overrides) > 0 {
 		plan.Notes = append(plan.Notes, fmt.Sprintf("the application sets values outside Git, so the live values are read after the sync: %s", fields(at.app.Overrides)))
 	}
+	if prop.Unbuilt != "" {
+		plan.Notes = append(plan.Notes, "not rendered: "+prop.Unbuilt)
+	}
 	noteDrift(&plan, at, prop.Touches)
 	if at.app.Generator != "" {
 		plan.Notes = append(plan.Notes, fmt.Sprintf("ApplicationSet %s manages the application", at.app.Generator))
