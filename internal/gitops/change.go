@@ -27,6 +27,10 @@ type Want struct {
 	Set    []Assignment
 	Unset  []Variable
 
+	// TakeBack are commits whose changes of the target are taken back, field by
+	// field. It stands alone, without Set and Unset.
+	TakeBack []string
+
 	// Deployed is the commit that runs now. Empty: not known.
 	Deployed string
 }
@@ -53,10 +57,11 @@ type Proposal struct {
 	Reverts []string // commits that it takes back, line by line; empty: it is an edit
 	Within  []string // paths that the reverts are limited to; empty: all
 
-	// TakesBack are commits whose values an edit sets back, where later changes
-	// next to them keep Git from reverting their lines. Its message says that it
-	// reverts them.
+	// TakesBack are commits whose values an edit sets back: a release of which only
+	// the target's fields go back, or a change whose lines Git cannot revert because
+	// of later changes next to them. Its message says that it reverts them.
 	TakesBack []string
+	Stays     []Touch // what the commits of Want.TakeBack moved besides, which stays as it is
 
 	// Ahead are commits that change the source's manifests, of whatever workload,
 	// and are not deployed yet: a sync would carry them out along with this change. Filled in when

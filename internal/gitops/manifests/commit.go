@@ -38,7 +38,7 @@ func (b *branch) write(ctx context.Context, r gitops.Request, to string) (gitops
 	if len(p.Reverts) > 0 {
 		return b.repo.Revert(ctx, repository.RevertRequest{Base: p.Base, Branch: to, Commits: p.Reverts, Paths: p.Within, Message: message})
 	}
-	return b.repo.Commit(ctx, repository.CommitRequest{Base: p.Base, Branch: to, Files: p.Files, Message: message, TakesBack: p.TakesBack})
+	return b.repo.Commit(ctx, repository.CommitRequest{Base: p.Base, Branch: to, Files: p.Files, Deleted: p.Deleted, Message: message, TakesBack: p.TakesBack})
 }
 
 func landed(c gitops.Commit) gitops.Landing {

@@ -207,7 +207,12 @@ func (m *Manifests) Propose(ctx context.Context, w gitops.Want) (gitops.Proposal
 		return gitops.Proposal{}, err
 	}
 	p := r.proposal(b)
-	if err := edit(&p, r.files, r.target(w.Target), w); err != nil {
+	if len(w.TakeBack) > 0 {
+		err = b.takeBack(ctx, &p, r, w)
+	} else {
+		err = edit(&p, r.files, r.target(w.Target), w)
+	}
+	if err != nil {
 		return gitops.Proposal{}, err
 	}
 	if w.Deployed != "" && w.Deployed != r.sha {

@@ -101,6 +101,9 @@ const (
 	maxShown  = 200 // bytes of a value
 )
 
+// wholeFile names the one field of a file that cannot be read as YAML.
+const wholeFile = "(the whole file)"
+
 // flatten returns the scalars of a file by their paths.
 func flatten(data []byte, t gitops.Target) map[string]field {
 	f := &flat{fields: map[string]field{}}
@@ -115,7 +118,7 @@ func flatten(data []byte, t gitops.Target) map[string]field {
 		return f.fields
 	}
 	dec := yaml.NewDecoder(bytes.NewReader(data))
-	whole := map[string]field{"(the whole file)": {variable: "(the whole file)", value: digest(data), line: 1}}
+	whole := map[string]field{wholeFile: {variable: wholeFile, value: digest(data), line: 1}}
 	for {
 		var doc yaml.Node
 		err := dec.Decode(&doc)

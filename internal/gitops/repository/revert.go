@@ -209,6 +209,43 @@ func (r *Repository) revertMessage(commits []*commit, q RevertRequest) (string, 
 	return m.format(lines...)
 }
 
+// Named returns commits of a branch's history, newest first. A commit that base
+// does not contain is an error.
+func (r *Repository) Named(ctx context.Context, base string, shas []string) (found []gitops.Commit, err error) {
+	err = r.do(ctx, "read commits", func(ctx context.Context) error {
+		found = nil
+		head, err := r.ensure(ctx, base)
+		if err != nil {
+			return err
+		}
+		commits, err := r.named(ctx, shas)
+		if err != nil {
+			return err
+		}
+		for _, c := range commits {
+			if err := r.on(ctx, c, head); err != nil {
+				return err
+			}
+			d, err := r.describe(c)
+			if err != nil {
+				return err
+			}
+			found = append(found, d)
+		}
+		return nil
+	})
+	return found, err
+}
+
+// on refuses a commit that is not in the history of another one.
+func (r *Repository) on(ctx context.Context, c, head *commit) error {
+	is, err := r.contains(ctx, c.Hash, head.Hash)
+	if err == nil && !is {
+		err = &fault.Error{Reason: fault.NothingToDo, Message: fmt.Sprintf("revert: commit %.10s is not on the branch of repository %s", c.Hash, r.at)}
+	}
+	return err
+}
+
 // reversal computes the changes that undo commits on a base.
 func (r *Repository) reversal(ctx context.Context, base *commit, q RevertRequest) ([]*commit, map[string]change, error) {
 	commits, err := r.named(ctx, q.Commits)
@@ -221,10 +258,8 @@ func (r *Repository) reversal(ctx context.Context, base *commit, q RevertRequest
 	}
 	u := &undoing{r: r, base: base, root: root, changes: map[string]change{}}
 	for _, c := range commits {
-		if is, err := r.contains(ctx, c.Hash, base.Hash); err != nil {
+		if err := r.on(ctx, c, base); err != nil {
 			return nil, nil, err
-		} else if !is {
-			return nil, nil, &fault.Error{Reason: fault.NothingToDo, Message: fmt.Sprintf("revert: commit %.10s is not on the branch of repository %s", c.Hash, r.at)}
 		}
 		deltas, err := r.changed(c)
 		if err != nil {

@@ -27,6 +27,7 @@ type CommitRequest struct {
 	Base    string // the commit that the change was made for: the branch must still be there
 	Branch  string // empty: the configured branch; else a branch that is made from Base, for a pull request
 	Files   []gitops.File
+	Deleted []string // files to remove
 	Message Message
 
 	TakesBack []string // commits whose values it sets back: the message says that it reverts them
@@ -61,6 +62,13 @@ func (r *Repository) Commit(ctx context.Context, q CommitRequest) (done gitops.C
 		}
 		changes[p] = change{data: f.Data}
 		size += int64(len(f.Data))
+	}
+	for _, name := range q.Deleted {
+		p, err := cleanPath(name)
+		if err != nil {
+			return done, err
+		}
+		changes[p] = change{deleted: true}
 	}
 	switch {
 	case len(changes) == 0:

@@ -1,0 +1,137 @@
+package manifests
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/inference-responder/responder/internal/fault"
+	"github.com/inference-responder/responder/internal/gitops"
+	"github.com/inference-responder/responder/internal/gitops/gittest"
+)
+
+const hubSecret = `---
+apiVersion: v1
+kind: Secret
+metadata: {name: hub}
+stringData: {key: old}
+`
+
+// TestTakeBack holds a release that goes back to its fields: those of the target,
+// of all its commits, and nothing else of the same files.
+func TestTakeBack(t *testing.T) {
+	edit := func(text string, pairs ...string) string { return strings.NewReplacer(pairs...).Replace(text) }
+	release := edit(base, "v0.11", "v0.12", "=256 #", "=512 #", "--port=8000\n", "--port=8000\n            - --kv-cache-dtype=fp8\n")
+	other := strings.ReplaceAll(base, "name: chat", "name: code")
+	two := func(ours, theirs string) string { return ours + "---\n" + theirs }
+	for name, tt := range map[string]struct {
+		first    string
+		commits  []string // what the file is after each; one that begins with - does not go back
+		want     string
+		variable string // what moves
+		stays    string
+		reason   fault.Reason
+		text     string
+	}{
+		"image and flags of one commit": {first: base, commits: []string{release}, want: base, variable: "image --max-num-seqs --kv-cache-dtype"},
+		"two commits": {
+			first: base, commits: []string{edit(base, "v0.11", "v0.12"), edit(base, "v0.11", "v0.12", "=256", "=512")},
+			want: base, variable: "image --max-num-seqs",
+		},
+		"one field twice": {first: base, commits: []string{edit(base, "=256", "=512"), edit(base, "=256", "=1024")}, want: base, variable: "--max-num-seqs"},
+		"replicas between": {
+			first: base, commits: []string{edit(base, "v0.11", "v0.12"), "-" + edit(base, "v0.11", "v0.12", "replicas: 3", "replicas: 5"), edit(release, "replicas: 3", "replicas: 5")},
+			want: edit(base, "replicas: 3", "replicas: 5"), variable: "image --max-num-seqs --kv-cache-dtype",
+		},
+		"replicas of the release scaled since": {
+			first: base, commits: []string{edit(release, "replicas: 3", "replicas: 4"), "-" + edit(release, "replicas: 3", "replicas: 6")},
+			want: edit(base, "replicas: 3", "replicas: 6"), variable: "image --max-num-seqs --kv-cache-dtype", stays: "replicas",
+		},
+		"replicas of the release": {first: base, commits: []string{edit(release, "replicas: 3", "replicas: 4")}, want: base, variable: "image --max-num-seqs --kv-cache-dtype replicas"},
+		"another service in the file": { // moved by the same commit
+			first: two(base, other), commits: []string{two(release, edit(other, "v0.11", "v0.13"))},
+			want: two(base, edit(other, "v0.11", "v0.13")), variable: "image --max-num-seqs --kv-cache-dtype", stays: "image",
+		},
+		"a comment beside it changed since": {
+			first: base, commits: []string{release, "-" + edit(release, "- --model=llama", "- --model=llama # the base")},
+			want: edit(base, "- --model=llama", "- --model=llama # the base"), variable: "image --max-num-seqs --kv-cache-dtype",
+		},
+		"a Secret of the release": {
+			first: base + hubSecret, commits: []string{release + edit(hubSecret, "old", "new")},
+			want: base + edit(hubSecret, "old", "new"), variable: "image --max-num-seqs --kv-cache-dtype", stays: "Secret hub: stringData.key",
+		},
+		"changed again since": {
+			first: base, commits: []string{release, "-" + edit(release, "=512", "=384")},
+			reason: fault.Conflict, text: `set --max-num-seqs to "512", and it was changed again since: it is 384 now`,
+		},
+		"taken back by hand": {first: base, commits: []string{release, "-" + base}, reason: fault.NothingToDo},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := gittest.NewServer(t)
+			s.Push("first", map[string]string{"apps/chat.yaml": tt.first})
+			var shas []string
+			for i, text := range tt.commits {
+				kept, others := strings.CutPrefix(text, "-")
+				sha := s.Push("commit", map[string]string{"apps/chat.yaml": kept, "docs/log": strings.Repeat("x", i+1)})
+				if !others {
+					shas = append(shas, sha)
+				}
+			}
+			m := over(t, s)
+			src := gitops.Source{Repository: s.RepositoryURL(), Branch: "main", Path: "apps"}
+			target := gitops.Target{Kind: "Deployment", Namespace: "serving", Name: "chat"}
+			p, err := m.Propose(t.Context(), gitops.Want{Source: src, Target: target, TakeBack: shas})
+			if tt.reason != "" {
+				if !reasonIs(err, tt.reason, tt.text) {
+					t.Errorf("%+v, %v; want %s ...%s...", p.Touches, err, tt.reason, tt.text)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			var moves, stays []string
+			for _, x := range p.Touches {
+				moves = append(moves, x.Variable)
+			}
+			for _, x := range p.Stays {
+				stays = append(stays, x.Variable)
+			}
+			want := map[string]bool{}
+			for _, v := range strings.Fields(tt.variable) {
+				want[v] = true
+			}
+			for _, v := range moves {
+				if !want[v] {
+					t.Errorf("%s goes back, want %s", v, tt.variable)
+				}
+			}
+			if len(moves) != len(want) || strings.Join(stays, " ") != tt.stays {
+				t.Errorf("%v go back and %v stay, want %s and %s", moves, stays, tt.variable, tt.stays)
+			}
+			if diff := cmp.Diff(tt.want, string(p.Files[0].Data)); diff != "" {
+				t.Fatalf("-want +got:\n%s", diff)
+			}
+			released := s.Show("main", "apps/chat.yaml")
+			made := commit(t, m, p, "r-1/back#1/apply")
+			if got := s.Show("main", "apps/chat.yaml"); got != tt.want {
+				t.Errorf("committed\n%s", got)
+			}
+			text := s.GitBare("log", "-1", "--format=%B", made)
+			for _, sha := range shas {
+				if !strings.Contains(text, "This reverts commit "+sha+".") {
+					t.Errorf("the message does not name %s:\n%s", sha, text)
+				}
+			}
+			undo, err := m.Reverting(t.Context(), src, target, []string{made})
+			if err != nil {
+				t.Fatal(err)
+			}
+			commit(t, m, undo, "r-1/back#1/undo")
+			if got := s.Show("main", "apps/chat.yaml"); got != released {
+				t.Errorf("after the undo\n%s\nwant\n%s", got, released)
+			}
+		})
+	}
+}
