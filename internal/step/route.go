@@ -23,6 +23,9 @@ var routes = map[string]struct {
 			return nil, &fault.Error{Reason: fault.Owned, Message: fmt.Sprintf(
 				"kube.rollout_undo: revision %v is the cluster's, and Git owns the object: use gitops.revert", v)}
 		}
+		if window, given := with["window"]; given {
+			return map[string]any{"window": window}, nil
+		}
 		return map[string]any{"to": "previous"}, nil
 	}},
 }

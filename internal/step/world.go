@@ -18,7 +18,9 @@ import (
 type Manifests interface {
 	// Places returns where each variable stands, in the order they were asked.
 	Places(ctx context.Context, src gitops.Source, t gitops.Target, vs []gitops.Variable) ([]gitops.Place, error)
-	// Propose computes one edit that sets the variables.
+	// Propose computes one edit that sets the variables, or takes back what commits
+	// changed of the target. A field that was changed again since is a conflict,
+	// except replicas, which stay.
 	Propose(ctx context.Context, w gitops.Want) (gitops.Proposal, error)
 	// Reverting computes a change that reverts these commits in the target's
 	// manifests, and no later commit. Lines that were changed again since are a

@@ -24,7 +24,7 @@ func ArgocdRollbackKind() playbook.Kind {
 		Doc: `Puts the service's Argo CD application back to what it deployed before. Undo puts it back to what it deployed when the lever was planned.
 
 Argo CD refuses a rollback of an application that syncs by itself, and would heal it away: there the lever is a gitops.revert of the commits
-that were deployed since, and ` + "`together`" + ` means what it means there. Any other application is rolled back by Argo CD and then differs from its branch
+that were deployed since. Any other application is rolled back by Argo CD and then differs from its branch
 until somebody syncs it: its branch still holds what was rolled back. Argo CD puts all of the application back, so what it deploys for other services goes
 back too. It is refused where undo could not put back what runs (the last sync failed, was of some resources only or is hidden by a dry run after it, or the cluster has something of its own),
 and where the application itself had other parameters then, which go back with no revision. Either way, a rollback that would take back a repair of Responder's
@@ -45,8 +45,7 @@ func NewArgocdRollback(d step.Deps) step.Lever {
 }
 
 type rollbackWith struct {
-	To       string `json:"to" default:"previous" enum:"previous,last_good" doc:"previous: what was deployed before the current revision. last_good: what was deployed before anything came to the variable that moved last since its last verified commit, as gitops.revert counts it."`
-	Together string `json:"together" doc:"Why several variables go back as one; an application that syncs by itself only."`
+	To string `json:"to" default:"previous" enum:"previous,last_good" doc:"previous: what was deployed before the current revision. last_good: what was deployed before anything came to the variable that moved last since its last verified commit, as gitops.revert counts it."`
 }
 
 // Plan implements [step.Lever].
@@ -123,7 +122,7 @@ func (l argocdRollback) inGit(ctx context.Context, in step.Input, at site, with 
 	if err != nil {
 		return machine.Plan{}, err
 	}
-	plan, err := l.git.planRevert(ctx, in, at, "gitops.revert", changes, with.Together)
+	plan, err := l.git.planRevert(ctx, in, at, "gitops.revert", changes)
 	if err != nil {
 		return machine.Plan{}, err
 	}
@@ -175,6 +174,7 @@ func (l argocdRollback) sincePrevious(ctx context.Context, in step.Input, at sit
 		return nil, &fault.Error{Reason: fault.NothingToDo, Message: fmt.Sprintf(
 			"%s: no commit since %s touched the manifests of %s", rollback, short(sha), in.Service.Name)}
 	}
+	changes = released(changes) // replicas that were scaled meanwhile stay
 	return withoutRepairs(changes, rollback, "to "+short(sha))
 }
 

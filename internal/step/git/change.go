@@ -99,7 +99,7 @@ func (p gitPayload) assignments() []gitops.Assignment {
 // propose computes the change again at the head.
 func (g Change) propose(ctx context.Context, p gitPayload, namespace string) (gitops.Proposal, error) {
 	if len(p.Revert) > 0 {
-		return g.m.Reverting(ctx, p.src(), p.target(namespace), p.Revert)
+		return g.m.Propose(ctx, gitops.Want{Source: p.src(), Target: p.target(namespace), TakeBack: p.Revert})
 	}
 	return g.m.Propose(ctx, gitops.Want{Source: p.src(), Target: p.target(namespace), Set: p.assignments()})
 }

@@ -37,7 +37,7 @@ type gitChangesOut struct {
 	Deployed           bool            `json:"deployed" doc:"Argo CD deployed something else than before within the window, or something of which its history does not tell what was before."`
 	AgeSeconds         float64         `json:"age_seconds" unit:"seconds" doc:"Since the newest of those commits, by its own age_seconds; -1: there is none."`
 	DeployedAgeSeconds float64         `json:"deployed_age_seconds" unit:"seconds" doc:"Since Argo CD's newest deployment; -1: it never deployed."`
-	Ours               bool            `json:"ours" doc:"The newest commit that touched the service within the window is one of Responder's: a repair, not a cause."`
+	Ours               bool            `json:"ours" doc:"The newest commit within the window that changed more of the service than replicas, else the newest, is one of Responder's: a repair, not a cause."`
 	FlagsChanged       bool            `json:"flags_changed" doc:"A flag of the engine moved in those commits."`
 	ImagesChanged      bool            `json:"images_changed" doc:"An image moved."`
 	ReplicasChanged    bool            `json:"replicas_changed" doc:"The number of replicas, or a bound of it, moved."`
@@ -105,21 +105,30 @@ func (c gitopsChanges) Run(ctx context.Context, in step.Input) (step.Finding, er
 		AgeSeconds: -1, DeployedAgeSeconds: -1,
 		Variables: []string{}, Commits: []commitOut{}, Diff: []touchOut{}, Deployments: []deploymentOut{},
 	}
-	for i, ch := range changes {
-		out.commit(ch, in.Now, i == 0)
+	for _, ch := range changes {
+		out.commit(ch, in.Now)
 	}
+	out.Ours = len(changes) > 0 && repairs(newestRelease(changes).Commit)
 	out.deployments(at, in.Now, window)
 	return step.Finding{Out: out, Facts: out.facts(in.Service.Name, at, window)}, nil
 }
 
-// commit adds a commit; newest: it is the first one.
-func (o *gitChangesOut) commit(ch arrival, now time.Time, newest bool) {
+// newestRelease returns the newest commit that changed more than replicas, else
+// the newest.
+func newestRelease(changes []arrival) arrival {
+	for _, ch := range changes {
+		if rollsOut(ch.Touched) {
+			return ch
+		}
+	}
+	return changes[0]
+}
+
+// commit adds a commit.
+func (o *gitChangesOut) commit(ch arrival, now time.Time) {
 	age := max(now.Sub(ch.At).Seconds(), 0)
 	ours := repairs(ch.Commit)
 	o.Commits = append(o.Commits, commitOut{ch.Commit.SHA, ch.Commit.Subject, ch.Commit.Author.Name, age, ours})
-	if newest {
-		o.Ours = ours
-	}
 	if ours {
 		return
 	}

@@ -92,7 +92,7 @@ func (g Change) reach(ctx context.Context, in step.Input, at site, prop gitops.P
 			return e, err
 		}
 		l.Before, l.Set = now.Value, now.Set
-		switch ok, why := l.asInGit(now, deployed || len(prop.Reverts) == 0); {
+		switch ok, why := l.asInGit(now, deployed || len(prop.TakesBack) == 0); {
 		case why != "":
 			e.unseen = append(e.unseen, t.Variable+": "+why)
 		case !ok:

@@ -19,15 +19,18 @@ func RevertKind() playbook.Kind {
 	return playbook.Kind{
 		Name: "gitops.revert",
 		Role: playbook.RoleLever,
-		Doc: `Reverts commits that touched the service's manifests, as one commit, and waits until Argo CD has synced it and the application is Healthy.
-Undo reverts the revert.
+		Doc: `Takes a release back: what commits changed of the service's manifests, as one commit, and waits until Argo CD has synced it and the application
+is Healthy. Undo reverts that commit.
 
-Which commits: those of a window, such as the burn window of the alert; the last one; or those since what moved last was last verified. What later
-commits changed stays. Refused, with the list, when more than one variable moved, unless ` + "`together`" + ` says why they are one: routes, image and
-model artifact that moved together go back together. Commits of Responder's own are repairs and are never taken for a cause.
+Which commits: those of a window, such as the burn window of the alert; the last one; or those since what moved last was last verified. A release is
+one variable: image, flags, routes and model artifact that moved together go back together, in one plan. Of each commit only the fields of this service
+go back. What else it changed is listed and stays: other services, files elsewhere, Secrets, Jobs and volumes. What later commits changed stays, too. A field
+of the release that was changed again since is refused, with both values; replicas that were scaled since are kept.
+Commits that only moved replicas are no release: they go back only where nothing else moved. Commits of Responder's own are repairs and are never
+taken for a cause.
 What runs is read as by gitops.set_flag: a commit that nothing of is in effect is not reverted, and what cannot be read, or stays as it is because
 something else decides it, is named, is asked about, and does not become last good.
-Refused, too, when other commits would go out along with it, when the cluster has something of its own that the sync would take back, in a
+Refused when other commits would go out along with it, when the cluster has something of its own that the sync would take back, in a
 closed sync window, and while somebody else's sync is under way.
 kube.rollout_undo becomes this lever where Argo CD owns the workload and its service says where in Git it is.`,
 		OneOf:      [][]string{{"window", "to"}},
@@ -42,9 +45,8 @@ type gitopsRevert struct{ Change }
 func NewRevert(d step.Deps) step.Lever { return gitopsRevert{NewChange(d)} }
 
 type revertWith struct {
-	Window   step.Duration `json:"window" doc:"Revert the commits that are this young, or were deployed this short ago: the burn window of the alert, e.g. 1h."`
-	To       string        `json:"to" enum:"previous,last_good" doc:"previous: revert the last commit that touched the service. last_good: revert what came after the last verified commit of the variable that moved last."`
-	Together string        `json:"together" doc:"Why several variables go back as one. Unset: more than one is refused."`
+	Window step.Duration `json:"window" doc:"Revert the commits that are this young, or were deployed this short ago: the burn window of the alert, e.g. 1h."`
+	To     string        `json:"to" enum:"previous,last_good" doc:"previous: revert the last commit that changed more of the service than replicas. last_good: revert what came after the last verified commit of the variable that moved last."`
 }
 
 // Plan implements [step.Lever].
@@ -61,7 +63,7 @@ func (l gitopsRevert) Plan(ctx context.Context, in step.Input) (machine.Plan, er
 	if err != nil {
 		return machine.Plan{}, err
 	}
-	return l.planRevert(ctx, in, at, "gitops.revert", changes, with.Together)
+	return l.planRevert(ctx, in, at, "gitops.revert", changes)
 }
 
 // historyReach is how far back the last commit is searched.
@@ -90,6 +92,7 @@ func (l gitopsRevert) suspects(ctx context.Context, in step.Input, at site, with
 	if err != nil {
 		return nil, err
 	}
+	changes = released(changes)
 	if with.To == "previous" && len(changes) > 0 && repairs(changes[0].Commit) {
 		return nil, &fault.Error{Reason: fault.NothingToDo, Message: fmt.Sprintf(
 			"gitops.revert: the last commit that touched %s is a repair by Responder, %s", in.Service.Name, commitText(changes[0].Commit))}
@@ -111,31 +114,29 @@ func repairs(c gitops.Commit) bool {
 	return c.Trailers[gitops.TrailerEffect] != "" || len(c.Parents) > 1 && strings.Contains(c.Subject, gitops.BranchPrefix+"r-")
 }
 
-// planRevert plans one commit that reverts these.
-func (g Change) planRevert(ctx context.Context, in step.Input, at site, stepName string, changes []gitops.Touched, together string) (machine.Plan, error) {
-	var shas, list, moved []string
+// released returns the commits of a release, without those that only moved
+// replicas: an autoscaler's, or a scaling by people or Responder. If all did, they
+// are the change.
+func released(changes []gitops.Touched) []gitops.Touched {
+	if !slices.ContainsFunc(changes, rollsOut) {
+		return changes
+	}
+	return slices.DeleteFunc(slices.Clone(changes), func(c gitops.Touched) bool { return !rollsOut(c) })
+}
+
+// planRevert plans one commit that takes these back.
+func (g Change) planRevert(ctx context.Context, in step.Input, at site, stepName string, changes []gitops.Touched) (machine.Plan, error) {
+	changes = released(changes)
+	var shas []string
 	for _, c := range changes {
 		shas = append(shas, c.Commit.SHA)
-		list = append(list, commitText(c.Commit)+": "+touchesText(c.Touches))
 	}
-	prop, err := g.m.Reverting(ctx, at.src, at.object, shas)
+	prop, err := g.m.Propose(ctx, gitops.Want{Source: at.src, Target: at.object, TakeBack: shas})
 	if err != nil {
 		return machine.Plan{}, err
 	}
 	if err := g.onlyThese(ctx, at, prop, shas); err != nil {
 		return machine.Plan{}, err
-	}
-	var good []machine.Setting
-	for _, t := range prop.Touches {
-		if !slices.Contains(moved, t.Variable) {
-			moved = append(moved, t.Variable)
-			good = append(good, machine.Setting{Name: t.Variable, Value: t.To})
-		}
-	}
-	if len(moved) > 1 && strings.TrimSpace(together) == "" {
-		return machine.Plan{}, &fault.Error{Reason: fault.OutOfBounds, Message: fmt.Sprintf(
-			"%s: %d variables moved, but one is changed at a time: %s; in %s. State in together why they are reverted as one",
-			stepName, len(moved), few(moved), few(list))}
 	}
 	effect, err := g.reach(ctx, in, at, prop)
 	if err != nil {
@@ -150,24 +151,61 @@ func (g Change) planRevert(ctx context.Context, in step.Input, at site, stepName
 		return machine.Plan{}, err
 	}
 	p := payloadAt(at, prop)
-	p.Revert, p.Because, p.Live = shas, together, effect.live
+	p.Revert, p.Live = shas, effect.live
 	plan, err := g.planOf(ctx, in, at, stepName, p, prop)
 	if err != nil {
 		return machine.Plan{}, err
 	}
 	plan.Summary = fmt.Sprintf("revert %s of %s", commitsText(changes), in.Service.Name) + plan.Summary
 	plan.Undo = "revert that revert"
-	plan.Good = good
-	for _, line := range list {
-		plan.Notes = append(plan.Notes, "reverts "+line)
+	for _, c := range changes {
+		plan.Notes = append(plan.Notes, "reverts "+commitText(c.Commit)+": "+touchesText(c.Touches))
 	}
-	if together != "" {
-		plan.Notes = append(plan.Notes, "one variable, because: "+together)
-	}
-	plan.Notes = append(plan.Notes, notes...)
+	plan.Notes = append(append(plan.Notes, notBack(changes, prop)...), notes...)
 	step.RolloutPlan(&plan, at.w)
+	plan.Good = movedBy(prop)
+	plan.Why = takesBackText(plan.Good, len(changes)) + "; " + plan.Why
 	cautious(&plan, effect)
 	return plan, nil
+}
+
+// movedBy returns the variables that a proposal moves, each once, with their new
+// values.
+func movedBy(prop gitops.Proposal) []machine.Setting {
+	var out []machine.Setting
+	for _, t := range prop.Touches {
+		if !slices.ContainsFunc(out, func(s machine.Setting) bool { return s.Name == t.Variable }) {
+			out = append(out, machine.Setting{Name: t.Variable, Value: t.To})
+		}
+	}
+	return out
+}
+
+// takesBackText describes what goes back together.
+func takesBackText(moved []machine.Setting, commits int) string {
+	var names []string
+	for _, s := range moved {
+		names = append(names, s.Name)
+	}
+	return fmt.Sprintf("takes back %s of %s: %s", count(len(names), "field"), count(commits, "commit"), step.FirstOf(names, 8, ", "))
+}
+
+// notBack lists what the commits of a release changed besides, for people: it
+// stays as it is.
+func notBack(changes []gitops.Touched, prop gitops.Proposal) []string {
+	var stays []string
+	for _, t := range prop.Stays {
+		stays = append(stays, fmt.Sprintf("%s %s %s -> %s", fileLine(t), t.Path, step.OrNone(t.From), step.OrNone(t.To)))
+	}
+	for _, c := range changes {
+		for _, path := range c.Others {
+			stays = appendOnce(stays, path)
+		}
+	}
+	if len(stays) == 0 {
+		return nil
+	}
+	return []string{"also changed, not taken back: " + few(stays)}
 }
 
 // few joins the first items of a list.

@@ -231,10 +231,11 @@ func TestGitPlanRefuses(t *testing.T) {
 		}, fault.Forbidden, "revoked"},
 		"beyond the most": {"gitops.set_replicas", map[string]any{"replicas": 7}, func(*gitWorld) {}, fault.OutOfBounds, "7 replicas are more than the 6 allowed"},
 		"nothing changed": {"gitops.revert", map[string]any{"window": "10m"}, func(*gitWorld) {}, fault.NothingToDo, "no commit of the last 10m"},
-		"two variables": {"gitops.revert", map[string]any{"window": "1h"}, func(w *gitWorld) {
-			w.Push("eve", "new image", map[string]string{"image": "vllm:v0.12"})
+		"changed again by a repair": {"gitops.revert", map[string]any{"window": "1h"}, func(w *gitWorld) {
+			again := map[string]any{"flag": "max-num-batched-tokens", "value": "1024"}
+			w.do(t, "gitops.set_flag", machine.ActionApply, again, w.plan(t, "gitops.set_flag", again), nil, false)
 			w.Settle()
-		}, fault.OutOfBounds, "2 variables moved, but one is changed at a time: --max-num-batched-tokens; image"},
+		}, fault.Conflict, "--max-num-batched-tokens was changed again to 1024"},
 		"our own repair": {"gitops.revert", map[string]any{"to": "previous"}, func(w *gitWorld) {
 			plan := w.plan(t, "gitops.revert", map[string]any{"to": "previous"})
 			w.do(t, "gitops.revert", machine.ActionApply, nil, plan, nil, false)

@@ -212,7 +212,7 @@ func TestRevertHalfDecided(t *testing.T) {
 	w.Push("eve", "two at once", map[string]string{"image": "vllm:v0.12", "--max-num-seqs": "512"})
 	w.Settle()
 	w.now, w.Live = noon, map[string]string{"--max-num-seqs": "64"}
-	plan := w.plan(t, "gitops.revert", map[string]any{"to": "previous", "together": "one release"})
+	plan := w.plan(t, "gitops.revert", map[string]any{"to": "previous"})
 	if !strings.Contains(plan.Unseen, "Deployment serving/chat has 64") || len(plan.Good) != 1 || plan.Good[0] != (machine.Setting{Name: "image", Value: "vllm:v0.11"}) {
 		t.Errorf("unseen %q, good %v", plan.Unseen, plan.Good)
 	}

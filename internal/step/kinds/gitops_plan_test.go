@@ -37,7 +37,7 @@ func TestGitPlanRefusesOtherChanges(t *testing.T) {
 			w.App.Sync, w.App.Problems = "Unknown", []string{"ComparisonError: repository not found"}
 		}, "is Unknown, and no commit says why: ComparisonError: repository not found; this change"},
 		"never compared": {"gitops.set_flag", seqs, func(w *gitWorld) { w.App.Sync = "Unknown" }, "is Unknown, and no commit says why"},
-		"a commit waits": {"gitops.revert", map[string]any{"window": "1h", "together": "x"}, func(w *gitWorld) {
+		"a commit waits": {"gitops.revert", map[string]any{"window": "1h"}, func(w *gitWorld) {
 			w.now = w.now.Add(-90 * 60e9)
 			w.Push("eve", "not yet out", map[string]string{"image": "vllm:v0.12"})
 			w.now = noon

@@ -36,7 +36,8 @@ type kubeRolloutUndo struct {
 func NewRolloutUndo(d step.Deps) step.Lever { return kubeRolloutUndo{d.Workloads, d.Changer} }
 
 type rolloutUndoWith struct {
-	ToRevision int64 `json:"to_revision" min:"0" doc:"Revision to go back to; unset or 0: the one before the current."`
+	ToRevision int64         `json:"to_revision" min:"0" doc:"Revision to go back to; unset or 0: the one before the current."`
+	Window     step.Duration `json:"window" doc:"Where Git owns the pod template and gitops.revert replaces this lever: all commits that were made or deployed this short ago go back together, e.g. 1h. Unset: the last one. Elsewhere it has no effect."`
 }
 
 // rolloutPayload is the payload of a plan of kube.rollout_undo. It holds

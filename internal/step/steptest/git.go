@@ -167,6 +167,9 @@ func (g *Git) Propose(_ context.Context, w gitops.Want) (gitops.Proposal, error)
 	if g.Down != nil {
 		return gitops.Proposal{}, g.Down
 	}
+	if len(w.TakeBack) > 0 {
+		return g.takeBack(w.TakeBack)
+	}
 	change := map[string]string{}
 	for _, a := range w.Set {
 		if g.Head().Values[a.Variable.String()] == a.Value {
@@ -206,11 +209,24 @@ func (g *Git) proposal(change map[string]string) gitops.Proposal {
 
 // Reverting implements [step.Manifests].
 func (g *Git) Reverting(_ context.Context, _ gitops.Source, _ gitops.Target, shas []string) (gitops.Proposal, error) {
+	if g.Down == nil && g.Tangled {
+		return gitops.Proposal{}, &fault.Error{Reason: fault.Conflict, Message: File + ": lines beside it were changed"}
+	}
+	p, err := g.back(shas, false)
+	p.Reverts = shas
+	return p, err
+}
+
+// takeBack is Reverting but for replicas, which stay as they were scaled since.
+func (g *Git) takeBack(shas []string) (gitops.Proposal, error) {
+	p, err := g.back(shas, true)
+	p.TakesBack = shas
+	return p, err
+}
+
+func (g *Git) back(shas []string, scaled bool) (gitops.Proposal, error) {
 	if g.Down != nil {
 		return gitops.Proposal{}, g.Down
-	}
-	if g.Tangled {
-		return gitops.Proposal{}, &fault.Error{Reason: fault.Conflict, Message: File + ": lines beside it were changed"}
 	}
 	change, values := map[string]string{}, maps.Clone(g.Head().Values)
 	for i := len(g.Commits) - 1; i > 0; i-- {
@@ -219,10 +235,10 @@ func (g *Git) Reverting(_ context.Context, _ gitops.Source, _ gitops.Target, sha
 			continue
 		}
 		for k := range union(c.Values, before) {
-			if c.Values[k] == before[k] {
+			switch {
+			case c.Values[k] == before[k], scaled && k == "replicas" && values[k] != c.Values[k]:
 				continue
-			}
-			if values[k] != c.Values[k] {
+			case values[k] != c.Values[k]:
 				return gitops.Proposal{}, &fault.Error{Reason: fault.Conflict, Message: fmt.Sprintf("%s: %s was changed again to %s", File, k, values[k])}
 			}
 			change[k], values[k] = before[k], before[k]
@@ -231,9 +247,7 @@ func (g *Git) Reverting(_ context.Context, _ gitops.Source, _ gitops.Target, sha
 	if len(change) == 0 {
 		return gitops.Proposal{}, &fault.Error{Reason: fault.NothingToDo, Message: "nothing of it is left"}
 	}
-	p := g.proposal(change)
-	p.Reverts = shas
-	return p, nil
+	return g.proposal(change), nil
 }
 
 func union(a, b map[string]string) map[string]string {
