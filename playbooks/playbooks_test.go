@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -203,6 +204,18 @@ func TestDecisions(t *testing.T) {
 				t.Errorf("came to %s, want %s", got, test.want)
 			}
 		})
+	}
+}
+
+// TestSuspectReleaseIsForPeople: where a suspect release cannot be taken back, more
+// replicas are no answer to it.
+func TestSuspectReleaseIsForPeople(t *testing.T) {
+	rollback := load(t).ByName("inference-slo-breach").State("rollback")
+	for _, on := range []playbook.Signal{playbook.OnRefused, playbook.OnDenied, playbook.OnExpired} {
+		i := slices.IndexFunc(rollback.Next, func(e playbook.Edge) bool { return e.On == on || e.On == "" && e.When == nil })
+		if to := rollback.Next[i].To; to != "escalated" {
+			t.Errorf("%s leads to %s, want escalated", on, to)
+		}
 	}
 }
 
