@@ -12,7 +12,7 @@ import (
 )
 
 func main() {
-	p := &command.Process{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Temp: &command.Temporary{}}
+	p := &command.Process{Stdin: os.Stdin, Stdout: command.NewWindow(os.Stdout, os.Getenv), Stderr: os.Stderr, Getenv: os.Getenv, Temp: &command.Temporary{}}
 	signals := make(chan os.Signal, 2) // both are of interest
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	// Whoever reads the output may stop to: a write then fails, and what was begun

@@ -3,36 +3,27 @@ package runview
 import (
 	"fmt"
 	"io"
-	"math"
-	"os"
-	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
-
-	"golang.org/x/term"
 )
 
 // Width is the width that text is wrapped to and that a table fits in
 // where nothing says how wide the reader's window is, in columns.
 const Width = 80
 
-// widthOf is how wide a table on w may be: the variable COLUMNS, else the
-// terminal's width. A file or a pipe has none: what is searched or kept must be
-// whole.
+// Window is a writer that knows how wide it is.
+type Window interface {
+	io.Writer
+
+	// Columns returns how many columns a line may have.
+	Columns() int
+}
+
+// widthOf is how wide a table on w may be.
 func widthOf(w io.Writer) int {
-	f, ok := w.(*os.File)
-	if !ok {
-		return Width
-	}
-	if n, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil && n > 0 {
-		return n
-	}
-	if !term.IsTerminal(int(f.Fd())) {
-		return math.MaxInt
-	}
-	if n, _, err := term.GetSize(int(f.Fd())); err == nil && n > 0 {
-		return n
+	if win, ok := w.(Window); ok {
+		return win.Columns()
 	}
 	return Width
 }

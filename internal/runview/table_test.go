@@ -2,8 +2,6 @@ package runview
 
 import (
 	"bytes"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -54,32 +52,6 @@ func TestEntryOfADecisionSaysWhich(t *testing.T) {
 	} {
 		if got := EntrySummary([]byte(data)); got != want {
 			t.Errorf("%s is summed up as %q, want %q", data, got, want)
-		}
-	}
-}
-
-func TestWhatIsKeptIsNotCut(t *testing.T) {
-	long := strings.Repeat("inference-", 20)
-	for columns, whole := range map[string]bool{"": true, "60": false} {
-		t.Setenv("COLUMNS", columns)
-		f, err := os.Create(filepath.Join(t.TempDir(), "out"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		tab := Table{Columns: []Column{{Head: "RUN"}, {Head: "WHY", Flex: true}}}
-		tab.Add("r-01JDXYZ", long)
-		if err := tab.Write(f, false); err != nil {
-			t.Fatal(err)
-		}
-		if err := f.Close(); err != nil {
-			t.Fatal(err)
-		}
-		b, err := os.ReadFile(f.Name())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := strings.Contains(string(b), long); got != whole {
-			t.Errorf("COLUMNS=%q: written whole is %t, want %t:\n%s", columns, got, whole, b)
 		}
 	}
 }

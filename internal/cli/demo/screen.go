@@ -3,7 +3,6 @@ package demo
 import (
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -39,7 +38,7 @@ const (
 const detailIndent = 10
 
 func newScreen(w io.Writer, getenv func(string) string) *screen {
-	f, ok := w.(*os.File)
+	f, ok := w.(interface{ Fd() uintptr })
 	tty := ok && term.IsTerminal(int(f.Fd()))
 	fancy := tty && getenv("TERM") != "dumb" && getenv("NO_COLOR") == ""
 	return &screen{w: w, color: fancy, ascii: !fancy}
