@@ -51,6 +51,19 @@
 //   - Nothing is repaired silently. A file that is damaged, foreign or older than
 //     its last clean stop is refused with an error that names what to do.
 //
+// # What a start checks
+//
+// After a clean stop: the two headers and their checksums, that the header is the one
+// of the marker, the digest of the list of free pages, format, keys, that log and tree
+// end together and no checkpoint is beyond them. Up to 64 MiB, and after every other
+// stop, the child process also reads every page: page types, references, key order,
+// free pages. Whatever was being written when the process died may be torn, and
+// nothing tells where that was. So that start takes as long as the file is large.
+//
+// Neither proves what entries say. [Journal.CheckEntries] hashes the newest entries
+// for as long as its caller wants to wait; each entry is hashed again when it is read;
+// and only Verify holds all of them against the checkpoints.
+//
 // # Who writes
 //
 // One goroutine, the committer, writes. It takes everything that callers have

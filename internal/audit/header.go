@@ -1,7 +1,9 @@
 package audit
 
 import (
+	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -26,12 +28,14 @@ const (
 	minPageSize  = 1 << 10
 	maxPageSize  = 1 << 16
 	metaChecksum = 56 // offset of the checksum in the meta
+	noFreeList   = 1<<64 - 1
 )
 
 // A boltMeta is a valid meta page of a bbolt file.
 type boltMeta struct {
 	pageSize uint32
 	root     uint64 // page of the root bucket
+	free     uint64 // page of the list of free pages, noFreeList when none is stored
 	pages    uint64 // high water mark: pages in use
 	txid     uint64
 }
@@ -67,10 +71,12 @@ func parseMeta(b []byte) (boltMeta, metaState) {
 	m := boltMeta{
 		pageSize: e.Uint32(b[8:]),
 		root:     e.Uint64(b[16:]),
+		free:     e.Uint64(b[32:]),
 		pages:    e.Uint64(b[40:]),
 		txid:     e.Uint64(b[48:]),
 	}
-	if m.pageSize < minPageSize || m.pageSize > maxPageSize || m.pageSize&(m.pageSize-1) != 0 || m.root >= m.pages {
+	if m.pageSize < minPageSize || m.pageSize > maxPageSize || m.pageSize&(m.pageSize-1) != 0 || m.root >= m.pages ||
+		m.free >= m.pages && m.free != noFreeList {
 		return boltMeta{}, metaDamaged
 	}
 	return m, metaValid
@@ -164,10 +170,12 @@ func fileError(path string, err error) error {
 
 // A clean marker is the file that Close leaves beside the journal. It names
 // the transaction and size it left, so that the next Open can tell, without
-// opening the file, whether anything was written since.
+// opening the file, whether anything was written since; and the digest of the list
+// of free pages, because bbolt would overwrite what a damaged one calls free.
 type cleanMarker struct {
 	txid uint64
 	size int64
+	free string // of freeListDigest
 }
 
 func markerPath(path string) string { return path + ".clean" }
@@ -178,14 +186,17 @@ func readMarker(path string) (cleanMarker, bool) {
 	if err != nil {
 		return cleanMarker{}, false
 	}
-	txid, size, ok := strings.Cut(strings.TrimSuffix(string(b), "\n"), " ")
-	if !ok {
+	words := strings.Split(strings.TrimSuffix(string(b), "\n"), " ")
+	if len(words) < 2 || len(words) > 3 {
 		return cleanMarker{}, false
 	}
 	m := cleanMarker{}
 	var err1, err2 error
-	m.txid, err1 = strconv.ParseUint(txid, 10, 64)
-	m.size, err2 = strconv.ParseInt(size, 10, 64)
+	m.txid, err1 = strconv.ParseUint(words[0], 10, 64)
+	m.size, err2 = strconv.ParseInt(words[1], 10, 64)
+	if len(words) == 3 {
+		m.free = words[2]
+	}
 	return m, err1 == nil && err2 == nil
 }
 
@@ -195,7 +206,34 @@ func writeMarker(path string) error {
 	if err != nil {
 		return err
 	}
-	return writeFile(markerPath(path), fmt.Appendf(nil, "%d %d\n", m.txid, size), 0o600)
+	free, err := freeListDigest(path, m)
+	if err != nil {
+		return err
+	}
+	return writeFile(markerPath(path), fmt.Appendf(nil, "%d %d %s\n", m.txid, size, free), 0o600)
+}
+
+// freeListDigest returns the SHA-256 of the stored list of free pages, or "none".
+func freeListDigest(path string, m boltMeta) (digest string, err error) {
+	if m.free == noFreeList {
+		return "none", nil
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return "", fileError(path, err)
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	at := int64(m.free) * int64(m.pageSize)
+	var head [pageHeader]byte
+	if _, err := f.ReadAt(head[:], at); err != nil {
+		return "", fmt.Errorf("journal: read the list of free pages: %w", err)
+	}
+	pages := 1 + int64(binary.NativeEndian.Uint32(head[12:])) // the header's overflow
+	sum := sha256.New()
+	if n, err := io.Copy(sum, io.NewSectionReader(f, at, pages*int64(m.pageSize))); err != nil || n < pages*int64(m.pageSize) {
+		return "", corrupt(path, "its list of free pages is cut off (%v)", err)
+	}
+	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
 // removeMarker removes the marker durably. After a crash from here on, the next

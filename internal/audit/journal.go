@@ -27,7 +27,8 @@ type Options struct {
 
 	// Checker checks the file in a child process (CheckerCommand) before it
 	// is opened: after every stop that was not clean, and always when the
-	// file is small. Without one a damaged file can crash this process.
+	// file is small. Without one a damaged file can crash this process. See
+	// "What a start checks" in the package's comment.
 	Checker Checker
 
 	// NoSync leaves syncing to the operating system: for benchmarks and
@@ -84,6 +85,7 @@ type Journal struct {
 	path string
 	temp bool // the directory is ours to remove
 	copy bool // the file is only read, see [Reader]
+	was  bool // closed cleanly before it was opened
 	o    Options
 	db   *bolt.DB
 	keys keyPair
@@ -129,11 +131,13 @@ func Open(path string, o Options) (_ *Journal, err error) {
 	if err := prepare(path, o.Failpoint); err != nil {
 		return nil, err
 	}
-	if err := examine(path, o.Checker); err != nil {
+	clean, err := examine(path, o.Checker)
+	if err != nil {
 		return nil, err
 	}
 	j := &Journal{
 		path:     path,
+		was:      clean,
 		o:        o,
 		wake:     make(chan struct{}, 1),
 		ended:    make(chan struct{}),
@@ -163,24 +167,33 @@ func OpenTemp(dir string) (*Journal, error) {
 }
 
 // examine checks the file before bbolt maps it: the header here, the structure in
-// the child process.
-func examine(path string, check Checker) error {
+// the child process. It reports whether the file is as a clean Close left it.
+func examine(path string, check Checker) (clean bool, err error) {
 	head, size, err := readHeader(path)
 	if err != nil {
-		return err
+		return false, err
 	}
 	mark, marked := readMarker(path)
-	clean := marked && mark.txid == head.txid && mark.size == size
+	clean = marked && mark.txid == head.txid && mark.size == size
 	if marked && mark.txid > head.txid {
-		return corrupt(path, "it is older (transaction %d) than its last clean stop (%d): it lost its newest header "+
+		return false, corrupt(path, "it is older (transaction %d) than its last clean stop (%d): it lost its newest header "+
 			"or was replaced by an older copy; if you restored that copy on purpose, remove %s", head.txid, mark.txid, markerPath(path))
+	}
+	if clean && head.free != noFreeList {
+		free, err := freeListDigest(path, head)
+		if err != nil {
+			return false, err
+		}
+		if free != mark.free {
+			return false, corrupt(path, "its list of free pages was changed since its last clean stop: writing would overwrite entries")
+		}
 	}
 	if check != nil && (!clean || size <= checkAlways) {
 		if err := check(context.Background(), path); err != nil {
-			return fmt.Errorf("check before opening: %w", err)
+			return false, fmt.Errorf("check before opening: %w", err)
 		}
 	}
-	return nil
+	return clean, nil
 }
 
 // openDB opens bbolt and reads where the log stands.
@@ -245,6 +258,9 @@ func (j *Journal) load() error {
 	return err
 }
 
+// Clean reports whether the file was, when it was opened, as a clean Close left it.
+func (j *Journal) Clean() bool { return j.was }
+
 // Path returns the file's path.
 func (j *Journal) Path() string { return j.path }
 
@@ -306,6 +322,9 @@ func (j *Journal) closeFiles() error {
 	if err := j.o.Failpoint("close-checkpoint"); err != nil {
 		return errors.Join(err, j.db.Close())
 	}
+	if failed == nil {
+		failed = j.storeFreeList()
+	}
 	if j.o.NoSync {
 		failed = errors.Join(failed, j.db.Sync())
 	}
@@ -316,4 +335,20 @@ func (j *Journal) closeFiles() error {
 		return err
 	}
 	return writeMarker(j.path)
+}
+
+// storeFreeList writes the list of free pages into the file, so that the next open
+// need not read every page to find them. The first commit after that drops it: the
+// open after a crash reads every page. On a full disk the file stays as it is.
+func (j *Journal) storeFreeList() error {
+	j.db.NoFreelistSync = false
+	tx, err := j.db.Begin(true)
+	if err != nil {
+		return fmt.Errorf("store the list of free pages: %w", err)
+	}
+	txid := tx.ID()
+	if err := tx.Commit(); err != nil && (!isNoSpace(err) || j.visible(txid)) {
+		return fmt.Errorf("store the list of free pages: %w", err)
+	}
+	return nil
 }

@@ -143,7 +143,7 @@ func refusals() []refusal {
 				clear(b[2*page:])
 				return b
 			})
-		}, ErrCorrupt, "self identifies as"},
+		}, ErrCorrupt, "freelist page"},
 		{"bbolt file of another program", func(t *testing.T, path string) {
 			remove(t, path)
 			editBolt(t, path, func(tx *bolt.Tx) error {
@@ -367,5 +367,45 @@ func TestChecker(t *testing.T) {
 	j := openAt(t, path, Options{Checker: count})
 	if err := j.Close(); err != nil || calls != 1 {
 		t.Errorf("%d checks, %v", calls, err)
+	}
+}
+
+// A clean stop stores the list of free pages, and the first commit drops it. A list
+// that was changed since is refused, however large the file is: what it calls free is
+// overwritten.
+func TestFreeList(t *testing.T) {
+	path, key := closedJournal(t, 300, Options{})
+	for range 3 { // with lists of other lengths at other places
+		head, _, err := readHeader(path)
+		if err != nil || head.free == noFreeList {
+			t.Fatalf("no list is stored (%v)", err)
+		}
+		j := openAt(t, path, Options{Checker: testChecker(t), NoSync: true})
+		if !j.Clean() {
+			t.Error("the last stop was clean")
+		}
+		mustAppend(t, j, one("s", "k", strings.Repeat("x", 9000)))
+		if head, _, err = readHeader(path); err != nil || head.free != noFreeList {
+			t.Errorf("a list is stored while the journal is written (%v)", err)
+		}
+		if err := j.Close(); err != nil {
+			t.Fatal(err)
+		}
+		mustVerify(t, path, key, VerifyOptions{})
+	}
+	head, _, err := readHeader(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	editFile(t, path, func(b []byte) []byte {
+		b[int(head.free)*int(head.pageSize)+pageHeader] ^= 1
+		return b
+	})
+	before := contents(t, path)
+	if _, err := Open(path, Options{}); !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), "free pages") {
+		t.Errorf("a changed list of free pages: %v", err)
+	}
+	if !bytes.Equal(before, contents(t, path)) {
+		t.Error("the file was changed")
 	}
 }
