@@ -426,7 +426,7 @@ func ServiceOf(s playbook.Service) Service {
 		}),
 	}
 	if g := s.GitOps; g != (playbook.GitOps{}) {
-		out.GitOps = &GitOps{Application: g.Application, Repository: g.Repository, Branch: g.Branch, Path: g.Path}
+		out.GitOps = &GitOps{Application: g.Application, Repository: g.Repository, Branch: g.Branch, Path: g.Path, Component: g.Component}
 		if g.Object != (playbook.Workload{}) {
 			out.GitOps.Object = &Workload{g.Object.Kind, g.Object.Name}
 		}
@@ -444,7 +444,7 @@ func (s Service) Playbook() playbook.Service {
 		}),
 	}
 	if g := s.GitOps; g != nil {
-		out.GitOps = playbook.GitOps{Application: g.Application, Repository: g.Repository, Branch: g.Branch, Path: g.Path}
+		out.GitOps = playbook.GitOps{Application: g.Application, Repository: g.Repository, Branch: g.Branch, Path: g.Path, Component: g.Component}
 		if g.Object != nil {
 			out.GitOps.Object = playbook.Workload(*g.Object)
 		}

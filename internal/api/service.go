@@ -49,6 +49,7 @@ type GitOps struct {
 	Branch      string    `json:"branch,omitempty"`
 	Path        string    `json:"path,omitempty"`
 	Object      *Workload `json:"object,omitempty"`
+	Component   string    `json:"component,omitempty"`
 }
 
 // PlaybookList is the answer of GET /api/v1/playbooks.

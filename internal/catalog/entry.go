@@ -111,7 +111,7 @@ func validateGitOps(g playbook.GitOps) []problem {
 	if (g.Object.Kind == "") != (g.Object.Name == "") {
 		add("object", "needs both kind and name", "the object that Git holds, like {kind: InferenceService, name: chat}")
 	}
-	for field, v := range map[string]string{"application": g.Application, "repository": g.Repository, "branch": g.Branch, "path": g.Path} {
+	for field, v := range map[string]string{"application": g.Application, "repository": g.Repository, "branch": g.Branch, "path": g.Path, "component": g.Component} {
 		if strings.ContainsFunc(v, unicode.IsControl) || strings.TrimSpace(v) != v {
 			add(field, "has white space or control characters", "")
 		}

@@ -129,6 +129,7 @@ func (r *reader) entry(n *yaml.Node, path string) Entry {
 func (r *reader) gitops(g *playbook.GitOps) map[string]func(*yaml.Node, string) {
 	return map[string]func(*yaml.Node, string){
 		"application": r.text(&g.Application), "repository": r.text(&g.Repository), "branch": r.text(&g.Branch), "path": r.text(&g.Path),
+		"component": r.text(&g.Component),
 		"object": func(n *yaml.Node, path string) {
 			r.fields(n, path, map[string]func(*yaml.Node, string){"kind": r.text(&g.Object.Kind), "name": r.text(&g.Object.Name)})
 		},

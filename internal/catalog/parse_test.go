@@ -21,7 +21,7 @@ const whole = `
   endpoint: http://inference-chat.serving:8000
   slos:
     - {name: ttft, objective: 0.99, window: 28d, threshold: 0.5}
-  gitops: {application: argocd/chat, repository: https://git.example/chat, branch: main, path: prod, object: {kind: InferenceService, name: chat}}
+  gitops: {application: argocd/chat, repository: https://git.example/chat, branch: main, path: prod, object: {kind: InferenceService, name: chat}, component: decode}
   owners: [user:ada, group:ml-platform]
   autonomy: suggest
   min_ready: 2
@@ -53,7 +53,7 @@ func TestParse(t *testing.T) {
 			SLOs: []playbook.SLO{{Name: "ttft", Objective: 0.99, Window: 28 * 24 * time.Hour, Threshold: 0.5}},
 			GitOps: playbook.GitOps{
 				Application: "argocd/chat", Repository: "https://git.example/chat", Branch: "main", Path: "prod",
-				Object: playbook.Workload{Kind: "InferenceService", Name: "chat"},
+				Object: playbook.Workload{Kind: "InferenceService", Name: "chat"}, Component: "decode",
 			},
 			Owners: []string{"user:ada", "group:ml-platform"}, Autonomy: playbook.Suggest, MinReady: 2, MaxScale: 8,
 			Selector: `namespace="serving",service="inference-chat"`,

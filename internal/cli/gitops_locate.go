@@ -96,12 +96,13 @@ type placeView struct {
 	Path     string `json:"path"`
 	Form     string `json:"form"`
 	Value    string `json:"value"`
-	Missing  bool   `json:"missing"` // not set: it would be added there
+	Missing  bool   `json:"missing"`           // not set: it would be added there
+	Unknown  string `json:"unknown,omitempty"` // of a missing one: why it may be set all the same
 	Why      string `json:"why"`
 }
 
 func viewOf(v gitops.Variable, at gitops.Place) placeView {
-	return placeView{v.String(), at.File, at.Line, at.Column, at.Object, at.Path, at.Form, at.Value, at.Missing, at.Why}
+	return placeView{v.String(), at.File, at.Line, at.Column, at.Object, at.Path, at.Form, at.Value, at.Missing, at.Unknown, at.Why}
 }
 
 func writePlaces(w io.Writer, places []placeView) error {
@@ -109,6 +110,9 @@ func writePlaces(w io.Writer, places []placeView) error {
 		value := "= " + p.Value
 		if p.Missing {
 			value = "is not set; it would be added here"
+			if p.Unknown != "" {
+				value = "is unknown: " + p.Unknown + "; it would be added here"
+			}
 			if p.Value != "" {
 				value = "= " + p.Value + " without a key of its own, which would be added here"
 			}

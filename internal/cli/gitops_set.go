@@ -144,6 +144,7 @@ type touchView struct {
 	Line     int    `json:"line"`
 	Path     string `json:"path"`
 	From     string `json:"from"`
+	Unknown  string `json:"unknown,omitempty"` // why from is empty although it may be set
 	To       string `json:"to"`
 }
 
@@ -153,7 +154,7 @@ func viewOfProposal(p gitops.Proposal) proposalView {
 		v.Notes = append(v.Notes, "not rendered: "+p.Unbuilt)
 	}
 	for _, t := range p.Touches {
-		v.Changes = append(v.Changes, touchView{t.Variable, t.File, t.Line, t.Path, t.From, t.To})
+		v.Changes = append(v.Changes, touchView{t.Variable, t.File, t.Line, t.Path, t.From, t.Unknown, t.To})
 	}
 	return v
 }
@@ -163,6 +164,9 @@ func writeProposal(w io.Writer, v proposalView) error {
 		from := t.From
 		if from == "" {
 			from = "(not set)"
+			if t.Unknown != "" {
+				from = "(unknown: " + t.Unknown + ")"
+			}
 		}
 		if _, err := fmt.Fprintf(w, "%s: %s -> %s (%s:%d)\n", t.Variable, runview.Printable(from), runview.Printable(t.To), t.File, t.Line); err != nil {
 			return err

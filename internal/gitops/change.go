@@ -13,6 +13,7 @@ type Touch struct {
 	Line     int    // from 1; 0: not known
 	Path     string // spec.template.spec.containers[vllm].args[--max-num-seqs]
 	From, To string // empty: was not, or is no longer there
+	Unknown  string // From is empty: why it may have been set all the same; empty: it was not
 
 	// The object that is made of it, as far as that is known: of a change that
 	// was looked for, and of a document that is an object. Form is the place's.

@@ -105,7 +105,7 @@ func (tr *tree) containers(o *edit.Object) []container {
 		if model := edit.Get(pod, "model"); o.Kind == "InferenceService" && edit.IsMap(model) {
 			c := command.Container{Object: o, Name: "kserve-container", Path: strings.Join(t.path, ".") + ".model", Node: model}
 			c.Backend, c.Other = command.RuntimeOf(model)
-			c.Known = tr.runtimeOf(o, model) != nil
+			c.Unknown = tr.unknownRuntime(o, model)
 			out = append(out, tr.newContainer(c, t.component, pod))
 		}
 	}
@@ -205,7 +205,7 @@ func checkComponent(o *edit.Object, t Target, component string, containers []con
 	if t.Workload == "" || component != "" || len(parts) < 2 || o.Kind != dynamoGraph && o.Kind != llmInferenceService {
 		return nil
 	}
-	return &fault.Error{Reason: fault.Ambiguous, Message: fmt.Sprintf("%s has the components %s, and the name of %s does not tell which of them it is",
+	return &fault.Error{Reason: fault.Ambiguous, Message: fmt.Sprintf("%s has the components %s, and the name of %s does not tell which of them it is: name it as gitops.component of the service's catalog entry",
 		o, strings.Join(parts, ", "), edit.Clip(t.Workload))}
 }
 
@@ -239,7 +239,7 @@ func severalContainers(sites []*edit.Site, of []container, why string) error {
 	switch o := of[0].Object; {
 	case len(names) == len(of):
 	case o.Kind == dynamoGraph || o.Kind == llmInferenceService:
-		decides = fmt.Sprintf("write the workload that is made of the component as workload of the service's catalog entry, and %s %s as its gitops.object", o.Kind, o.Name)
+		decides = fmt.Sprintf("write the component as gitops.component of the service's catalog entry, and %s %s as its gitops.object (--component where you look by hand)", o.Kind, o.Name)
 	default:
 		decides = "by their names the containers cannot be told apart: give each its own, and write it as container: NAME in the service's catalog entry"
 	}

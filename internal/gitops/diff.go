@@ -23,9 +23,9 @@ const diffTime = 2 * time.Second
 type Hunk struct{ From, To, NewFrom, NewTo int }
 
 // Diff returns what the proposal changes as a unified diff that git applies. What
-// looks like a credential is redacted, and left out of the lines around a hunk; a hunk
-// that changes one, or stands right before one, does not apply. It is
-// empty when the proposal reverts commits.
+// looks like a credential is redacted, and left out of the lines around a hunk. Where a
+// hunk changes one, or stands right before one, Git would not apply it: a line before
+// the file says so. It is empty when the proposal reverts commits.
 func (p Proposal) Diff() string { return diffOf(p.Old, p.Files) }
 
 func diffOf(before, after []File) string {
@@ -46,18 +46,25 @@ func unified(path, before, after string) string {
 	}
 	a, b := newSide(before), newSide(after)
 	var w strings.Builder
-	fmt.Fprintf(&w, "--- a/%s\n+++ b/%s\n", path, path)
 	hunks := Hunks(before, after)
+	exact := true
 	for i := 0; i < len(hunks); {
 		j := i
 		for j+1 < len(hunks) && hunks[j+1].From-hunks[j].To <= 2*contextLines && a.shown(hunks[j].To, hunks[j+1].From) {
 			j++
 		}
-		group(&w, a, b, hunks[i:j+1])
+		exact = group(&w, a, b, hunks[i:j+1]) && exact
 		i = j + 1
 	}
-	return w.String()
+	head := fmt.Sprintf("--- a/%s\n+++ b/%s\n", path, path)
+	if !exact {
+		head = readingOnly + "\n" + head
+	}
+	return head + w.String()
 }
+
+// readingOnly precedes a file of a diff that hides a credential in a hunk.
+const readingOnly = "# A credential is redacted in the next file's diff: it is for reading only, git apply refuses it."
 
 func split(s string) []string {
 	lines := strings.SplitAfter(s, "\n")
@@ -130,8 +137,9 @@ func (s side) shown(from, to int) bool {
 	return true
 }
 
-// group writes hunks that are close together, and the lines around them.
-func group(w *strings.Builder, a, b side, hunks []Hunk) {
+// group writes hunks that are close together, and the lines around them. It reports
+// whether no line is redacted, so that Git applies them.
+func group(w *strings.Builder, a, b side, hunks []Hunk) (exact bool) {
 	first, last := hunks[0], hunks[len(hunks)-1]
 	from, to := max(0, first.From-contextLines), min(len(a.lines), last.To+contextLines)
 	// Git finds no line that is redacted. After a hunk it takes at least one.
@@ -149,7 +157,9 @@ func group(w *strings.Builder, a, b side, hunks []Hunk) {
 	shift := first.NewFrom - first.From
 	newFrom, newTo := from+shift, last.NewTo+to-last.To
 	fmt.Fprintf(w, "@@ -%s +%s @@\n", ranged(from, to), ranged(newFrom, newTo))
+	exact = true
 	put := func(sign string, s side, from, to int) {
+		exact = exact && s.shown(from, to)
 		for i := from; i < to; i++ {
 			w.WriteString(sign + s.line(i))
 		}
@@ -161,6 +171,7 @@ func group(w *strings.Builder, a, b side, hunks []Hunk) {
 		from = h.To
 	}
 	put(" ", a, from, to)
+	return exact
 }
 
 func ranged(from, to int) string {

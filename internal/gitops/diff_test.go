@@ -46,6 +46,28 @@ func TestDiffApplies(t *testing.T) {
 	})
 }
 
+// A diff that hides a credential in a hunk names itself for reading only; any other
+// one applies.
+func TestDiffForReading(t *testing.T) {
+	const token = "  HF_TOKEN: hf_abcdefghijklmnopqrstuvwxyzabcdefgh\n"
+	diff := func(before, after string) string {
+		return diffOf([]File{{"a.yaml", []byte(before)}}, []File{{"a.yaml", []byte(after)}})
+	}
+	beside := diff("data:\n  N: 1\n"+token, "data:\n  N: 2\n"+token)
+	apart := diff(token+"data:\n  N: 1\n  M: 1\n", token+"data:\n  N: 2\n  M: 1\n")
+	for name, d := range map[string]string{"beside": beside, "apart": apart} {
+		if strings.Contains(d, "hf_abc") {
+			t.Errorf("%s: the credential is shown:\n%s", name, d)
+		}
+	}
+	if !strings.HasPrefix(beside, readingOnly+"\n--- a/a.yaml\n") {
+		t.Errorf("it does not apply and does not say so:\n%s", beside)
+	}
+	if strings.Contains(apart, readingOnly) {
+		t.Errorf("it applies and says that it does not:\n%s", apart)
+	}
+}
+
 // applied returns what git makes of before with the difference to after.
 func applied(t interface{ Fatalf(string, ...any) }, dir, path, before, after string) string {
 	file := filepath.Join(dir, filepath.FromSlash(path))

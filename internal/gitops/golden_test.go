@@ -216,6 +216,9 @@ func placeText(p Place) string {
 	b.WriteString(p.File + ":" + strconv.Itoa(p.Line) + ":" + strconv.Itoa(p.Column) + " " + p.Object + " " + p.Path + " (" + p.Form + ")")
 	if p.Missing {
 		b.WriteString(" missing")
+		if p.Unknown != "" {
+			b.WriteString(", unknown: " + p.Unknown)
+		}
 	} else {
 		b.WriteString(" = " + p.Value)
 	}

@@ -33,6 +33,18 @@ func (tr *tree) runtimeOf(o *edit.Object, model *yaml.Node) *edit.Object {
 	return found[0]
 }
 
+// unknownRuntime returns why it is not known what the runtime of a model sets, or "".
+func (tr *tree) unknownRuntime(o *edit.Object, model *yaml.Node) string {
+	name := edit.Str(model, "runtime")
+	switch {
+	case tr.runtimeOf(o, model) != nil:
+		return ""
+	case name == "":
+		return "the runtime that KServe selects is not in this repository, or several are"
+	}
+	return "the runtime " + edit.Clip(name) + " is not in this repository"
+}
+
 // uses reports whether a model may run on a runtime.
 func uses(model *yaml.Node, runtime *edit.Object) bool {
 	if name := edit.Str(model, "runtime"); name != "" {

@@ -46,7 +46,7 @@ func (e *ambiguousError) Unwrap() error { return e.err }
 func placeOf(s *edit.Site) Place {
 	p := Place{
 		File: s.File(), Line: s.Line, Column: s.Column, Object: s.Object.String(),
-		Path: s.Path, Form: s.Form, Container: s.Container, Engine: s.Engine, Value: s.Value, Missing: s.Missing, Why: s.Why,
+		Path: s.Path, Form: s.Form, Container: s.Container, Engine: s.Engine, Value: s.Value, Missing: s.Missing, Unknown: s.Unknown, Why: s.Why,
 	}
 	if s.Object.Kind != edit.ValuesKind {
 		p.Kind, p.Name = s.Object.Kind, s.Object.Name

@@ -67,7 +67,7 @@ var (
 func (tr *tree) llmReplicas(o *edit.Object, component string, v Variable) (*edit.Site, error) {
 	at := []string{"spec"}
 	if component == "" && tr.target.Workload != "" && edit.IsMap(edit.Get(o.Root, "spec", "prefill")) {
-		return nil, &fault.Error{Reason: fault.Ambiguous, Message: fmt.Sprintf("%s runs prefill and decode separately, and the name of %s does not tell which of them it is", o, edit.Clip(tr.target.Workload))}
+		return nil, &fault.Error{Reason: fault.Ambiguous, Message: fmt.Sprintf("%s runs prefill and decode separately, and the name of %s does not tell which of them it is: name it as gitops.component of the service's catalog entry", o, edit.Clip(tr.target.Workload))}
 	}
 	if strings.HasPrefix(component, "prefill") {
 		at = append(at, "prefill")
@@ -83,7 +83,7 @@ func graphReplicas(o *edit.Object, component string) (*edit.Site, error) {
 	if component == "" {
 		names := components(o)
 		if len(names) != 1 {
-			return nil, &fault.Error{Reason: fault.Ambiguous, Message: fmt.Sprintf("%s has the components %s: name the one to scale", o, strings.Join(names, ", "))}
+			return nil, &fault.Error{Reason: fault.Ambiguous, Message: fmt.Sprintf("%s has the components %s: name the one to scale, as gitops.component of the service's catalog entry (--component where you look by hand)", o, strings.Join(names, ", "))}
 		}
 		component = names[0]
 	}

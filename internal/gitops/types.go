@@ -55,6 +55,7 @@ type Place struct {
 	Engine    string // that the container runs: vllm, sglang, trtllm, ...; empty: not known
 	Value     string // as written, unquoted; "true"/"false" for booleans; of a missing one what is rendered without it, or empty
 	Missing   bool   // not set yet: Set adds it there, in the list's own style
+	Unknown   string // of a missing one: why it may be set all the same; empty: it certainly is not
 	Why       string // why this place takes effect, in words
 }
 

@@ -14,7 +14,7 @@ import (
 // fromValues returns the site of the variable in Helm values, for a target of which
 // the tree has no manifest.
 func (tr *tree) fromValues(v Variable) (*edit.Site, error) {
-	layers, err := helm.Values(tr.Tree, tr.target.Path, tr.target.ValueFiles)
+	layers, err := helm.Values(tr.Tree, tr.target.Path, tr.target.ValueFiles, helm.Workload{Namespace: tr.target.Namespace, Name: tr.target.Name})
 	if err != nil {
 		return nil, err
 	}

@@ -79,6 +79,7 @@ type GitOps struct {
 	Branch      string   `json:"branch,omitempty"`      // empty: that of the application, else the repository's default
 	Path        string   `json:"path,omitempty"`        // below the repository's root, slash-separated
 	Object      Workload `json:"object,omitzero"`       // the object in Git from which a controller makes the workload; zero: as the cluster reports
+	Component   string   `json:"component,omitempty"`   // part of that object: a Dynamo graph's service, decode or prefill; empty: the one that the workload is made of
 }
 
 // Autonomy is how far a run may go without a person. The effective level of a

@@ -43,16 +43,19 @@ func (l *Line) Missing(f Flag) (*edit.Site, error) {
 // newSite describes the site of a flag that is not set.
 func (l *Line) newSite(at, form string, f Flag) edit.Site {
 	why := "not set; added at the end of the engine's own arguments"
+	if l.container.Unknown != "" {
+		why = "not among the service's own arguments; added at their end"
+	}
 	if len(l.unknown) > 0 {
 		why += " ($" + l.unknown[0] + " is not set in the manifest)"
 	}
-	if l.container.OfRuntime() && !l.container.Known {
+	if l.container.Unknown != "" {
 		why += "; the runtime may set it: its arguments come first, so that this one counts"
 	}
 	if l.Note != "" {
 		why += "; " + l.Note
 	}
-	return edit.Site{Path: at + "[--" + Dashes(f.Name) + "]", Form: form, Missing: true, Container: l.container.Name, Why: why}
+	return edit.Site{Path: at + "[--" + Dashes(f.Name) + "]", Form: form, Missing: true, Unknown: l.container.Unknown, Container: l.container.Name, Why: why}
 }
 
 // missingInList returns the end of command or args.

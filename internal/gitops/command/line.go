@@ -21,7 +21,7 @@ type Container struct {
 	// What the operator runs where the command line does not tell.
 	Backend string // engine; empty: not known
 	Other   string // a program that is no engine; empty: not known
-	Known   bool   // of a model: its runtime is in the tree
+	Unknown string // of a model: why its runtime may set flags that are not known; empty: the runtime is in the tree
 
 	// Environment returns a variable of the container, or nil if it has none of
 	// that name.

@@ -97,6 +97,7 @@ type Site struct {
 	Engine    string // that the container runs; empty: none, or not known
 	Value     string // as written, without quotes; "true" or "false" for a boolean; if missing, what a chart renders without it
 	Missing   bool   // not set; set adds it
+	Unknown   string // of a missing one: why it may be set all the same; empty: it certainly is not
 	Why       string // why this is the value that takes effect
 
 	Set   func(value string) (Splice, error)

@@ -2,7 +2,7 @@
 // vLLM production stack and of llm-d's modelservice keep the flags and replicas of
 // a workload.
 //
-// [Values] merges value files as Helm does, and each value still belongs to the
-// file it is written in. Templates are not edited: [IsTemplate] tells which files
+// [Values] merges value files as Helm does, and reads the values that kustomizations and
+// Argo CD applications hold. Each value still belongs to the file it is written in. Templates are not edited: [IsTemplate] tells which files
 // they are.
 package helm

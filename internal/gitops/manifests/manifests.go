@@ -232,7 +232,7 @@ func edit(p *gitops.Proposal, files []gitops.File, t gitops.Target, w gitops.Wan
 		from := places[0]
 		if from.Value != to {
 			p.Touches = append(p.Touches, gitops.Touch{
-				Variable: v.String(), File: from.File, Line: from.Line, Path: from.Path, From: from.Value, To: to,
+				Variable: v.String(), File: from.File, Line: from.Line, Path: from.Path, From: from.Value, To: to, Unknown: from.Unknown,
 				Kind: from.Kind, Name: from.Name, Container: from.Container, Form: from.Form, Switch: v.Switch,
 			})
 		}

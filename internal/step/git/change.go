@@ -58,6 +58,8 @@ type objectName struct {
 	Kind     string `json:"kind"`
 	Name     string `json:"name"`
 	Workload string `json:"workload,omitempty"` // that a controller makes of it; empty: it is the object itself
+
+	Component string `json:"component,omitempty"` // of the object; empty: the workload's, or the only one
 }
 
 // assignment is one variable with its values before and after.
@@ -84,7 +86,7 @@ func (p gitPayload) src() gitops.Source {
 
 func (p gitPayload) target(namespace string) gitops.Target {
 	return gitops.Target{
-		Kind: p.Object.Kind, Namespace: namespace, Name: p.Object.Name, Workload: p.Object.Workload, Container: p.Container, ValueFiles: p.ValueFiles,
+		Kind: p.Object.Kind, Namespace: namespace, Name: p.Object.Name, Workload: p.Object.Workload, Component: p.Object.Component, Container: p.Container, ValueFiles: p.ValueFiles,
 	}
 }
 

@@ -117,7 +117,7 @@ func samePath(a, b string) bool { return strings.Trim(a, "/.") == strings.Trim(b
 // manifestOf returns the object that Git holds for the service: its workload,
 // or the object that owns the workload.
 func manifestOf(svc playbook.Service, w kube.Workload) gitops.Target {
-	t := gitops.Target{Kind: svc.Workload.Kind, Namespace: svc.Namespace, Name: svc.Workload.Name, Container: svc.Container}
+	t := gitops.Target{Kind: svc.Workload.Kind, Namespace: svc.Namespace, Name: svc.Workload.Name, Container: svc.Container, Component: svc.GitOps.Component}
 	for _, o := range w.Owners {
 		if o.Field == "*" && o.Kind != "ArgoCD" && o.Kind != "Flux" {
 			t.Kind, t.Name = o.Kind, o.Name

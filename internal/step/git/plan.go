@@ -112,6 +112,9 @@ func (g Change) planSet(ctx context.Context, in step.Input, at site, stepName st
 			continue
 		}
 		t := prop.Touches[i]
+		if t.Unknown != "" {
+			notes = append(notes, fmt.Sprintf("the value of %s before is unknown: %s", a.Variable, t.Unknown))
+		}
 		p.Set = append(p.Set, assignment{Flag: a.Variable.Flag, Switch: a.Variable.Switch, Replicas: a.Variable.Replicas, From: t.From, To: t.To})
 		does = append(does, fmt.Sprintf("set %s from %s to %s", a.Variable, step.OrNone(t.From), t.To))
 		undoes = append(undoes, fmt.Sprintf("%s goes back to %s", a.Variable, step.OrNone(t.From)))
@@ -137,7 +140,7 @@ func payloadAt(at site, prop gitops.Proposal) gitPayload {
 	return gitPayload{
 		Application: at.app.Name, Index: at.index, Follows: &follows,
 		Repository: prop.Source.Repository, Branch: prop.Source.Branch, Path: prop.Source.Path,
-		Object: objectName{at.object.Kind, at.object.Name, at.object.Workload}, Container: at.object.Container,
+		Object: objectName{at.object.Kind, at.object.Name, at.object.Workload, at.object.Component}, Container: at.object.Container,
 		ValueFiles: at.object.ValueFiles, Read: prop.Read,
 	}
 }
