@@ -92,13 +92,18 @@ func (l gitopsRevert) suspects(ctx context.Context, in step.Input, at site, with
 	if err != nil {
 		return nil, err
 	}
-	changes = released(changes)
+	if with.To == "previous" {
+		changes = released(changes)
+	}
 	if with.To == "previous" && len(changes) > 0 && repairs(changes[0].Commit) {
 		return nil, &fault.Error{Reason: fault.NothingToDo, Message: fmt.Sprintf(
 			"gitops.revert: the last commit that touched %s is a repair by Responder, %s", in.Service.Name, commitText(changes[0].Commit))}
 	}
 	repaired := takenBack(changes, repairs)
-	changes = slices.DeleteFunc(changes, func(c gitops.Touched) bool { return repairs(c.Commit) || repaired[c.Commit.SHA] })
+	changes = slices.DeleteFunc(changes, func(c gitops.Touched) bool {
+		first := len(c.Commit.Parents) == 0 // there is nothing before it to go back to
+		return first || repairs(c.Commit) || repaired[c.Commit.SHA]
+	})
 	if with.To == "previous" && len(changes) > 1 {
 		changes = changes[:1]
 	}
