@@ -21,6 +21,7 @@ func TestGitOps(t *testing.T) {
 		"flag helps":                          gitFlagHelps,
 		"flag does not help":                  gitFlagDoesNotHelp,
 		"rollback becomes a revert":           gitRollback,
+		"a release goes back":                 gitRelease,
 		"an old commit pushed today":          gitOldCommit,
 		"somebody pushes in between":          gitSomebodyPushes,
 		"somebody changes the same line":      gitSameLine,
@@ -130,6 +131,21 @@ func gitRollback(t *testing.T, all *gitWorlds) {
 	w.wantSeqs(t, "64")
 	if got := w.git.File(t, sha, manifestPath); got != manifest(64) {
 		t.Errorf("the revert leaves\n%s", got)
+	}
+}
+
+// Image and flag of a release go back together, in one commit, and the replicas
+// that were scaled since stay.
+func gitRelease(t *testing.T, all *gitWorlds) {
+	w := all.world(t, gitOptions{lever: "lever: kube.rollout_undo\n      with: {window: 10m}", release: true})
+	run := w.ends(t, machine.OutcomeResolved)
+	sha := w.wantCommits(t, 1)[0]
+	w.wantSeqs(t, "64")
+	if got, want := w.git.File(t, sha, manifestPath), strings.Replace(manifest(64), "replicas: 2 ", "replicas: 3 ", 1); got != want {
+		t.Errorf("the revert leaves\n%s\nwant\n%s", got, want)
+	}
+	if plan := run.Last(machine.PlanCompleted); plan.Plan == nil || !strings.HasPrefix(plan.Plan.Why, "takes back 2 fields of 2 commits: ") {
+		t.Errorf("planned %+v, want 2 fields of 2 commits", plan.Plan)
 	}
 }
 

@@ -76,6 +76,7 @@ type gitOptions struct {
 	merge    string                                                           // who merges them, by the policy: people, responder
 	alerts   bool                                                             // a real Alertmanager delivers the alert
 	before   bool                                                             // the commit before the one that burns was rolled out, too
+	release  bool                                                             // a commit for the image and one that only scales follow the one that burns
 	old      bool                                                             // before, and the commit that burns was made a week ago
 	token    func(testing.TB, *rig.Application) (token string, revoke func()) // of the responder for Argo CD; nil: of its account
 }
@@ -103,6 +104,10 @@ func (all *gitWorlds) world(t *testing.T, o gitOptions) *gitWorld {
 		w.git.Backdate(7 * 24 * time.Hour)
 	}
 	w.broken = w.git.Edit(t, "Serve more at a time", w.layout.file, w.layout.flag(64), w.layout.flag(128))
+	if o.release {
+		w.broken = w.git.Edit(t, "Serve with v1.1", w.layout.file, "image: vllm:v1\n", "image: vllm:v1.1\n")
+		w.git.Edit(t, "Scale out", w.layout.file, "replicas: 2 ", "replicas: 3 ")
+	}
 	if o.forge != "" {
 		w.git.Protect(t)
 		w.forge = gittest.NewForge(t, gittest.Existing(t, w.git.Bare), o.forge, forgeToken)
