@@ -42,7 +42,7 @@ func openJournal(dir string, observe func(time.Duration), failpoint func(string)
 // longer would keep a large journal from serving. Nothing may be acknowledged that
 // would follow entries which were changed since they were written. After a clean stop
 // that is worth less than an early start. An entry that was not reached is checked when
-// it is read; the metrics read all of them right after the start, and log what is wrong.
+// it is read, and by 'audit verify'.
 const (
 	checkWithin = 5 * time.Second
 	checkClean  = 500 * time.Millisecond

@@ -76,6 +76,9 @@ func (m *metrics) run(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
+			if err := m.counts.stop(); err != nil {
+				m.log.Warn("the next start counts more of the journal", "err", err)
+			}
 			return nil
 		case <-tick.C:
 			m.catchUp()

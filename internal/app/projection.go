@@ -17,29 +17,24 @@ import (
 	"github.com/inference-responder/responder/internal/executor/machine"
 )
 
-// projection counts what the journal says. It starts at the journal's first
-// entry, so that counters go on over restarts, and reads each entry once. Only
-// the kinds it counts are decoded.
+// projection counts what the journal says, from its first entry on, so that counters
+// go on over restarts. It reads each entry once: what was counted is stored beside the
+// log now and then (counted.go). Only the kinds it counts are decoded.
 type projection struct {
 	journal *audit.Journal
 	step    func(playbook, state string) string // the lever of a state; empty: unknown
 
-	mu   sync.Mutex // one reader of the log at a time; guards next and open
+	mu   sync.Mutex // one reader of the log at a time; guards next, open and saved
 	next uint64
 	open map[string]*runFacts // runs that have not ended, by id
 
-	runs         *prometheus.CounterVec
-	levers       *prometheus.CounterVec
-	changes      *prometheus.CounterVec
-	alerts       *prometheus.CounterVec
-	glass        *prometheus.CounterVec
-	quarantined  prometheus.Counter
-	rejected     prometheus.Counter
-	badPolicies  prometheus.Counter
-	gonePolicies prometheus.Counter
-	ladder       *prometheus.CounterVec
-	observed     *prometheus.CounterVec
-	phases       *prometheus.HistogramVec
+	saved uint64 // next when it was stored last
+	build string // of this program; see thisBuild
+
+	runs, levers, changes, alerts, glass             *tally
+	quarantined, rejected, badPolicies, gonePolicies *tally
+	ladder, observed                                 *tally
+	phases                                           *durations
 }
 
 // runFacts is what counting needs to remember of an open run.
@@ -67,46 +62,42 @@ type fact struct {
 }
 
 func newProjection(journal *audit.Journal, step func(playbook, state string) string) *projection {
-	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
-		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
-	}
 	return &projection{
-		journal: journal, step: step, open: map[string]*runFacts{},
-		runs:     counter("responder_runs_total", "Runs that ended, by how.", "playbook", "outcome"),
-		levers:   counter("responder_levers_total", "Levers that came to a result.", "lever", "result"),
-		changes:  counter("responder_lever_changes_total", "Changes made to the world.", "lever", "change"),
-		alerts:   counter("responder_alerts_total", "Alerts received, by what became of them.", "decision"),
-		ladder:   counter("responder_ladder_changes_total", "Levers demoted because they did not help, and demotions that people lifted.", "playbook", "change"),
-		observed: counter("responder_shadows_total", "Runs that only observed, by what became of the alert: recovered by itself, helped by another run, or not within a day.", "playbook", "alert"),
-		glass:    counter("responder_break_glass_total", "Questions that one person approved alone, past the needs.", "playbook"),
-		quarantined: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "responder_notifications_quarantined_total", Help: "Notifications quarantined because handling them failed.",
-		}),
-		rejected: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "responder_playbooks_rejected_total", Help: "Loads of playbooks that were refused; the last good set stayed.",
-		}),
-		badPolicies: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "responder_policy_rejected_total", Help: "Loads of the policy that were refused; the last good rules stayed.",
-		}),
-		gonePolicies: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "responder_policy_removed_total", Help: "Starts without a policy where one was in force before.",
-		}),
-		phases: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "responder_run_phase_seconds", Help: "Time that runs spent in each phase.",
-			Buckets: []float64{0.1, 0.5, 1, 5, 15, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200},
-		}, []string{"phase"}),
+		journal: journal, step: step, open: map[string]*runFacts{}, build: thisBuild(),
+		runs:         newTally("responder_runs_total", "Runs that ended, by how.", "playbook", "outcome"),
+		levers:       newTally("responder_levers_total", "Levers that came to a result.", "lever", "result"),
+		changes:      newTally("responder_lever_changes_total", "Changes made to the world.", "lever", "change"),
+		alerts:       newTally("responder_alerts_total", "Alerts received, by what became of them.", "decision"),
+		ladder:       newTally("responder_ladder_changes_total", "Levers demoted because they did not help, and demotions that people lifted.", "playbook", "change"),
+		observed:     newTally("responder_shadows_total", "Runs that only observed, by what became of the alert: recovered by itself, helped by another run, or not within a day.", "playbook", "alert"),
+		glass:        newTally("responder_break_glass_total", "Questions that one person approved alone, past the needs.", "playbook"),
+		quarantined:  newTally("responder_notifications_quarantined_total", "Notifications quarantined because handling them failed."),
+		rejected:     newTally("responder_playbooks_rejected_total", "Loads of playbooks that were refused; the last good set stayed."),
+		badPolicies:  newTally("responder_policy_rejected_total", "Loads of the policy that were refused; the last good rules stayed."),
+		gonePolicies: newTally("responder_policy_removed_total", "Starts without a policy where one was in force before."),
+		phases: newDurations("responder_run_phase_seconds", "Time that runs spent in each phase.", "phase",
+			0.1, 0.5, 1, 5, 15, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200),
 	}
 }
 
+// tallies are the counters.
+func (p *projection) tallies() []*tally {
+	return []*tally{p.runs, p.levers, p.changes, p.alerts, p.glass, p.quarantined, p.rejected, p.badPolicies, p.gonePolicies, p.ladder, p.observed}
+}
+
 func (p *projection) collectors() []prometheus.Collector {
-	return []prometheus.Collector{p.runs, p.levers, p.changes, p.alerts, p.glass, p.quarantined, p.rejected, p.badPolicies, p.gonePolicies, p.phases, p.ladder, p.observed}
+	out := []prometheus.Collector{p.phases}
+	for _, t := range p.tallies() {
+		out = append(out, t)
+	}
+	return out
 }
 
 // expect begins the playbooks' counters that an alert looks at, so that their
 // first count is seen as an increase.
 func (p *projection) expect(playbooks []string) {
 	for _, name := range playbooks {
-		p.glass.WithLabelValues(name)
+		p.glass.add(0, name)
 	}
 }
 
@@ -114,6 +105,11 @@ func (p *projection) expect(playbooks []string) {
 func (p *projection) catchUp() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.next == 0 {
+		if err := p.restore(); err != nil {
+			return fmt.Errorf("count the journal: %w", err)
+		}
+	}
 	for rec, err := range p.journal.Log(p.next) {
 		if err != nil {
 			if errors.Is(err, audit.ErrClosed) {
@@ -124,7 +120,17 @@ func (p *projection) catchUp() error {
 		p.count(rec)
 		p.next = rec.Seq + 1
 	}
+	if p.next-p.saved >= countedEvery {
+		return p.save()
+	}
 	return nil
+}
+
+// stop stores what was counted, for the next start.
+func (p *projection) stop() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.save()
 }
 
 // oldestGate returns how many questions are open and when the oldest was asked.
@@ -152,18 +158,18 @@ func (p *projection) count(rec audit.Record) {
 	case rec.Stream == LadderStream:
 		p.countLadder(rec)
 	case rec.Stream == controlStream && rec.Kind == executor.KindRejected:
-		p.rejected.Inc()
+		p.rejected.add(1)
 	case rec.Stream == controlStream && rec.Kind == executor.KindPolicyRejected:
-		p.badPolicies.Inc()
+		p.badPolicies.add(1)
 	case rec.Stream == controlStream && rec.Kind == executor.KindPolicyRemoved:
-		p.gonePolicies.Inc()
+		p.gonePolicies.add(1)
 	}
 }
 
 // countAlerts counts what became of alerts; neighbours share a record.
 func (p *projection) countAlerts(rec audit.Record) {
 	if rec.Kind == dispatch.KindQuarantined {
-		p.quarantined.Inc()
+		p.quarantined.add(1)
 		return
 	}
 	decision, ok := strings.CutPrefix(rec.Kind, "alert.")
@@ -173,7 +179,7 @@ func (p *projection) countAlerts(rec audit.Record) {
 	if !ok || json.Unmarshal(rec.Data, &d) != nil {
 		return
 	}
-	p.alerts.WithLabelValues(decision).Add(float64(len(d.Episodes)))
+	p.alerts.add(float64(len(d.Episodes)), decision)
 }
 
 // countLadder counts what was learned of levers. Their results are counted by
@@ -185,9 +191,9 @@ func (p *projection) countLadder(rec audit.Record) {
 	}
 	switch rec.Kind {
 	case ladder.KindLeverDemoted:
-		p.ladder.WithLabelValues(s.Playbook, "demoted").Inc()
+		p.ladder.add(1, s.Playbook, "demoted")
 	case ladder.KindLeverPromoted:
-		p.ladder.WithLabelValues(s.Playbook, "promoted").Inc()
+		p.ladder.add(1, s.Playbook, "promoted")
 	case ladder.KindObservedEnded:
 		alert := "not-recovered"
 		switch {
@@ -196,7 +202,7 @@ func (p *projection) countLadder(rec audit.Record) {
 		case s.Recovered:
 			alert = "recovered"
 		}
-		p.observed.WithLabelValues(s.Playbook, alert).Inc()
+		p.observed.add(1, s.Playbook, alert)
 	}
 }
 
@@ -220,12 +226,12 @@ func (p *projection) countRun(id string, rec audit.Record) {
 		return
 	}
 	if kind == machine.GateDecided && f.Decision != nil && f.Decision.BreakGlass {
-		p.glass.WithLabelValues(r.playbook).Inc()
+		p.glass.add(1, r.playbook)
 	}
 	p.countLever(r, kind, f)
 	p.countPhase(r, kind, f)
 	if kind == machine.RunEnded && f.Ending != nil {
-		p.runs.WithLabelValues(r.playbook, f.Ending.Outcome).Inc()
+		p.runs.add(1, r.playbook, f.Ending.Outcome)
 		delete(p.open, id)
 	}
 }
@@ -244,7 +250,7 @@ func counted(kind machine.EventKind) bool {
 }
 
 func (p *projection) countLever(r *runFacts, kind machine.EventKind, f fact) {
-	result := func(name string) { p.levers.WithLabelValues(r.lever, name).Inc() }
+	result := func(name string) { p.levers.add(1, r.lever, name) }
 	switch kind {
 	case machine.EffectStarted:
 		if f.Action == machine.ActionPlan {
@@ -259,11 +265,11 @@ func (p *projection) countLever(r *runFacts, kind machine.EventKind, f fact) {
 	case machine.WouldApply:
 		result("would-apply")
 	case machine.Applied:
-		p.changes.WithLabelValues(r.lever, "applied").Inc()
+		p.changes.add(1, r.lever, "applied")
 	case machine.Declined:
 		result("declined")
 	case machine.Undone:
-		p.changes.WithLabelValues(r.lever, "undone").Inc()
+		p.changes.add(1, r.lever, "undone")
 	case machine.Verified:
 		result("verified")
 	case machine.VerifyEnded:
@@ -310,7 +316,7 @@ func (p *projection) countPhase(r *runFacts, kind machine.EventKind, f fact) {
 		phase = ""
 	}
 	if phase != r.phase {
-		p.phases.WithLabelValues(r.phase).Observe(f.At.Sub(r.since).Seconds())
+		p.phases.observe(r.phase, f.At.Sub(r.since).Seconds())
 		r.phase, r.since = phase, f.At
 	}
 }

@@ -1,13 +1,17 @@
 package app
 
 import (
+	"bytes"
 	"encoding/json"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/inference-responder/responder/internal/audit"
 	"github.com/inference-responder/responder/internal/executor"
@@ -155,5 +159,64 @@ func TestMetricsFollowTheJournal(t *testing.T) {
 	}
 	if got := after[`responder_gates_open`]; got != "0" {
 		t.Errorf("the question of an ended run is still open: %s", got)
+	}
+}
+
+// A start counts on from what was stored, and comes to the same figures as one that
+// counts the whole log. What another build stored, or of another log, is not used.
+func TestCountingGoesOn(t *testing.T) {
+	j, err := audit.OpenTemp("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.Close()
+	at := journalOfTwoRuns(t, j)
+	connect := func() *metrics {
+		return newMetrics(newAppendTimes(), metricSources{
+			journal: j, policy: func() (bool, bool) { return true, true }, figures: func() executor.Figures { return executor.Figures{} },
+			pauses: func() []string { return nil }, demoted: func() map[string]int { return nil }, playbooks: func() []string { return []string{"pb"} },
+			step: func(_, state string) string { return "kube." + state }, now: func() time.Time { return at },
+		}, slog.New(slog.DiscardHandler))
+	}
+	ours := func(m *metrics) map[string]string {
+		out := scrape(t, m)
+		maps.DeleteFunc(out, func(name, _ string) bool { return !strings.HasPrefix(name, "responder_") })
+		return out
+	}
+	first := connect()
+	before := ours(first)
+	if err := first.counts.stop(); err != nil {
+		t.Fatal(err)
+	}
+	stored := j.Size()
+	appendEvents(t, j, "r-2", // of which the start remembers playbook, lever, phase and question
+		machine.Event{Kind: machine.GateWithdrawn, At: at.Add(time.Minute)},
+		machine.Event{Kind: machine.Applied, At: at.Add(time.Minute)},
+		machine.Event{Kind: machine.RunEnded, At: at.Add(2 * time.Minute), Ending: &machine.Ending{Outcome: machine.OutcomeCanceled}})
+
+	other := connect()
+	other.counts.build = "another"
+	whole, short := ours(other), connect()
+	if err := short.counts.restore(); err != nil || short.counts.next != stored {
+		t.Fatalf("a start counts from entry %d on, want %d (%v)", short.counts.next, stored, err)
+	}
+	if diff := cmp.Diff(whole, ours(short)); diff != "" {
+		t.Errorf("from what was stored it counts otherwise than from the log (-log +stored):\n%s", diff)
+	}
+	if cmp.Equal(before, whole) {
+		t.Error("nothing was counted after what was stored")
+	}
+
+	b, err := j.Projection(countedName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b = bytes.Replace(b, []byte(`"last":"`), []byte(`"last":"0`), 1)
+	if err := j.SaveProjection(countedName, b); err != nil {
+		t.Fatal(err)
+	}
+	foreign := connect()
+	if err := foreign.counts.restore(); err != nil || foreign.counts.next != 0 {
+		t.Errorf("what was counted of another log is used (%v)", err)
 	}
 }
