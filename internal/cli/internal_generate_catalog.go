@@ -29,7 +29,7 @@ func catalogFields() []catalogField {
 		{"gitops.path", "string", "And below which path. Default: the application's."},
 		{"gitops.object.kind", "string", "Kind of the object that Git holds, where a controller makes the workload of it, e.g. `InferenceService`. Default: the workload, or the object that controls it."},
 		{"gitops.object.name", "string", "Its name."},
-		{"gitops.component", "string", "Part of that object that the service is: the name of a Dynamo graph's service or component, or `decode`, `prefill`, `leader`, `worker`. Default: the one that the workload is made of, by its name."},
+		{"gitops.component", "string", "Part of that object that the service is: the name of a Dynamo graph's service or component, of a model of Ray Serve, or `decode`, `prefill`, `leader`, `worker`. Default: the one that the workload is made of, by its name."},
 		{"owners", "list of string", "Who may decide where a playbook says `service.owners`: `user:ada`, `group:ml-platform`."},
 		{"autonomy", "string", "Ceiling for this service: `observe` (default), `suggest`, `auto`."},
 		{"min_ready", "int", "Replicas that must stay ready. Default: `guards.min_ready`."},

@@ -221,6 +221,11 @@ func (tr *tree) findInObject(o *edit.Object, t Target, component string, v Varia
 
 // findInOne returns the site of the variable in an object by itself.
 func (tr *tree) findInOne(o *edit.Object, t Target, component string, v Variable) (*edit.Site, error) {
+	if o.Kind == rayService {
+		if s, err := tr.inRay(o, component, v); s != nil || err != nil {
+			return s, err
+		}
+	}
 	if v.Replicas {
 		return tr.replicas(o, component, v, tr.all)
 	}

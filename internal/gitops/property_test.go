@@ -2,6 +2,7 @@ package gitops
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -111,8 +112,12 @@ func drawValue(t *rapid.T, label string) string {
 		rapid.StringMatching(`[1-9][0-9]{0,5}`),
 		rapid.StringMatching(`0\.[0-9]{1,4}`),
 		rapid.StringMatching(`[A-Za-z][A-Za-z0-9_./:-]{0,20}[A-Za-z0-9]`),
-	).Filter(func(s string) bool { return s != "true" && s != "false" }).Draw(t, label)
+	).Filter(func(s string) bool { return !otherType.MatchString(s) }).Draw(t, label)
 }
+
+// otherType matches the words that YAML 1.1 takes for no text, so that they get quotes,
+// and those that are no number to set.
+var otherType = regexp.MustCompile(`^(?i:true|false|y|n|yes|no|on|off|null|nan|inf|infinity)$`)
 
 // TestSetChangesOnlyTheValue: whatever the style, exactly the bytes of the
 // value change.

@@ -70,3 +70,17 @@ func Repository() string {
 	}
 	return filepath.Join(filepath.Dir(file), "..", "..", "..")
 }
+
+// Kustomize returns the path of kustomize: the one on the PATH, else one that is
+// built once.
+func Kustomize(t testing.TB) string {
+	t.Helper()
+	if path, err := exec.LookPath("kustomize"); err == nil {
+		return path
+	}
+	dir, err := built("sources.sh", "sourcebox")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(dir, "kustomize")
+}
