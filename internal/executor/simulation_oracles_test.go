@@ -37,7 +37,10 @@ func (s *simulation) goesOut(e machine.Effect) {
 		s.violated("intent", "%s goes out, attempt %d, and the journal has no intent of it", e.Key, e.Attempt)
 		return
 	}
-	st := s.before(e.Run, now)
+	if why := s.rules.forbidden(e.Service.Name, now); why != "" {
+		s.violated("rules", "%s goes out, attempt %d: %s", e.Key, e.Attempt, why)
+	}
+	st := s.before(e.Run, s.rules.now())
 	if stop == "stop" && st.Open != nil && st.Open.Key == e.Key {
 		stop = "stop/begun" // it was begun before this instant, and waited for its turn
 	}

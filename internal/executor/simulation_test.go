@@ -36,7 +36,8 @@ var simServices = []string{"a", "b", "c", "d"}
 
 // TestSimulation runs whole executors through random incidents: several services
 // that share a lock, several playbooks, alerts that join, resolve and refire,
-// people, a faulty world, a full journal and crashes, all in virtual time. A
+// people, reloads, a clock that is set, a faulty world, a full journal and crashes,
+// all in virtual time. A
 // failure names its seed: go test -run TestSimulation -sim.seed=N.
 func TestSimulation(t *testing.T) {
 	from, n := *simFrom, *simSeeds
@@ -72,6 +73,7 @@ type simulation struct {
 	rnd    *rand.Rand
 	began  time.Time
 	w      *simWorld
+	rules  *simRules
 	counts *simCounts
 	sets   []*playbook.Set
 
@@ -93,7 +95,7 @@ type simulation struct {
 }
 
 func simulate(t *testing.T, seed uint64, counts *simCounts) {
-	s := &simulation{seed: seed, rnd: rand.New(rand.NewPCG(seed, 14)), began: time.Now(), counts: counts, pauses: map[Scope]time.Time{}, out: map[string]bool{}}
+	s := &simulation{seed: seed, rnd: rand.New(rand.NewPCG(seed, 14)), began: time.Now(), counts: counts, pauses: map[Scope]time.Time{}, out: map[string]bool{}, rules: &simRules{lowered: map[string]time.Time{}}}
 	s.rig = newRig(t)
 	j, err := audit.Open(filepath.Join(t.TempDir(), "journal.db"), audit.Options{NoSync: true, Failpoint: func(name string) error {
 		if s.full.Load() && name == "before-commit" {
@@ -121,7 +123,8 @@ func simulate(t *testing.T, seed uint64, counts *simCounts) {
 	}
 	s.options = func(o *Options) {
 		o.Playbooks = s.live.Load
-		o.Steps, o.Failpoint, o.Services, o.Catalog = s.w, s.failpoint, simCatalog(), simList
+		o.Now, o.Policy = s.rules.now, s.rules
+		o.Steps, o.Failpoint, o.Services, o.Catalog = s.w, s.failpoint, s.rules, s.rules.list
 		o.Guards = guard.Config{EvidenceAge: 10 * time.Minute, Cooldown: time.Minute, Concurrency: guard.Concurrency{Levers: 3, LeversPerService: 1}}
 	}
 	s.start()
@@ -148,14 +151,6 @@ func simSets(t *testing.T) []*playbook.Set {
 			hot := strings.Replace(strings.Replace(first, "name: ladder,", "name: hot,", 1), `alertname="Slow"`, `alertname="Hot"`, 1)
 			return text + "\n---\n" + strings.Replace(hot, "autonomy: auto", "autonomy: "+autonomy, 1)
 		}))
-	}
-	return out
-}
-
-func simList() []playbook.Service {
-	var out []playbook.Service
-	for _, name := range simServices {
-		out = append(out, simCatalog()[name])
 	}
 	return out
 }
@@ -226,6 +221,8 @@ func (s *simulation) step() {
 		s.note("a crash is due at the next change")
 	case n < 72:
 		s.restarts()
+	case n < 76:
+		s.reconfigures()
 	}
 	wait := []time.Duration{0, 100 * time.Millisecond, time.Second, 5 * time.Second, 20 * time.Second, time.Minute, 3 * time.Minute, 6 * time.Minute}
 	s.pass(wait[s.rnd.IntN(len(wait))])
@@ -258,7 +255,7 @@ func (s *simulation) keepUp() {
 
 // admit appends a notification, as the receiver does.
 func (s *simulation) admit(alerts []playbook.Alert) bool {
-	n := playbook.Notification{Receiver: "responder", Version: "4", Status: playbook.Firing, GroupKey: "{}", Alerts: alerts, ReceivedAt: time.Now().UTC()}
+	n := playbook.Notification{Receiver: "responder", Version: "4", Status: playbook.Firing, GroupKey: "{}", Alerts: alerts, ReceivedAt: s.rules.now().UTC()}
 	_, err := s.journal.Append(context.Background(), audit.Append{
 		Stream: dispatch.StreamIntake, After: audit.Any, Records: []audit.Record{{Kind: "notification", Data: n.AppendJSON(nil)}},
 	})
@@ -440,6 +437,7 @@ func (s *simulation) finish() {
 	s.crashAtChange.Store(0)
 	s.full.Store(false)
 	s.w.setCalm()
+	s.rules.lift()
 	s.pass(10 * time.Second)
 	s.keepUp()
 	s.pass(10 * time.Second)

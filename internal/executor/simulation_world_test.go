@@ -105,7 +105,7 @@ func (w *simWorld) Do(ctx context.Context, e machine.Effect) machine.Outcome {
 	case machine.ActionSettle, machine.ActionUnwind:
 		return machine.Outcome{Status: machine.StatusOK}
 	case machine.ActionVerify:
-		w := world{now: time.Now, helps: func(v int) bool { return v >= w.helps[e.Service.Name] }}
+		w := world{now: w.sim.rules.now, helps: func(v int) bool { return v >= w.helps[e.Service.Name] }}
 		return w.verify(e, o)
 	case machine.ActionNotify:
 		w.told = append(w.told, e.Text)
@@ -186,7 +186,7 @@ func (w *simWorld) lands(e machine.Effect, late bool) {
 
 // change applies, undoes, or looks for what became of that, as world does.
 func (w *simWorld) change(e machine.Effect, o *object, late bool) machine.Outcome {
-	one := world{now: time.Now, changes: map[string]int{}, turned: map[string]time.Time{}}
+	one := world{now: w.sim.rules.now, changes: map[string]int{}, turned: map[string]time.Time{}}
 	out := one.change(e, o)
 	if len(one.changes) > 0 {
 		w.landed = append(w.landed, landing{e.Run, e.Service.Name, e.Key, e.Action, late, time.Now()})
@@ -196,7 +196,7 @@ func (w *simWorld) change(e machine.Effect, o *object, late bool) machine.Outcom
 
 // plan is the world's; services a and b share a lock.
 func (w *simWorld) plan(e machine.Effect, o *object) machine.Outcome {
-	one := world{now: time.Now}
+	one := world{now: w.sim.rules.now}
 	out := one.plan(e, o)
 	if out.Plan != nil && (e.Service.Name == "a" || e.Service.Name == "b") {
 		out.Plan.Locks = append(out.Plan.Locks, "file:repo/values.yaml")
