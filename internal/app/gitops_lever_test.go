@@ -51,7 +51,8 @@ func newGitRig(t *testing.T, manifest string) (*gitRig, step.Deps) {
 	t.Helper()
 	h := &gitRig{git: gittest.NewServer(t)}
 	h.git.Push("first", map[string]string{"apps/chat/deployment.yaml": manifest})
-	h.git.Push("another flag", map[string]string{"apps/chat/deployment.yaml": strings.Replace(manifest, "--port=8000", "--port=8000\n            - --stream-interval=2", 1)})
+	release := strings.NewReplacer("--port=8000", "--port=8000\n            - --stream-interval=2", "image: vllm:v0.11", "image: vllm:v0.12")
+	h.git.Push("a release", map[string]string{"apps/chat/deployment.yaml": release.Replace(manifest)})
 	h.app = gitops.Application{
 		Name: "argocd/chat", Project: "serving", Automated: true, Sync: "Synced", Health: "Healthy",
 		Sources:   []gitops.Source{{Repository: h.git.RepositoryURL(), Branch: "main", Path: "apps/chat"}},
@@ -148,7 +149,8 @@ func TestGitLeversOverRealGit(t *testing.T) {
 		"set_flag":     {"vllm", "gitops.set_flag", map[string]any{"flag": "max-num-seqs", "value": "192"}, chatManifest, to("--max-num-seqs=", "64")},
 		"switch off":   {"sglang", "gitops.set_flag", map[string]any{"flag": "disable-radix-cache", "value": "false"}, without + radix, toggle},
 		"set_replicas": {"vllm", "gitops.set_replicas", map[string]any{"by": int64(1)}, chatManifest, to("replicas: ", "9")},
-		"revert":       {"vllm", "gitops.revert", map[string]any{"to": "previous"}, chatManifest, to("", "")},
+		"revert":       {"vllm", "gitops.revert", map[string]any{"to": "previous"}, chatManifest, to("image: ", "vllm:v0.13")},
+		"window":       {"vllm", "gitops.revert", map[string]any{"window": "1h"}, chatManifest, to("image: ", "vllm:v0.13")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -172,16 +174,14 @@ func TestGitLeversOverRealGit(t *testing.T) {
 	}
 }
 
-// meddled is the text with another value after a key; without a key, the last
-// line is another one.
+// meddled is the text with another value after a key.
 func meddled(text, key, value string) string {
-	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+	lines := strings.Split(text, "\n")
 	for i, l := range lines {
-		if before, _, ok := strings.Cut(l, key); key != "" && ok {
+		if before, _, ok := strings.Cut(l, key); ok {
 			lines[i] = before + key + value
-			return strings.Join(lines, "\n") + "\n"
+			break
 		}
 	}
-	lines[len(lines)-1] = "            - --port=9000"
-	return strings.Join(lines, "\n") + "\n"
+	return strings.Join(lines, "\n")
 }

@@ -60,7 +60,7 @@ func (g Change) notMade(ctx context.Context, in step.Input, p gitPayload) (step.
 	if len(p.Set) == 0 {
 		_, err := g.propose(ctx, p, in.Service.Namespace)
 		if r := reasonOf(err); r == fault.Conflict || r == fault.NothingToDo {
-			return step.Observation{Foreign: true, Progress: "someone else changed the same lines: " + err.Error()}, nil
+			return step.Observation{Foreign: true, Progress: "someone else changed the same fields: " + err.Error()}, nil
 		}
 		return before, err
 	}
@@ -106,9 +106,9 @@ func (g Change) gone(ctx context.Context, in step.Input, p gitPayload, sha strin
 		return "commit " + short(undone.SHA) + " has reverted it", nil
 	}
 	if len(p.Set) == 0 {
-		_, err := g.m.Reverting(ctx, p.src(), p.target(in.Service.Namespace), []string{sha})
+		_, err := g.m.Propose(ctx, gitops.Want{Source: p.src(), Target: p.target(in.Service.Namespace), TakeBack: []string{sha}})
 		if r := reasonOf(err); r == fault.Conflict || r == fault.NothingToDo {
-			return "someone else changed the same lines after commit " + short(sha) + ": " + err.Error(), nil
+			return "someone else changed the same fields after commit " + short(sha) + ": " + err.Error(), nil
 		}
 		return "", err
 	}

@@ -77,13 +77,16 @@ func (g Change) both(ctx context.Context, in step.Input, p gitPayload) (made, ba
 }
 
 // takeBack computes the revert of a commit. If neighbouring lines were changed
-// since, it sets the values back one by one instead, so that no other change is
+// since, it puts the fields back one by one instead, so that no other change is
 // reverted.
 func (g Change) takeBack(ctx context.Context, in step.Input, p gitPayload, sha string) (gitops.Proposal, error) {
 	t := p.target(in.Service.Namespace)
 	prop, err := g.m.Reverting(ctx, p.src(), t, []string{sha})
-	if !step.HasReason(err, fault.Conflict) || len(p.Set) == 0 {
+	if !step.HasReason(err, fault.Conflict) {
 		return prop, err
+	}
+	if len(p.Set) == 0 {
+		return g.m.Propose(ctx, gitops.Want{Source: p.src(), Target: t, TakeBack: []string{sha}})
 	}
 	back := gitops.Want{Source: p.src(), Target: t}
 	for _, a := range p.Set {

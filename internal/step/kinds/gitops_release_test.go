@@ -66,6 +66,7 @@ func TestReleaseGoesBackTogether(t *testing.T) {
 				t.Errorf("the commit reverts %d, want 2", n)
 			}
 			w.Settle()
+			w.Tangled = true // lines beside it are changed meanwhile
 			want(t, "settle", w.do(t, plan.Step, machine.ActionSettle, with, plan, o.Data, false), machine.StatusOK, "")
 			want(t, "undo", w.do(t, plan.Step, machine.ActionUndo, with, plan, o.Data, false), machine.StatusOK, "")
 			if !maps.Equal(w.Head().Values, release) {
