@@ -88,7 +88,7 @@ func checkBuild(before, after []File, dir string, sites []*edit.Site) (unbuilt s
 	case changes > len(sites):
 		return "", invalidEdit(sites[0], fmt.Sprintf("the edit changes %d fields in the rendered result of the kustomization %s, not %d", changes, dir, len(sites)))
 	case len(was.Absent) > 0:
-		return fmt.Sprintf("%s takes %s from elsewhere", dir, strings.Join(clipped(was.Absent), ", ")), nil
+		return fmt.Sprintf("%s of the kustomization %s, which cannot be read in this repository", strings.Join(clipped(was.Absent), ", "), dir), nil
 	}
 	return "", nil
 }

@@ -31,6 +31,7 @@ type Builds struct {
 	included map[string]bool  // directories that kustomizations include
 	count    int              // kustomizations and objects, each time they are included
 	tooMany  error            // the tree includes itself too often to be built
+	whole    bool             // every object counts, and files that cannot be read are left out
 }
 
 // build is the result of one kustomization.
@@ -248,6 +249,10 @@ func (bs *Builds) include(b *build, p, entry string, stack []string) error {
 	objects, err := bs.tree.Objects(p)
 	if err := bs.add(p, len(objects)); err != nil {
 		return err
+	}
+	if err != nil && bs.whole {
+		b.absent = append(b.absent, entry)
+		return nil
 	}
 	for _, o := range objects {
 		// A kustomization changes names and trees; those of the file stay as they are.

@@ -9,13 +9,13 @@ import (
 // Result is everything that one kustomization builds.
 type Result struct {
 	Objects []*edit.Object // the ConfigMaps of generators come last
-	Absent  []string       // resources that are not in the tree
+	Absent  []string       // resources that are not in the tree, or cannot be read
 }
 
 // Whole builds the kustomization of a directory. The tree must be one that parses
 // every document, so that it has no workload's name.
 func Whole(t *edit.Tree, dir string) (Result, error) {
-	bs := &Builds{tree: t, failed: map[string]error{}, reached: map[string]bool{}, included: map[string]bool{}}
+	bs := &Builds{tree: t, whole: true, failed: map[string]error{}, reached: map[string]bool{}, included: map[string]bool{}}
 	b := &build{dir: dir, files: map[string]bool{}}
 	if err := bs.accumulate(b, dir, nil); err != nil {
 		return Result{}, err
