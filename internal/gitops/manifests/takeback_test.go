@@ -65,6 +65,18 @@ func TestTakeBack(t *testing.T) {
 			first: base, commits: []string{release, "-" + edit(release, "=512", "=384")},
 			reason: fault.Conflict, text: `set --max-num-seqs to "512", and it was changed again since: it is 384 now`,
 		},
+		"values, with replicas on the next line": {
+			first: "replicaCount: 2\nimage:\n  tag: v1\nargs: [--a=1]\n", commits: []string{"replicaCount: 2\nimage:\n  tag: v2\nargs: [--a=2]\n", "-replicaCount: 4\nimage:\n  tag: v2\nargs: [--a=2]\n"},
+			want: "replicaCount: 4\nimage:\n  tag: v1\nargs: [--a=1]\n", variable: "image --a",
+		},
+		"lines that depend on each other": {
+			first: "env: {A: x}\nargs: [--a=1]\n", commits: []string{"env:\n  A: y\n  B: z\nargs: [--a=2]\n"},
+			want: "env: {A: x}\nargs: [--a=1]\n", variable: "env.A env.B --a",
+		},
+		"a template": {
+			first: "image: {{ .Values.image }}\n", commits: []string{"image: {{ .Values.other }}\n"},
+			want: "image: {{ .Values.image }}\n", variable: "whole",
+		},
 		"taken back by hand": {first: base, commits: []string{release, "-" + base}, reason: fault.NothingToDo},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -93,6 +105,9 @@ func TestTakeBack(t *testing.T) {
 			}
 			var moves, stays []string
 			for _, x := range p.Touches {
+				if x.Variable == wholeFile {
+					x.Variable = "whole"
+				}
 				moves = append(moves, x.Variable)
 			}
 			for _, x := range p.Stays {
@@ -133,5 +148,44 @@ func TestTakeBack(t *testing.T) {
 				t.Errorf("after the undo\n%s\nwant\n%s", got, released)
 			}
 		})
+	}
+}
+
+// TestTakeBackOfFiles: a file that the release added goes away and one that it
+// removed comes back; what belongs to another service stays, wherever it is.
+func TestTakeBackOfFiles(t *testing.T) {
+	const settings = "kind: ConfigMap\nmetadata: {name: chat-settings}\ndata: {MODE: fast}\n"
+	const migration = "kind: Job\nmetadata: {name: chat}\nspec: {parallelism: 1}\n"
+	s, m, src, target := fleet(t)
+	s.Push("old settings", map[string]string{"apps/chat/old.yaml": settings})
+	canary := strings.ReplaceAll(strings.Replace(base, "v0.11", "v0.12", 1), "name: chat", "name: chat-canary")
+	sha := s.Push("release", map[string]string{
+		"base/chat/deployment.yaml": strings.NewReplacer("v0.11", "v0.12", "=256", "=512").Replace(base),
+		"apps/chat/old.yaml":        "", "apps/chat/new.yaml": settings, "apps/chat/migrate.yaml": migration,
+		"apps/chat-canary/deployment.yaml": canary,
+	})
+	p := propose(t, m, gitops.Want{Source: src, Target: target, TakeBack: []string{sha}})
+	if len(p.Stays) == 0 || !strings.HasPrefix(p.Stays[0].Path, "Job chat: ") {
+		t.Errorf("%+v stay, want the job", p.Stays)
+	}
+	released := s.Head("main")
+	made := commit(t, m, p, "r-1/back#1/apply")
+	for file, want := range map[string]string{
+		"base/chat/deployment.yaml": base, "apps/chat/old.yaml": settings, "apps/chat/migrate.yaml": migration, "apps/chat-canary/deployment.yaml": canary,
+	} {
+		if got := s.Show("main", file); got != want {
+			t.Errorf("%s is\n%s\nwant\n%s", file, got, want)
+		}
+	}
+	if list := s.GitBare("ls-tree", "--name-only", "main", "apps/chat/"); strings.Contains(list, "new.yaml") {
+		t.Errorf("what the release added is still there: %s", list)
+	}
+	undo, err := m.Reverting(t.Context(), src, target, []string{made})
+	if err != nil {
+		t.Fatal(err)
+	}
+	commit(t, m, undo, "r-1/back#1/undo")
+	if diff := s.GitBare("diff", "--stat", released, "main"); diff != "" {
+		t.Errorf("the undo leaves\n%s", diff)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/gitops"
 	"github.com/inference-responder/responder/internal/step/kinds"
 )
 
@@ -48,10 +49,14 @@ func TestReleaseGoesBackTogether(t *testing.T) {
 			if name == "argocd.rollback" { // both commits were deployed by one sync
 				w.App.History = slices.Concat(w.App.History[:1], w.App.History[len(w.App.History)-1:])
 			}
+			w.Stays = []gitops.Touch{{File: "apps/hub.yaml", Line: 5, Path: "Job migrate: spec.parallelism", From: "1", To: "2"}}
 			release := maps.Clone(w.Head().Values)
 			plan := w.plan(t, name, with)
 			if !strings.HasPrefix(plan.Why, "takes back 3 fields of 2 commits: --kv-cache-dtype, --max-num-batched-tokens, image; ") {
 				t.Errorf("why %q", plan.Why)
+			}
+			if !slices.Contains(plan.Notes, "also changed, not taken back: apps/hub.yaml:5 Job migrate: spec.parallelism 1 -> 2") {
+				t.Errorf("the plan does not list what stays: %q", plan.Notes)
 			}
 			if len(plan.Diff) != 3 || len(plan.Good) != 3 || slices.ContainsFunc(plan.Diff, func(d machine.FieldChange) bool { return strings.HasSuffix(d.Path, "replicas") }) {
 				t.Errorf("diff %+v, good %+v", plan.Diff, plan.Good)

@@ -28,13 +28,14 @@ type Git struct {
 	Silent    bool // Protected, and only a refused push tells
 	Merged    int  // pull requests that were merged by us
 	Needs     []string
-	Foreign   string // somebody changed the pull requests: what
-	Left      string // what withdrawing a pull request leaves behind
-	Down      error  // answer of every request to the repository; nil: it is up
-	ArgoDown  error  // of every request to Argo CD
-	NoSync    string // right to sync that is missing
-	Tangled   bool   // lines beside those of all commits were changed since, so that none is reverted line by line
-	Stuck     bool   // syncs do not come to an end
+	Foreign   string         // somebody changed the pull requests: what
+	Left      string         // what withdrawing a pull request leaves behind
+	Down      error          // answer of every request to the repository; nil: it is up
+	ArgoDown  error          // of every request to Argo CD
+	NoSync    string         // right to sync that is missing
+	Stays     []gitops.Touch // what the commits of a release moved besides, and what stays
+	Tangled   bool           // lines beside those of all commits were changed since, so that none is reverted line by line
+	Stuck     bool           // syncs do not come to an end
 	Fails     string
 	Syncs     []gitops.Sync
 	Pushed    func() // called when a commit of ours is on the branch
@@ -220,7 +221,7 @@ func (g *Git) Reverting(_ context.Context, _ gitops.Source, _ gitops.Target, sha
 // takeBack is Reverting but for replicas, which stay as they were scaled since.
 func (g *Git) takeBack(shas []string) (gitops.Proposal, error) {
 	p, err := g.back(shas, true)
-	p.TakesBack = shas
+	p.TakesBack, p.Stays = shas, g.Stays
 	return p, err
 }
 
