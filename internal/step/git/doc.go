@@ -33,6 +33,11 @@
 // runs: the last sync failed, was selective or is hidden by a dry run, the
 // cluster differs from it, or the application's own parameters changed since.
 //
+// A release is one variable. Its commits go back as one commit that restores the
+// fields of the service's manifests, not lines: other services' fields, Secrets,
+// Jobs, and replicas that were scaled since stay. A field that was changed again
+// since is refused.
+//
 // Whether a change is pushed or goes by pull request is decided when it is
 // planned, and the digest holds it. A pull request is recognized by its branch
 // and the trailer lines of its text. A commit of somebody else on its branch
