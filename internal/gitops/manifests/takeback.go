@@ -163,6 +163,14 @@ func (b *takingBack) takes(c gitops.Commit, path string, after []byte, p piece) 
 	back := []gitops.File{{Path: path, Data: []byte(joined(lines(string(after)), []piece{p}))}}
 	all, ours := touches(back, left, gitops.Target{}), touches(back, left, b.target)
 	stay := slices.DeleteFunc(slices.Clone(all), func(t gitops.Touch) bool { return slices.Contains(ours, t) && !lasts(t) })
+	if isKustomization(path) && len(stay) == 0 {
+		switch own, others := b.images(ours); {
+		case own && others:
+			return false, inseparable([]string{c.SHA}, "another workload of the same image ("+ours[0].Path+")")
+		case others:
+			stay = all
+		}
+	}
 	fields, was, now := flatten(after, b.target), flatten(back[0].Data, b.target), flatten(b.now[path], b.target)
 	same := func(of map[string]field, at string) bool {
 		is, there := now[at]
@@ -192,6 +200,34 @@ func (b *takingBack) takes(c gitops.Commit, path string, after []byte, p piece) 
 		b.want[path+"\x00"+t.Path] = was[t.Path].value
 	}
 	return len(ours) > 0, nil
+}
+
+var ofImage = regexp.MustCompile(`^images\[([^\]]+)\]`)
+
+// images reports whether the target, and whether other workloads, have the images
+// that fields of a kustomization are about.
+func (b *takingBack) images(of []gitops.Touch) (own, others bool) {
+	for _, t := range of {
+		m := ofImage.FindStringSubmatch(t.Path)
+		if m == nil {
+			continue
+		}
+		uses := func(f field) bool {
+			rest, is := strings.CutPrefix(f.value, m[1])
+			return is && f.variable == "image" && (rest == "" || rest[0] == ':' || rest[0] == '@')
+		}
+		for path, data := range b.now {
+			if isKustomization(path) {
+				continue
+			}
+			ours := flatten(data, b.target)
+			for at, f := range flatten(data, gitops.Target{}) {
+				_, is := ours[at]
+				own, others = own || is && uses(f), others || !is && uses(f)
+			}
+		}
+	}
+	return own, others
 }
 
 // changedAgain is the error for a field that a commit moved and that has another

@@ -189,3 +189,28 @@ func TestTakeBackOfFiles(t *testing.T) {
 		t.Errorf("the undo leaves\n%s", diff)
 	}
 }
+
+// TestTakeBackOfSharedKustomization: the other service's image in one
+// kustomization stays, and an image of both is refused.
+func TestTakeBackOfSharedKustomization(t *testing.T) {
+	k := func(chat, code string) string {
+		return "resources: [chat.yaml, code.yaml]\nimages:\n  - name: vllm\n    newTag: " + chat + "\n  - name: sglang\n    newTag: " + code + "\n"
+	}
+	s := gittest.NewServer(t)
+	s.Push("first", map[string]string{
+		"apps/kustomization.yaml": k("v1", "v1"), "apps/chat.yaml": base,
+		"apps/code.yaml": strings.NewReplacer("name: chat", "name: code", "image: vllm", "image: sglang").Replace(base),
+	})
+	images := s.Push("images", map[string]string{"apps/kustomization.yaml": k("v2", "v2")})
+	m := over(t, s)
+	src := gitops.Source{Repository: s.RepositoryURL(), Branch: "main", Path: "apps"}
+	target := gitops.Target{Kind: "Deployment", Name: "chat"}
+	p := propose(t, m, gitops.Want{Source: src, Target: target, TakeBack: []string{images}})
+	if got := string(p.Files[0].Data); got != k("v1", "v2") || len(p.Stays) != 1 {
+		t.Errorf("taken back\n%s\nwhat stays: %+v", got, p.Stays)
+	}
+	s.Push("one engine", map[string]string{"apps/code.yaml": strings.ReplaceAll(base, "name: chat", "name: code")})
+	if _, err := m.Propose(t.Context(), gitops.Want{Source: src, Target: target, TakeBack: []string{images}}); !reasonIs(err, fault.Owned, "images[vllm]") {
+		t.Errorf("an image of both: %v", err)
+	}
+}
