@@ -366,3 +366,21 @@ func TestClosed(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestSince(t *testing.T) {
+	j := openTest(t, Options{})
+	if at, err := j.Since("dispatch", time.Now()); at != 0 || err != nil {
+		t.Errorf("of an empty stream: %d, %v", at, err)
+	}
+	first := time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
+	for i := range 10 {
+		r := rec("alert.ignored", "a")
+		r.Time = first.Add(time.Duration(i) * time.Minute)
+		mustAppend(t, j, Append{Stream: "dispatch", After: Any, Records: []Record{r}}, one("intake", "notification", "b"))
+	}
+	for since, want := range map[time.Duration]uint64{-time.Hour: 0, 0: 0, time.Second: 1, 4 * time.Minute: 4, 9 * time.Minute: 9, time.Hour: 9} {
+		if at, err := j.Since("dispatch", first.Add(since)); at != want || err != nil {
+			t.Errorf("since %s: %d, %v; want %d", since, at, err, want)
+		}
+	}
+}

@@ -2,10 +2,13 @@ package audit
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"iter"
+	"sort"
+	"time"
 
 	bolt "go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
@@ -191,6 +194,24 @@ func (j *Journal) Head(stream string) (head uint64, err error) {
 		return err
 	})
 	return head, err
+}
+
+// Since returns the index of the first record of a stream that is not older than
+// t, or of the last record; 0 when the stream is empty. It takes the records to be
+// in the order of their times: where the clock was set back it may return a later one.
+func (j *Journal) Since(stream string, t time.Time) (uint64, error) {
+	head, err := j.Head(stream)
+	if err != nil || head == 0 {
+		return 0, err
+	}
+	i := sort.Search(int(head-1), func(i int) bool {
+		for rec, failed := range j.Stream(stream, uint64(i)) {
+			err = cmp.Or(err, failed)
+			return !rec.Time.Before(t)
+		}
+		return true
+	})
+	return uint64(i), err
 }
 
 // Streams returns the streams whose name begins with prefix, in the order of

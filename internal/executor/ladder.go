@@ -134,11 +134,7 @@ func (e *Executor) observedOutcome(s machine.State) *machine.ObservedOutcome {
 // have it.
 func (e *Executor) observedEnd(run string, ended time.Time) (ladder.ObservedEnd, bool) {
 	const slack = time.Hour // for a clock that was set, a service that was down
-	head, err := e.o.Journal.Head(ladder.Stream)
-	if err != nil || head == 0 {
-		return ladder.ObservedEnd{}, false
-	}
-	from, err := e.youngSince(ladder.Stream, head, ended.Add(-slack))
+	from, err := e.o.Journal.Since(ladder.Stream, ended.Add(-slack))
 	if err != nil {
 		return ladder.ObservedEnd{}, false
 	}

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"runtime"
 	"slices"
-	"sort"
 	"strings"
 	"sync"
 	"time"
@@ -313,24 +312,6 @@ func (e *Executor) suspectLast() error {
 		return err
 	}
 	return e.crashes.suspect(place)
-}
-
-// youngSince returns the index of the first record of a stream with that head
-// that is not older than that, or of the last one: in the stream dispatch it is
-// the cursor.
-func (e *Executor) youngSince(stream string, head uint64, old time.Time) (uint64, error) {
-	if head == 0 {
-		return 0, nil
-	}
-	var failed error
-	i := sort.Search(int(head-1), func(i int) bool {
-		for rec, err := range e.o.Journal.Stream(stream, uint64(i)) {
-			failed = cmp.Or(failed, err)
-			return !rec.Time.Before(old)
-		}
-		return true
-	})
-	return uint64(i), failed
 }
 
 // resumeAll begins the loaded runs again. Whatever may have changed the world

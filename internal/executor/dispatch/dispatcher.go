@@ -1,11 +1,9 @@
 package dispatch
 
 import (
-	"cmp"
 	"fmt"
 	"log/slog"
 	"slices"
-	"sort"
 	"strings"
 	"time"
 
@@ -102,7 +100,7 @@ func (d *Dispatcher) Load(now time.Time) error {
 	if snapshot != nil {
 		d.restore(snapshot, now)
 		from, d.size = snapshot.Head, snapshot.Size
-	} else if from, err = d.since(head, now.Add(-EpisodesKept)); err != nil {
+	} else if from, err = d.journal.Since(Stream, now.Add(-EpisodesKept)); err != nil {
 		return err
 	}
 	for rec, err := range d.journal.Stream(Stream, from) {
@@ -153,23 +151,6 @@ func (d *Dispatcher) fold(rec audit.Record, r Record) {
 		}
 		d.put(id, k)
 	}
-}
-
-// since returns the index of the first record of the stream dispatch with that head
-// that is not older than that, or of the last one, which is the cursor.
-func (d *Dispatcher) since(head uint64, old time.Time) (uint64, error) {
-	if head == 0 {
-		return 0, nil
-	}
-	var failed error
-	i := sort.Search(int(head-1), func(i int) bool {
-		for rec, err := range d.journal.Stream(Stream, uint64(i)) {
-			failed = cmp.Or(failed, err)
-			return !rec.Time.Before(old)
-		}
-		return true
-	})
-	return uint64(i), failed
 }
 
 // Includes reports whether Load began with a snapshot that includes the log's entry
