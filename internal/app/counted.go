@@ -1,7 +1,6 @@
 package app
 
 import (
-	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -102,7 +101,7 @@ func (p *projection) digest(seq uint64) (string, error) {
 		if err != nil {
 			return "", fmt.Errorf("read entry %d: %w", seq, err)
 		}
-		sum := sha256.Sum256(fmt.Appendf(nil, "%d %d %s %d %s %s", rec.Seq, rec.Time.UnixNano(), rec.Stream, rec.Index, rec.Kind, rec.Data))
+		sum := rec.Digest()
 		return hex.EncodeToString(sum[:]), nil
 	}
 	return "", fmt.Errorf("read entry %d: the log ends before it", seq)

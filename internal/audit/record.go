@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -26,6 +27,12 @@ type Record struct {
 	Index  uint64          `json:"index"`  // position within its stream, from 0; assigned by Append
 	Kind   string          `json:"kind"`
 	Data   json.RawMessage `json:"data"` // stored and hashed as it is, never parsed here
+}
+
+// Digest identifies an entry, its place and time included: a projection names with it
+// the last entry that it holds.
+func (r Record) Digest() [sha256.Size]byte {
+	return sha256.Sum256(fmt.Appendf(nil, "%d %d %s %d %s %s", r.Seq, r.Time.UnixNano(), r.Stream, r.Index, r.Kind, r.Data))
 }
 
 // Any as Append.After means that the append depends on nothing before it.

@@ -2,13 +2,10 @@ package dispatch
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"encoding/gob"
 	"fmt"
 	"slices"
 	"time"
-
-	"github.com/inference-responder/responder/internal/audit"
 )
 
 // projectionName names the stored snapshot in the journal; see audit.SaveProjection.
@@ -50,8 +47,8 @@ type storedEpisode struct {
 // Unsaved is how much follows the last snapshot, in records and their episodes.
 func (d *Dispatcher) Unsaved() int { return d.unsaved }
 
-// Snapshot returns the memory as it is, and counts Unsaved anew. Only the executor's loop may call it, or
-// nobody else may be running: then memory holds what the log does.
+// Snapshot returns the memory as it is, and counts Unsaved anew. Only the executor's
+// loop may call it, or nobody else may be running: then memory holds what the log does.
 func (d *Dispatcher) Snapshot() *Snapshot {
 	s := &Snapshot{
 		Version: snapshotVersion, Head: d.cursor.head, Size: d.journal.Size(),
@@ -141,13 +138,9 @@ func (d *Dispatcher) digest(index uint64) (sum [32]byte, err error) {
 		if err != nil {
 			return sum, fmt.Errorf("read dispatch: %w", err)
 		}
-		return recordDigest(rec), nil
+		return rec.Digest(), nil
 	}
 	return sum, fmt.Errorf("read dispatch: record %d is missing", index)
-}
-
-func recordDigest(rec audit.Record) [32]byte {
-	return sha256.Sum256(fmt.Appendf(nil, "%d %d %s %s", rec.Seq, rec.Time.UnixNano(), rec.Kind, rec.Data))
 }
 
 // restore takes a snapshot over, save what nobody has mentioned for EpisodesKept.
