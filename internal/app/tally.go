@@ -9,8 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// A tally is a counter by labels whose values can be stored and restored, which those
-// of the Prometheus library cannot.
+// A tally is a counter by labels whose values can be stored and restored.
 type tally struct {
 	name   string
 	labels int

@@ -26,8 +26,8 @@
 // value. The kustomization that deploys it is built before and after, by the code in
 // gitops/kustomize, and every object compared: an edit that changes nothing there, or
 // another object, is refused. So is one of a ConfigMap that another workload reads.
-// What cannot be built is in [Edit.Unbuilt]. Credentials are not shown: flags and variables with such names are refused,
-// and differences hide them.
+// What cannot be built is in [Edit.Unbuilt]. Credentials are not shown: flags and
+// variables with such names are refused, and differences hide them.
 //
 // A flag goes only into a container that runs an engine, and [Place] names the engine.
 //

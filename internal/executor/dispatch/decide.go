@@ -26,8 +26,8 @@ func (n Note) quarantined(why string) machine.Effect {
 	}
 }
 
-// Runs is what a decision may do to runs, all in one batch. Nothing
-// of it is true before the batch is committed.
+// Runs is what a decision may do to runs, all in one batch. Nothing of it is true
+// before the batch is committed.
 type Runs interface {
 	// About returns the run that is open about a playbook and a service; false when
 	// there is none.

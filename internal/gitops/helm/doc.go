@@ -3,6 +3,6 @@
 // a workload.
 //
 // [Values] merges value files as Helm does, and reads the values that kustomizations and
-// Argo CD applications hold. Each value still belongs to the file it is written in. Templates are not edited: [IsTemplate] tells which files
-// they are.
+// Argo CD applications hold. Each value still belongs to the file it is written in.
+// Templates are not edited: [IsTemplate] tells which files they are.
 package helm

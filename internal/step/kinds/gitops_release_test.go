@@ -27,7 +27,7 @@ func released(t *testing.T) *gitWorld {
 	return w
 }
 
-// scaled lets another run add replicas.
+// scaled adds replicas by another run.
 func (w *gitWorld) scaled(t *testing.T, run string, by int64) {
 	t.Helper()
 	with := map[string]any{"by": by}

@@ -31,8 +31,7 @@ type flaky struct {
 	onWay  func() error // the request that is late
 }
 
-// arrive lets the request that is late arrive. It returns its answer, which
-// nobody waits for.
+// arrive delivers the late request and returns its answer, which nobody waits for.
 func (f *flaky) arrive() error { return f.onWay() }
 
 // Commit implements [step.Commits].
