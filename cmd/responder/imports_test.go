@@ -110,8 +110,8 @@ var mayImport = map[string][]string{
 	"internal/webhook/oidctest":             {},                 // an OpenID Connect issuer: of who verifies its tokens it knows nothing
 	"internal/step/steptest":                {"internal/fault", "internal/playbook", "internal/executor/machine", "internal/step", "internal/step/kinds", "internal/kube", "internal/gitops"},
 
-	// The catalog makes playbook.Service values, which runs keep.
-	"internal/catalog": {"internal/playbook", "internal/kube", "internal/yamldoc"},
+	// The catalog makes playbook.Service values, which runs keep, and declares its own block of responder.yaml.
+	"internal/catalog": {"internal/config/setting", "internal/playbook", "internal/kube", "internal/yamldoc"},
 	// What the API takes and answers: projections of what it must not show as it is stored.
 	"internal/api":     {"internal/fault", "internal/playbook", "internal/executor/machine"},
 	"internal/webhook": {"internal/api", "internal/playbook", "internal/executor/machine", "internal/outbound"},
@@ -129,7 +129,7 @@ var mayImport = map[string][]string{
 	"internal/config/setting": {"internal/credential"},
 	// responder.yaml as options of what it configures.
 	"internal/config": {
-		"internal/config/setting", "internal/executor/guard", "internal/executor/ladder", "internal/gitops", "internal/gitops/repository", "internal/gpu/client",
+		"internal/catalog", "internal/config/setting", "internal/executor/guard", "internal/executor/ladder", "internal/gitops", "internal/gitops/repository", "internal/gpu/client",
 		"internal/gpu/repair", "internal/notify", "internal/notify/alertmanager", "internal/notify/pagerduty", "internal/notify/slack", "internal/notify/webhook",
 		"internal/playbook", "internal/runview", "internal/webhook", "internal/yamldoc",
 	},

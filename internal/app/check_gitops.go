@@ -26,10 +26,7 @@ func CheckGitops(ctx context.Context, file string, temp TempDir) (out []Finding,
 	if !c.Gitops.Configured() {
 		return nil, fmt.Errorf("%s configures no Git and no Argo CD; gitops.repositories and gitops.argocd begin it, and docs/reference/config.md has the rest", file)
 	}
-	services, err := ConfiguredServices(c)
-	if err != nil {
-		return nil, err
-	}
+	services := ConfiguredServices(c)
 	g, err := OpenGitopsOnce(c, temp, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return nil, err

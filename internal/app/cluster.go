@@ -15,13 +15,12 @@ import (
 
 // ConfiguredServices returns the services that the configuration lists, without
 // those that are discovered.
-func ConfiguredServices(c config.Config) ([]playbook.Service, error) {
-	entries, err := catalog.ParseNode(c.File, &c.Services)
-	services := make([]playbook.Service, 0, len(entries))
-	for _, e := range entries {
+func ConfiguredServices(c config.Config) []playbook.Service {
+	var services []playbook.Service
+	for _, e := range c.CatalogEntries() {
 		services = append(services, e.Service)
 	}
-	return services, err
+	return services
 }
 
 // OpenCluster returns the world of a configuration: its cluster, its Prometheus
@@ -30,11 +29,8 @@ func ConfiguredServices(c config.Config) ([]playbook.Service, error) {
 // because a service next to it has its own locked; a service passes nil.
 func OpenCluster(c config.Config, temp TempDir, log *slog.Logger) (World, error) {
 	w := World{Deps: step.Deps{Log: log}, Now: time.Now, Pace: 1}
-	options := catalog.Options{Ceiling: c.Autonomy, Interval: c.Discovery.Interval, Log: log}
+	options := catalog.Options{Entries: c.CatalogEntries(), Ceiling: c.Autonomy, Interval: c.Discovery.Interval, Log: log}
 	var err error
-	if options.Entries, err = catalog.ParseNode(c.File, &c.Services); err != nil {
-		return w, err
-	}
 	if w.Deps.Querier, err = openPrometheus(c); err != nil {
 		return w, c.Blame(err, "prometheus")
 	}

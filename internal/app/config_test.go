@@ -81,7 +81,7 @@ func TestCrossChecks(t *testing.T) {
 		"discovery: {enabled: true}":                           "discovery.enabled: there is no cluster to look in",
 		"receiver: {max_body: 32MiB}":                          "receiver.max_in_flight: must be at least receiver.max_body",
 		"guards: {min_ready: -1}":                              "guards.min_ready: must not be negative",
-		"auth: {tokens: [{name: a, file: b, scopes: [root]}]}": "auth.tokens[0].scopes[0]: \"root\" is not a value of it",
+		"auth: {tokens: [{name: a, file: b, scopes: [root]}]}": "auth.tokens[0].scopes[0]: must be one of intake, read, decide, admin, not \"root\"",
 	} {
 		if !strings.Contains(in, "auth:") {
 			in += "\nauth: {insecure: true}"

@@ -3,30 +3,42 @@ package catalog
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"go.yaml.in/yaml/v3"
 
 	"github.com/inference-responder/responder/internal/kube"
 	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/yamldoc"
 )
 
 func testCatalog(t *testing.T) *Catalog {
 	t.Helper()
-	entries, err := parse("c.yaml", []byte(`
-- {namespace: serving, workload: {name: chat}, model: llama-70b}
-- {namespace: serving, workload: {name: embed}, model: bge}
-- {namespace: serving, workload: {name: embed-canary}, model: bge}
-- {namespace: batch, workload: {kind: StatefulSet, name: chat}, model: llama-70b}
-- {name: routed, namespace: edge, workload: {name: gateway}, match: ['{team="edge"}']}
-- {name: mapped, namespace: edge, workload: {name: router}, match: {team: net, tier: "1"}}
-`))
-	if err != nil {
-		t.Fatal(err)
+	matched := func(text string) (m Match) {
+		var n yaml.Node
+		var problems yamldoc.Problems
+		if err := yaml.Unmarshal([]byte(text), &n); err != nil {
+			t.Fatal(err)
+		}
+		doc, _ := yamldoc.Part("c.yaml", n.Content[0], &problems)
+		if m.DecodeYAML(doc, doc.Root, "match"); len(problems) > 0 {
+			t.Fatal(problems)
+		}
+		return m
 	}
+	entries := Entries([]Declaration{
+		{Namespace: "serving", Workload: Workload{Name: "chat"}, Model: "llama-70b"},
+		{Namespace: "serving", Workload: Workload{Name: "embed"}, Model: "bge"},
+		{Namespace: "serving", Workload: Workload{Name: "embed-canary"}, Model: "bge"},
+		{Namespace: "batch", Workload: Workload{Kind: "StatefulSet", Name: "chat"}, Model: "llama-70b"},
+		{Name: "routed", Namespace: "edge", Workload: Workload{Name: "gateway"}, Match: matched(`['{team="edge"}']`)},
+		{Name: "mapped", Namespace: "edge", Workload: Workload{Name: "router"}, Match: matched(`{team: net, tier: "1"}`)},
+	}, func(i int) string { return fmt.Sprintf("c.yaml:%d", i+1) })
 	return New(Options{Entries: entries})
 }
 
@@ -116,10 +128,7 @@ func TestDiscovery(t *testing.T) {
 }
 
 func TestConfiguredWinsOverDiscovered(t *testing.T) {
-	entries, err := parse("c.yaml", []byte(`[{name: chat, namespace: serving, workload: {name: chat}, min_ready: 4}]`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	entries := Entries([]Declaration{{Name: "chat", Namespace: "serving", Workload: Workload{Name: "chat"}, MinReady: 4}}, func(int) string { return "c.yaml:1" })
 	c := New(Options{Entries: entries, Lister: &lister{marked: []kube.Marked{marked("chat", nil)}}})
 	if err := c.Refresh(t.Context()); err != nil {
 		t.Fatal(err)

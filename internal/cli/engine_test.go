@@ -4,9 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"go.yaml.in/yaml/v3"
-
-	"github.com/inference-responder/responder/internal/catalog"
+	"github.com/inference-responder/responder/internal/config"
 	"github.com/inference-responder/responder/internal/engine"
 )
 
@@ -14,11 +12,7 @@ import (
 // and no other, since flags are held to the table of the one that it names.
 func TestCatalogKnowsTheEngines(t *testing.T) {
 	for _, name := range append(engine.Names(), "triton") {
-		var n yaml.Node
-		if err := yaml.Unmarshal([]byte("- {namespace: serving, workload: {name: chat}, engine: "+name+"}"), &n); err != nil {
-			t.Fatal(err)
-		}
-		_, err := catalog.ParseNode("services.yaml", n.Content[0])
+		_, err := config.Parse("services.yaml", []byte("auth: {insecure: true}\nservices: [{namespace: serving, workload: {name: chat}, engine: "+name+"}]"))
 		if name == "triton" {
 			if err == nil || !strings.Contains(err.Error(), "one of "+strings.Join(engine.Names(), ", ")) {
 				t.Errorf("%s: %v, want the engines named that there are", name, err)

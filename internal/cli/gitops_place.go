@@ -92,11 +92,7 @@ func (f *placeFlags) open(ctx context.Context, p *command.Process) (manifestTree
 	if err != nil {
 		return nil, nil, err
 	}
-	services, err := app.ConfiguredServices(c)
-	if err != nil {
-		return nil, nil, err
-	}
-	svc, err := findService(services, f.service)
+	svc, err := findService(app.ConfiguredServices(c), f.service)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w in %s; services found in the cluster are known to a running service only, and --path looks in a checkout", err, c.File)
 	}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"go.yaml.in/yaml/v3"
 
 	"github.com/inference-responder/responder/internal/config"
 	"github.com/inference-responder/responder/internal/playbook"
@@ -152,11 +152,14 @@ func configReference() string {
 		"`responder serve --config responder.yaml` reads one YAML document. Unknown fields are errors, and\n" +
 		"`responder config check --config responder.yaml` says where. Paths are relative to the file.\n" +
 		"Durations are written like `30s`, `5m`, `1h30m` or `28d`, sizes like `16MiB`.\n\n" +
-		"| field | type | default | |\n|---|---|---|---|\n")
-	writeConfigRows(&b, reflect.ValueOf(config.Default()), "")
-	b.WriteString(catalogReference())
+		configTable)
+	defaults := config.Default()
+	writeConfigRows(&b, reflect.ValueOf(defaults), "")
+	b.WriteString(catalogReference(reflect.ValueOf(defaults.Services)))
 	return b.String()
 }
+
+const configTable = "| field | type | default | |\n|---|---|---|---|\n"
 
 func writeConfigRows(b *strings.Builder, v reflect.Value, path string) {
 	t := v.Type()
@@ -171,7 +174,7 @@ func writeConfigRows(b *strings.Builder, v reflect.Value, path string) {
 		if enum := f.Tag.Get("enum"); enum != "" {
 			doc += " One of `" + strings.ReplaceAll(enum, ",", "`, `") + "`."
 		}
-		fmt.Fprintf(b, "| `%s` | %s | %s | %s |\n", at, configType(f.Type), configDefault(v.Field(i)), tableCell(doc))
+		fmt.Fprintf(b, "| `%s` | %s | %s | %s |\n", at, cmp.Or(f.Tag.Get("type"), configType(f.Type)), configDefault(v.Field(i)), tableCell(doc))
 		elem, at := f.Type, at
 		switch elem.Kind() {
 		case reflect.Slice:
@@ -179,7 +182,7 @@ func writeConfigRows(b *strings.Builder, v reflect.Value, path string) {
 		case reflect.Pointer:
 			elem = elem.Elem()
 		}
-		if elem.Kind() != reflect.Struct || elem == reflect.TypeFor[yaml.Node]() {
+		if elem.Kind() != reflect.Struct || at == "services[]" { // services have a section of their own
 			continue
 		}
 		if elem == f.Type {
@@ -198,8 +201,6 @@ func configType(t reflect.Type) string {
 		return "size"
 	case t == reflect.TypeFor[playbook.Autonomy]():
 		return "string"
-	case t == reflect.TypeFor[yaml.Node]():
-		return "list"
 	}
 	switch t.Kind() {
 	case reflect.Slice:

@@ -186,11 +186,7 @@ func explainedService(ctx context.Context, c config.Config, server *client.Clien
 		}
 		return findService(services, name)
 	}
-	services, err := app.ConfiguredServices(c)
-	if err != nil {
-		return playbook.Service{}, err
-	}
-	s, err := findService(services, name)
+	s, err := findService(app.ConfiguredServices(c), name)
 	if err != nil && c.Discovery.Enabled {
 		err = fmt.Errorf("%w; services found in the cluster are known to a running service: name it with --server", err)
 	}

@@ -14,7 +14,7 @@ func TestChannelsConfiguration(t *testing.T) {
 		"channels: [{name: a, default: true}]":                                                                "channels[0]: must be exactly one of",
 		"channels: [{name: a, default: true, webhook: {url: http://h}, slack: {channel: C1}}]":                "channels[0]: must be exactly one of",
 		"channels: [{name: a, default: true, webhook: {url: 'ftp://canary'}}]":                                "channels[0].webhook.url: is not a URL",
-		"channels: [{name: a, default: true, webhook: {url: http://h, events: [run.began]}}]":                 `"run.began" is not a value of it`,
+		"channels: [{name: a, default: true, webhook: {url: http://h, events: [run.began]}}]":                 `, not "run.began"`,
 		"channels: [{name: a, default: true, pagerduty: {}}]":                                                 "channels[0].pagerduty.routing_key_file: must name a file",
 		"channels: [{name: a, default: true, slack: {}}]":                                                     "channels[0].slack.channel: \"\" is not the id of a channel",
 		"channels: [{name: a, default: true, slack: {channel: C0123}}]":                                       "channels[0].slack: there is no workspace",

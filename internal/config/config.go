@@ -5,44 +5,47 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
+	"strings"
 	"time"
 
-	"go.yaml.in/yaml/v3"
-
+	"github.com/inference-responder/responder/internal/catalog"
 	"github.com/inference-responder/responder/internal/executor/ladder"
 	"github.com/inference-responder/responder/internal/notify/alertmanager"
 	"github.com/inference-responder/responder/internal/notify/slack"
 	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/yamldoc"
 )
 
 // Config is responder.yaml. The tags are its documentation: yaml names a
 // field, doc explains it in the reference, enum lists the allowed strings.
 // Paths are relative to the file's directory.
 type Config struct {
-	Listen      string              `yaml:"listen" doc:"Address to serve on, host:port."`
-	ExternalURL string              `yaml:"external_url" doc:"Address under which people reach this service; links in messages begin with it and lead to the run's page. Empty: messages have no links."`
-	TLS         TLS                 `yaml:"tls" doc:"Serve HTTPS. Needed for mTLS and wanted for any address but loopback."`
-	Auth        Auth                `yaml:"auth" doc:"Who may talk to the service. Without any of tokens, basic, mtls and oidc it refuses to start, unless insecure is true."`
-	Receiver    Receiver            `yaml:"receiver" doc:"The Alertmanager receiver."`
-	Journal     Journal             `yaml:"journal" doc:"The journal: audit log and state in one file."`
-	Playbooks   Playbooks           `yaml:"playbooks" doc:"The playbooks."`
-	Policy      Policy              `yaml:"policy" doc:"The platform team's rules over all playbooks."`
-	Prometheus  Prometheus          `yaml:"prometheus" doc:"Where PromQL is evaluated."`
-	Kubernetes  Kubernetes          `yaml:"kubernetes" doc:"The cluster. Left out: no kube checks and levers."`
-	GPU         GPU                 `yaml:"gpu" doc:"Where the state of GPUs is read, for gpu.health, and who repairs them. Left out: it is unknown."`
-	Gitops      Gitops              `yaml:"gitops" doc:"Git and Argo CD, for services whose manifests are there. Left out: what Git owns is not changed."`
-	Autonomy    playbook.Autonomy   `yaml:"autonomy" enum:"observe,suggest,auto" doc:"The ceiling over everything: observe records what it would do, suggest acts after approval, auto acts. Service, playbook and state can only lower it."`
-	Services    yaml.Node           `yaml:"services" doc:"The service catalog: a list of services, see below."`
-	Discovery   Discovery           `yaml:"discovery" doc:"Find services in the cluster by their labels and annotations."`
-	Guards      Guards              `yaml:"guards" doc:"Conditions that must hold right before a lever applies. A playbook can only tighten them."`
-	Ladder      Ladder              `yaml:"ladder" doc:"How levers lose and gain trust: down they go by themselves, up only by the hand of a person."`
-	Channels    []Channel           `yaml:"channels" doc:"Where people are told, beside the log: notify states, questions, and ends that need a person."`
-	Slack       *slack.Config       `yaml:"slack" doc:"The Slack workspace in which runs ask and people decide. Left out: decisions are taken on the command line and the API."`
-	Silence     alertmanager.Config `yaml:"silence" doc:"Silences at Alertmanager."`
-	Log         Log                 `yaml:"log" doc:"The service's own log, on stderr."`
+	Listen      string                `yaml:"listen" doc:"Address to serve on, host:port."`
+	ExternalURL string                `yaml:"external_url" doc:"Address under which people reach this service; links in messages begin with it and lead to the run's page. Empty: messages have no links."`
+	TLS         TLS                   `yaml:"tls" doc:"Serve HTTPS. Needed for mTLS and wanted for any address but loopback."`
+	Auth        Auth                  `yaml:"auth" doc:"Who may talk to the service. Without any of tokens, basic, mtls and oidc it refuses to start, unless insecure is true."`
+	Receiver    Receiver              `yaml:"receiver" doc:"The Alertmanager receiver."`
+	Journal     Journal               `yaml:"journal" doc:"The journal: audit log and state in one file."`
+	Playbooks   Playbooks             `yaml:"playbooks" doc:"The playbooks."`
+	Policy      Policy                `yaml:"policy" doc:"The platform team's rules over all playbooks."`
+	Prometheus  Prometheus            `yaml:"prometheus" doc:"Where PromQL is evaluated."`
+	Kubernetes  Kubernetes            `yaml:"kubernetes" doc:"The cluster. Left out: no kube checks and levers."`
+	GPU         GPU                   `yaml:"gpu" doc:"Where the state of GPUs is read, for gpu.health, and who repairs them. Left out: it is unknown."`
+	Gitops      Gitops                `yaml:"gitops" doc:"Git and Argo CD, for services whose manifests are there. Left out: what Git owns is not changed."`
+	Autonomy    playbook.Autonomy     `yaml:"autonomy" enum:"observe,suggest,auto" doc:"The ceiling over everything: observe records what it would do, suggest acts after approval, auto acts. Service, playbook and state can only lower it."`
+	Services    []catalog.Declaration `yaml:"services" doc:"The service catalog, see below."`
+	Discovery   Discovery             `yaml:"discovery" doc:"Find services in the cluster by their labels and annotations."`
+	Guards      Guards                `yaml:"guards" doc:"Conditions that must hold right before a lever applies. A playbook can only tighten them."`
+	Ladder      Ladder                `yaml:"ladder" doc:"How levers lose and gain trust: down they go by themselves, up only by the hand of a person."`
+	Channels    []Channel             `yaml:"channels" doc:"Where people are told, beside the log: notify states, questions, and ends that need a person."`
+	Slack       *slack.Config         `yaml:"slack" doc:"The Slack workspace in which runs ask and people decide. Left out: decisions are taken on the command line and the API."`
+	Silence     alertmanager.Config   `yaml:"silence" doc:"Silences at Alertmanager."`
+	Log         Log                   `yaml:"log" doc:"The service's own log, on stderr."`
 
 	File string // where it was read from, for messages
 	set  places // where in it things were set, for messages
@@ -200,16 +203,57 @@ func Load(file string) (Config, error) {
 // Parse decodes and checks the content of a configuration file.
 func Parse(file string, data []byte) (Config, error) {
 	c := Default()
-	set, err := strictDecode(file, data, &c)
-	if err != nil {
-		return Config{}, err
+	set, unread := strictDecode(file, data, &c)
+	if set == nil {
+		return Config{}, unread.Err()
 	}
 	c.File, c.set = file, set
-	if err := c.check(); err != nil {
+	problems := slices.Clone(unread)
+	for _, p := range c.check() {
+		if !c.follows(p, unread) {
+			problems = append(problems, p)
+		}
+	}
+	if err := problems.Err(); err != nil {
 		return Config{}, err
 	}
+	c.forgetServices()
 	c.resolvePaths(filepath.Dir(file))
 	return c, nil
+}
+
+// follows reports whether a problem of the checks may only follow from a field
+// that could not be read: that field or one around it is missing its value, or the
+// field is missing beside an unknown one, which may be its misspelling.
+func (c *Config) follows(p yamldoc.Problem, unread yamldoc.Problems) bool {
+	for _, u := range unread {
+		if within(u.Path, p.Path) || within(p.Path, u.Path) && !c.IsSet(p.Path) {
+			return true
+		}
+	}
+	return false
+}
+
+// within reports whether the field at a path is the one at another path or below it.
+func within(path, around string) bool {
+	rest, ok := strings.CutPrefix(path, around)
+	return ok && (around == "" || rest == "" || rest[0] == '.' || rest[0] == '[')
+}
+
+// forgetServices frees the places of services: in a large catalog they are most of
+// the memory, and nothing reports problems of services later than Parse.
+func (c *Config) forgetServices() {
+	maps.DeleteFunc(c.set, func(path string, _ linePlace) bool {
+		return within(path, "services") && strings.Contains(path, "].")
+	})
+}
+
+// CatalogEntries returns the configured services as entries of the catalog.
+func (c Config) CatalogEntries() []catalog.Entry { return catalog.Entries(c.Services, c.serviceSource) }
+
+// serviceSource returns where the i-th service is declared, as file:line.
+func (c Config) serviceSource(i int) string {
+	return fmt.Sprintf("%s:%d", c.File, c.set.of(fmt.Sprintf("services[%d]", i)).line)
 }
 
 // IsSet reports whether the file sets the field with that path.

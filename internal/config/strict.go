@@ -30,19 +30,23 @@ const (
 // in data. Unknown and repeated fields, wrong types, aliases and a second
 // document are problems with their place. Struct fields carry the tags yaml
 // (the name), doc (for the reference) and enum (the allowed strings). It returns
-// the places of what was set, for problems that are found later.
-func strictDecode(file string, data []byte, into any) (places, error) {
+// the places of what was set, for problems that are found later; nil if the file
+// is not YAML.
+func strictDecode(file string, data []byte, into any) (places, yamldoc.Problems) {
 	if n := values(data); n > maxConfigValues {
 		return nil, yamldoc.Problems{{File: file, Line: 1, Column: 1, Message: fmt.Sprintf("the file has about %d values, more than %d", n, maxConfigValues)}}
 	}
 	var problems yamldoc.Problems
 	doc := yamldoc.Single(file, data, maxConfigBytes, &problems)
+	if doc == nil && len(problems) > 0 {
+		return nil, problems
+	}
 	if doc == nil || doc.Root.Tag == "!!null" {
-		return nil, problems.Err()
+		return places{}, problems
 	}
 	d := strictDecoder{doc: doc, places: places{}}
 	d.value(doc.Root, reflect.ValueOf(into).Elem(), "", "")
-	return d.places, problems.Err()
+	return d.places, problems
 }
 
 // places holds where in a file things were set, by their path: a value, or the
@@ -76,6 +80,12 @@ func values(data []byte) int {
 	return n
 }
 
+// nodeDecoder is a value that no tags declare: it reads its node and reports the
+// problems of it.
+type nodeDecoder interface {
+	DecodeYAML(doc *yamldoc.Document, n *yaml.Node, path string)
+}
+
 type strictDecoder struct {
 	doc    *yamldoc.Document
 	places places
@@ -87,8 +97,8 @@ func (d *strictDecoder) problem(n *yaml.Node, path, hint, message string, args .
 
 // value decodes n into v, which is settable. enum is the field's enum tag.
 func (d *strictDecoder) value(n *yaml.Node, v reflect.Value, path, enum string) {
-	if v.Type() == reflect.TypeFor[yaml.Node]() {
-		v.Set(reflect.ValueOf(*n))
+	if own, ok := v.Addr().Interface().(nodeDecoder); ok {
+		own.DecodeYAML(d.doc, n, path)
 		return
 	}
 	if u, ok := v.Addr().Interface().(encoding.TextUnmarshaler); ok {
@@ -218,7 +228,7 @@ func (d *strictDecoder) scalar(n *yaml.Node, v reflect.Value, path, enum string)
 	switch v.Kind() {
 	case reflect.String:
 		if allowed := strings.Split(enum, ","); enum != "" && !slices.Contains(allowed, n.Value) {
-			d.problem(n, path, "allowed: "+strings.Join(allowed, ", "), "%q is not a value of it", runview.Cut(n.Value, 60))
+			d.problem(n, path, "", "must be one of %s, not %q", strings.Join(allowed, ", "), runview.Cut(n.Value, 60))
 			return
 		}
 		if n.Tag != "!!str" && enum == "" {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/inference-responder/responder/internal/catalog"
 	"github.com/inference-responder/responder/internal/config/setting"
 	"github.com/inference-responder/responder/internal/executor/ladder"
 	"github.com/inference-responder/responder/internal/yamldoc"
@@ -63,15 +64,20 @@ func (l Ladder) check(bad setting.Report) {
 	}
 }
 
+// maxProblems is how many problems the checks report at most: nobody reads more.
+const maxProblems = 200
+
 // check finds what the fields together get wrong. Single values were checked
 // where they were read.
-func (c *Config) check() error {
+func (c *Config) check() yamldoc.Problems {
 	var problems yamldoc.Problems
 	var bad setting.Report = func(path, hint, format string, args ...any) {
-		at := c.set.of(path)
-		problems = append(problems, yamldoc.Problem{
-			File: c.File, Line: at.line, Column: at.column, Path: path, Message: fmt.Sprintf(format, args...), Hint: hint,
-		})
+		if len(problems) == maxProblems {
+			return
+		}
+		p := c.Problem(path, fmt.Errorf(format, args...))
+		p.Hint = hint
+		problems = append(problems, p)
 	}
 	_, port, err := net.SplitHostPort(c.Listen)
 	n, number := strconv.Atoi(port) // it may be a name
@@ -118,7 +124,8 @@ func (c *Config) check() error {
 	c.checkAuth(bad)
 	c.checkLimits(bad)
 	c.Ladder.check(bad)
-	return problems.Err()
+	catalog.Check(c.Services, "services", c.serviceSource, bad)
+	return problems
 }
 
 func (c *Config) checkAuth(bad setting.Report) {

@@ -1,0 +1,188 @@
+package catalog
+
+import (
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/prometheus/alertmanager/matcher/compat"
+	"github.com/prometheus/alertmanager/pkg/labels"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/inference-responder/responder/internal/config/setting"
+	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/yamldoc"
+)
+
+// maxEntries limits a configured catalog.
+const maxEntries = 20_000
+
+// Declaration is one service of the list services in responder.yaml. The tags
+// are its documentation, as in the rest of that file.
+type Declaration struct {
+	Name      string            `yaml:"name" doc:"Unique. Default: NAMESPACE/WORKLOAD."`
+	Namespace string            `yaml:"namespace" doc:"Of the workload. Required."`
+	Workload  Workload          `yaml:"workload" doc:"The object whose pods serve. Required."`
+	Container string            `yaml:"container" doc:"The engine's container. Default: the first one."`
+	Engine    string            `yaml:"engine" doc:"One of vllm, sglang, dynamo, kserve. gitops.set_flag holds values to its [flags](engine-flags.md); without it no flag is added."`
+	Model     string            `yaml:"model" doc:"The model's name as the engine's metrics carry it."`
+	Endpoint  string            `yaml:"endpoint" doc:"Base URL for probes, e.g. http://chat.serving:8000."`
+	SLOs      []SLO             `yaml:"slos" doc:"Its service-level objectives."`
+	GitOps    GitOps            `yaml:"gitops" doc:"Where Git has its manifests."`
+	Owners    []string          `yaml:"owners" doc:"Who may decide where a playbook says service.owners: user:ada, group:ml-platform."`
+	Autonomy  playbook.Autonomy `yaml:"autonomy" enum:"observe,suggest,auto" doc:"Ceiling for this service."`
+	MinReady  int               `yaml:"min_ready" doc:"Replicas that must stay ready. Default: guards.min_ready."`
+	MaxScale  int               `yaml:"max_scale" doc:"Most replicas a lever may ask for. Default 0: no lever may scale up."`
+	Selector  string            `yaml:"selector" doc:"PromQL label matchers of the service's series, without braces. Default: its namespace and workload's name as service."`
+	Match     Match             `yaml:"match" type:"list of string" doc:"Alerts that are certainly this service's, in Alertmanager's matcher syntax, e.g. {namespace=\"serving\", service=\"chat\"}. Or a mapping of labels to values, which must all match."`
+}
+
+// Workload declares the object whose pods serve.
+type Workload struct {
+	Kind string `yaml:"kind" doc:"Deployment (default) or StatefulSet."`
+	Name string `yaml:"name" doc:"Its name. Required."`
+}
+
+// SLO declares a service-level objective.
+type SLO struct {
+	Name      string        `yaml:"name" doc:"E.g. ttft, tpot."`
+	Objective float64       `yaml:"objective" doc:"Between 0 and 1; 0.99 means 99 %."`
+	Window    time.Duration `yaml:"window" doc:"E.g. 28d."`
+	Threshold float64       `yaml:"threshold" doc:"Seconds; the histogram bucket that counts as good."`
+}
+
+// GitOps declares where Git has the manifests of a service.
+type GitOps struct {
+	Application string `yaml:"application" doc:"Argo CD application that owns the manifests, NAMESPACE/NAME or NAME. Default: the one that the workload's tracking id names."`
+	Repository  string `yaml:"repository" doc:"Where Git has them, as under gitops.repositories. Default: the application's source."`
+	Branch      string `yaml:"branch" doc:"On which branch. Default: the application's target revision, else the repository's default branch."`
+	Path        string `yaml:"path" doc:"And below which path. Default: the application's."`
+	Object      Object `yaml:"object" doc:"The object that Git holds, where a controller makes the workload of it. Default: the workload, or the object that controls it."`
+	Component   string `yaml:"component" doc:"Part of that object that the service is: the name of a Dynamo graph's service or component, of a model of Ray Serve, or decode, prefill, leader, worker. Default: the one that the workload is made of, by its name."`
+}
+
+// Object declares an object in Git.
+type Object struct {
+	Kind string `yaml:"kind" doc:"Its kind, e.g. InferenceService."`
+	Name string `yaml:"name" doc:"Its name."`
+}
+
+// Match is a list of matcher sets, or a mapping of labels that must all match.
+type Match []labels.Matchers
+
+// service returns the declared service with all fields that can be derived.
+func (d Declaration) service() playbook.Service {
+	s := playbook.Service{
+		Name: d.Name, Namespace: d.Namespace, Workload: playbook.Workload(d.Workload),
+		Container: d.Container, Engine: d.Engine, Model: d.Model, Endpoint: d.Endpoint,
+		GitOps: playbook.GitOps{
+			Application: d.GitOps.Application, Repository: d.GitOps.Repository, Branch: d.GitOps.Branch, Path: d.GitOps.Path,
+			Object: playbook.Workload(d.GitOps.Object), Component: d.GitOps.Component,
+		},
+		Owners: d.Owners, Autonomy: d.Autonomy, MinReady: d.MinReady, MaxScale: d.MaxScale, Selector: d.Selector,
+	}
+	if s.Workload.Kind == "" {
+		s.Workload.Kind = "Deployment"
+	}
+	for _, o := range d.SLOs {
+		s.SLOs = append(s.SLOs, playbook.SLO(o))
+	}
+	finish(&s)
+	return s
+}
+
+// Entries returns the catalog entries of declarations that Check accepts. source
+// returns where the i-th is declared.
+func Entries(list []Declaration, source func(i int) string) []Entry {
+	entries := make([]Entry, 0, len(list))
+	for i, d := range list {
+		entries = append(entries, Entry{Service: d.service(), Match: d.Match, Source: source(i)})
+	}
+	return entries
+}
+
+// Check reports what is wrong with the services of a list at a path. source
+// returns where the i-th is declared.
+func Check(list []Declaration, at string, source func(i int) string, bad setting.Report) {
+	if len(list) > maxEntries {
+		bad(at, "", "has %d entries, at most %d are allowed", len(list), maxEntries)
+		return
+	}
+	names, workloads := map[string]int{}, map[string]int{}
+	for i, d := range list {
+		s, path := d.service(), fmt.Sprintf("%s[%d]", at, i)
+		for _, p := range validate(s) {
+			bad(path+"."+p.field, p.hint, "%s", p.message)
+		}
+		if s.Workload.Name == "" {
+			continue
+		}
+		if first, twice := names[s.Name]; twice {
+			bad(path+".name", "names are unique", "duplicate name %q, also at %s", s.Name, source(first))
+		} else {
+			names[s.Name] = i
+		}
+		workload := s.Namespace + "/" + s.Workload.Kind + "/" + s.Workload.Name
+		if first, twice := workloads[workload]; twice {
+			bad(path+".workload", "two services of one workload would be locked and changed independently", "duplicate workload, also at %s", source(first))
+		} else {
+			workloads[workload] = i
+		}
+	}
+}
+
+// DecodeYAML reads a node of responder.yaml.
+func (m *Match) DecodeYAML(doc *yamldoc.Document, n *yaml.Node, path string) {
+	switch n.Kind {
+	case yaml.MappingNode:
+		m.labels(doc, n, path)
+	case yaml.SequenceNode:
+		for i, c := range n.Content {
+			m.text(doc, c, fmt.Sprintf("%s[%d]", path, i))
+		}
+	default:
+		doc.Report(n, path, "must be a list of matchers or a mapping of labels, not "+yamldoc.Describe(n), "")
+	}
+}
+
+// labels reads a mapping of labels to values.
+func (m *Match) labels(doc *yamldoc.Document, n *yaml.Node, path string) {
+	var set labels.Matchers
+	mapping := doc.Mapping(n, path)
+	for _, p := range mapping.Pairs {
+		value, ok := doc.Text(p.Value, mapping.At(p.Name))
+		if !ok {
+			continue
+		}
+		one, err := labels.NewMatcher(labels.MatchEqual, p.Name, value)
+		if err != nil || value == "" {
+			doc.Report(p.Key, mapping.At(p.Name), "is not a label with a value", "")
+			continue
+		}
+		set = append(set, one)
+	}
+	if len(n.Content) == 0 {
+		doc.Report(n, path, "is empty", "name at least one label, or remove the field")
+		return
+	}
+	*m = append(*m, set)
+}
+
+// text reads one set of matchers in Alertmanager's syntax.
+func (m *Match) text(doc *yamldoc.Document, n *yaml.Node, path string) {
+	text, ok := doc.Text(n, path)
+	if !ok {
+		return
+	}
+	set, err := compat.FallbackMatchersParser(slog.New(slog.DiscardHandler))(text, "catalog")
+	if err != nil {
+		doc.Report(n, path, err.Error(), `Alertmanager's syntax, like {namespace="serving", service="chat"}`)
+		return
+	}
+	if !slices.ContainsFunc(set, func(one *labels.Matcher) bool { return !one.Matches("") }) {
+		doc.Report(n, path, "matches alerts without any label", "require at least one label")
+		return
+	}
+	*m = append(*m, set)
+}
