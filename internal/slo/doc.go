@@ -2,6 +2,9 @@
 // objectives: burn rates and the rules that alert on them, and the verdict on
 // whether a change helped ([Judge]).
 //
+// A proof has two forms: [Judge] compares samples with limits, [Test.Decide]
+// decides from counts of requests, with bounded error rates.
+//
 // [Prometheus] is the only part that touches the network; the rest is pure and
 // takes the time as an argument. Everything that is missing, stale, not a
 // number or partial is its own answer here and never counts as good. The

@@ -12,13 +12,19 @@ import (
 // Verdict is what the samples of a proof show so far.
 type Verdict string
 
-// The verdicts. Only Verified and Failed are final.
+// The verdicts. Only Verified, Worse and Failed end a proof before its
+// deadline. [Judge] does not return Improved, NoEffect and Worse, [Test.Decide]
+// not Recovering and Failed.
 const (
 	Watching     Verdict = "watching"     // an expectation is not met yet, or the budget burns
 	Recovering   Verdict = "recovering"   // everything is met, not yet for the hold time
 	Verified     Verdict = "verified"     // everything was met for the hold time, with data and traffic
 	Inconclusive Verdict = "inconclusive" // something is missing: nothing can be said
 	Failed       Verdict = "failed"       // the hold time no longer fits before the deadline
+
+	Improved Verdict = "improved"  // better than before the change, not yet within the objective
+	NoEffect Verdict = "no_effect" // outside the objective, and not measurably better than before
+	Worse    Verdict = "worse"     // outside the objective, and clearly worse than before
 )
 
 // Proof is what must hold, since when, and the result of the samples so far.
