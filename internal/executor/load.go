@@ -315,16 +315,30 @@ func (e *Executor) suspectLast() error {
 }
 
 // resumeAll begins the loaded runs again. Whatever may have changed the world
-// is looked for before anything else happens.
+// is looked for before anything else happens. Most runs only wait and cost no task.
 func (e *Executor) resumeAll(ctx context.Context) {
-	var resumed []*task
-	for _, r := range e.openRuns() {
+	var same, resumed []*run
+	var tasks []*task
+	err := e.do(ctx, &task{free: true, decide: func(*batch) error {
+		for _, r := range e.openRuns() {
+			if e.resumes(r) {
+				resumed = append(resumed, r)
+			} else {
+				same = append(same, r)
+			}
+		}
+		return nil
+	}})
+	if err != nil {
+		return // the executor stops
+	}
+	for _, r := range resumed {
 		t := &task{shared: true, decide: func(b *batch) error { return b.resume(r) }, then: func() { r.loaded = false }}
 		if e.post(t) == nil {
-			resumed = append(resumed, t)
+			tasks = append(tasks, t)
 		}
 	}
-	for _, t := range resumed {
+	for _, t := range tasks {
 		select {
 		case err := <-t.done:
 			if err != nil && e.alive() {
@@ -334,6 +348,27 @@ func (e *Executor) resumeAll(ctx context.Context) {
 			return
 		}
 	}
+	_ = e.do(ctx, &task{free: true, decide: func(*batch) error { //nolint:errcheck // the executor stops
+		for _, r := range same {
+			r.loaded = false
+			e.follow(r)
+		}
+		return nil
+	}})
+}
+
+// resumes reports whether something has to be decided before a loaded run goes on.
+func (e *Executor) resumes(r *run) bool {
+	s := r.state
+	if r.dead != nil || s.Phase == machine.PhaseEnded {
+		return false
+	}
+	return e.blames(r) || interrupted(s) || s.Paused != e.pauses.why(s.Start.Service.Name, s.Start.Playbook)
+}
+
+// interrupted reports whether the process ended while a change was under way.
+func interrupted(s *machine.State) bool {
+	return s.Open != nil && s.Open.Action.Mutates() && !s.Open.Observe
 }
 
 func (b *batch) resume(r *run) error {
@@ -344,7 +379,7 @@ func (b *batch) resume(r *run) error {
 		return nil
 	}
 	b.stage(r)
-	if open := b.state(r).Open; open != nil && open.Action.Mutates() && !open.Observe {
+	if s := b.state(r); interrupted(&s) {
 		if refused, err := b.turn(r, machine.Command{Kind: machine.CmdResume, Now: b.now}); refused != nil || err != nil {
 			return fmt.Errorf("run %s: %w", r.id, errors.Join(refused, err))
 		}
@@ -355,6 +390,9 @@ func (b *batch) resume(r *run) error {
 // blames reports whether the process died over this run too often, at the place
 // where it stands now.
 func (e *Executor) blames(r *run) bool {
+	if len(e.crashes.blamed) == 0 {
+		return false
+	}
 	eff, ok := machine.Pending(*r.state)
 	return ok && e.crashes.blames(placeOfEffect(eff))
 }
