@@ -11,6 +11,7 @@ import (
 type request struct {
 	batch   []Append // records to append, or
 	cell    *cell    // a cell to set, or
+	drop    []uint64 // entries whose bodies leave the file, or
 	sign    bool     // only a checkpoint over what there is
 	packed  [][]byte // of each record: its data packed, or nil
 	records int

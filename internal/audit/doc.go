@@ -12,8 +12,9 @@
 //
 //	meta         format, origin, verifier key, time of creation
 //	log          8-byte big-endian seq -> leaf hash, 32 bytes, and record
-//	             (codec.go); and under the greatest key the tree: the log's
-//	             size and the hashes of its complete subtrees
+//	             (codec.go), or the leaf hash alone when the body is archived;
+//	             and under the greatest key the tree: the log's size and the
+//	             hashes of its complete subtrees
 //	index        stream name, NUL, 8-byte index -> seq, 8 bytes; a stream's
 //	             head is its last index + 1
 //	checkpoints  8-byte tree size -> signed note over the tree of that size
@@ -36,6 +37,19 @@
 // packed data, allocated pages ahead of its end (reserve.go), and a free list that
 // uses the lowest pages first.
 //
+// # The archive
+//
+// The log does not grow for ever. A stretch of it that ends at a signed checkpoint is
+// copied whole into a segment, a file that the public key alone verifies (segment.go).
+// Then the log records the segment in its stream "archive" (Sealed), and then the bodies
+// that the caller names leave the file (Drop). Their leaf hashes and their places in the
+// index stay, so that the rest verifies as before. Each step is durable before the next,
+// and each may be done again.
+//
+// An entry without a body is archived where a record of the stream "archive" has its
+// stretch and lets its stream go: reading it returns an *ArchivedError. Everywhere else
+// it is damage. Restore puts bodies back whose hashes match.
+//
 // # Invariants
 //
 //   - A record that Append returned is on disk. Nothing is acknowledged after
@@ -48,6 +62,8 @@
 //   - Log, leaf hashes, tree and index change in one transaction.
 //   - What Log and Stream yield matches its leaf hash. bbolt has no checksums,
 //     and a flipped bit must not become an action.
+//   - A body leaves the file only after the log says which segment has it, and that
+//     segment was read back.
 //   - Nothing is repaired silently. A file that is damaged, foreign or older than
 //     its last clean stop is refused with an error that names what to do.
 //

@@ -13,13 +13,26 @@ package audit
 //	create-keys       the keys exist, the database has not got its name
 //	close-checkpoint  the last checkpoint is written, the file not closed
 //	close-marker      the file is closed, its clean marker not written
+//	segment-written   a segment is synced under its temporary name
+//	segment-renamed   it has its name, and was not read back
+//	segment-verified  it was read back, the log does not say so
+//	segment-recorded  the log says that it is in the archive, no body was dropped
+//	bodies-dropping   some of its bodies have left the file
+//	bodies-dropped    all of them have, and nothing says that these were all
 type failpoint func(name string) error
 
-// Failpoints lists the names, in the order a journal's life reaches them.
+// Failpoints lists the names that every journal's life reaches, in its order.
 func Failpoints() []string {
 	return []string{
 		"create-database", "create-keys",
 		"commit-begin", "before-commit", "after-commit", "before-ack",
 		"close-checkpoint", "close-marker",
+	}
+}
+
+// ArchiveFailpoints lists those that archiving reaches, in its order.
+func ArchiveFailpoints() []string {
+	return []string{
+		"segment-written", "segment-renamed", "segment-verified", "segment-recorded", "bodies-dropping", "bodies-dropped",
 	}
 }

@@ -68,7 +68,11 @@ func (j *Journal) checkSpan(tx *bolt.Tx, first, end uint64) error {
 		if n, ok := parseU64(k); !ok || n != seq {
 			return corrupt(j.path, "entry %d is missing", seq)
 		}
-		if _, err := intactEntry(seq, v); err != nil {
+		_, err := intactEntry(seq, v)
+		if errors.Is(err, errNoBody) {
+			err = j.archive.Load().absent(seq)
+		}
+		if err != nil && !errors.Is(err, ErrArchived) {
 			return corrupt(j.path, "entry %d: %v", seq, err)
 		}
 		k, v = cur.Next()

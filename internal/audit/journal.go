@@ -96,6 +96,10 @@ type Journal struct {
 	signed    uint64        // tree size of the last stored checkpoint; committer only
 	signedTo  atomic.Uint64 // the same, for readers
 
+	// archive is what the log says is in the archive; sealing serializes its growth.
+	archive atomic.Pointer[archive]
+	sealing sync.Mutex
+
 	mu        sync.Mutex // guards the queue and the states that refuse a request
 	queue     []*request
 	records   int       // in queue or being committed
@@ -244,7 +248,7 @@ func (j *Journal) load() error {
 		if k, _ := tx.Bucket(bucketCheckpoints).Cursor().Last(); k != nil {
 			j.signed, _ = parseU64(k)
 		}
-		return nil
+		return j.loadArchive(tx)
 	})
 	if err != nil {
 		return err

@@ -25,6 +25,8 @@ func TestMain(m *testing.M) {
 		time.Sleep(time.Minute)
 	case "crash":
 		crashChild()
+	case "archive":
+		archiveChild()
 	case "limit":
 		limitChild()
 	case "hold":

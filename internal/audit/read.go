@@ -25,6 +25,7 @@ const (
 // A chunk is the result of one read transaction.
 type chunk struct {
 	records []Record
+	errs    []error // of each record: nil, or that it is archived
 	bytes   int
 	more    bool
 }
@@ -32,18 +33,20 @@ type chunk struct {
 // empty prepares the chunk for the next transaction and drops its records.
 func (c *chunk) empty() {
 	clear(c.records)
-	c.records, c.bytes, c.more = c.records[:0], 0, false
+	c.records, c.errs, c.bytes, c.more = c.records[:0], c.errs[:0], 0, false
 }
 
-// full adds a record and reports whether the chunk has enough.
-func (c *chunk) full(r Record) bool {
-	c.records = append(c.records, r)
+// full adds a record, or why there is only its place, and reports whether the chunk
+// has enough.
+func (c *chunk) full(r Record, err error) bool {
+	c.records, c.errs = append(c.records, r), append(c.errs, err)
 	c.bytes += len(r.Data)
 	return len(c.records) >= chunkRecords || c.bytes >= chunkBytes
 }
 
 // Stream returns the records of one stream from an index on, as far as the log
-// reaches when the iteration starts. It ends at the first error.
+// reaches when the iteration starts. It ends at the first error, which is
+// ErrArchived where the body of a record has left the file.
 func (j *Journal) Stream(name string, from uint64) iter.Seq2[Record, error] {
 	return j.inChunks(from, func(tx *bolt.Tx, from, limit uint64, c *chunk) error {
 		return j.readStream(tx, name, from, limit, c)
@@ -51,7 +54,8 @@ func (j *Journal) Stream(name string, from uint64) iter.Seq2[Record, error] {
 }
 
 // Log returns all records from a seq on, as far as the log reaches when the
-// iteration starts. It ends at the first error.
+// iteration starts. It ends at the first error, save ErrArchived: that is about one
+// entry, of which only Seq is known, and the loop may go on.
 func (j *Journal) Log(from uint64) iter.Seq2[Record, error] {
 	return j.inChunks(from, j.readLog)
 }
@@ -71,8 +75,8 @@ func (j *Journal) inChunks(from uint64, read func(tx *bolt.Tx, from, limit uint6
 		for next, more := from, true; more; {
 			c.empty()
 			err := j.view(func(tx *bolt.Tx) error { return read(tx, next, limit, c) })
-			for _, r := range c.records {
-				if !yield(r, nil) {
+			for i, r := range c.records {
+				if !yield(r, c.errs[i]) {
 					return
 				}
 			}
@@ -107,6 +111,12 @@ func (j *Journal) readStream(tx *bolt.Tx, name string, from, limit uint64, c *ch
 			entry = nil
 		}
 		raw, err := intactEntry(seq, entry)
+		if errors.Is(err, errNoBody) {
+			err = j.archive.Load().absentFrom(seq, name)
+		}
+		if errors.Is(err, ErrArchived) {
+			return fmt.Errorf("record %d of stream %q: %w", index, name, err)
+		}
 		if err != nil {
 			return corrupt(j.path, "entry %d, record %d of stream %q: %v", seq, index, name, err)
 		}
@@ -118,7 +128,7 @@ func (j *Journal) readStream(tx *bolt.Tx, name string, from, limit uint64, c *ch
 			return corrupt(j.path, "entry %d, record %d of stream %q: %v", seq, index, name, err)
 		}
 		next++
-		if c.full(r) {
+		if c.full(r, nil) {
 			c.more = true
 			return nil
 		}
@@ -138,11 +148,14 @@ func (j *Journal) readLog(tx *bolt.Tx, from, limit uint64, c *chunk) error {
 			return corrupt(j.path, "entry %d is missing", next)
 		}
 		r, err := decodeEntry(next, v)
-		if err != nil {
+		if errors.Is(err, errNoBody) {
+			r, err = Record{Seq: next}, j.archive.Load().absent(next)
+		}
+		if err != nil && !errors.Is(err, ErrArchived) {
 			return corrupt(j.path, "entry %d: %v", next, err)
 		}
 		next++
-		if c.full(r) {
+		if c.full(r, err) {
 			c.more = next < limit
 			return nil
 		}
@@ -159,11 +172,15 @@ func splitEntry(b []byte) (leaf tlog.Hash, record []byte, ok bool) {
 }
 
 // intactEntry takes apart an entry that is to be acted on. bbolt has no
-// checksums: a bit that rotted in a payload is found here or never.
+// checksums: a bit that rotted in a payload is found here or never. The error is
+// errNoBody when there is only the hash: the archive says whether that is right.
 func intactEntry(seq uint64, b []byte) (rawRecord, error) {
 	leaf, b, ok := splitEntry(b)
 	if !ok {
 		return rawRecord{}, errNotLeaf
+	}
+	if len(b) == 0 {
+		return rawRecord{}, errNoBody
 	}
 	raw, err := parseRecord(b)
 	if err != nil {
@@ -198,7 +215,8 @@ func (j *Journal) Head(stream string) (head uint64, err error) {
 
 // Since returns the index of the first record of a stream that is not older than
 // t, or of the last record; 0 when the stream is empty. It takes the records to be
-// in the order of their times: where the clock was set back it may return a later one.
+// in the order of their times, and archived ones to be older: where the clock was set
+// back it may return a later one.
 func (j *Journal) Since(stream string, t time.Time) (uint64, error) {
 	head, err := j.Head(stream)
 	if err != nil || head == 0 {
@@ -206,6 +224,9 @@ func (j *Journal) Since(stream string, t time.Time) (uint64, error) {
 	}
 	i := sort.Search(int(head-1), func(i int) bool {
 		for rec, failed := range j.Stream(stream, uint64(i)) {
+			if errors.Is(failed, ErrArchived) {
+				return false
+			}
 			err = cmp.Or(err, failed)
 			return !rec.Time.Before(t)
 		}

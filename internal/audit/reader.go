@@ -32,8 +32,11 @@ func OpenReader(ctx context.Context, path string, check Checker) (_ *Reader, err
 	j := &Journal{path: path, db: db, copy: true}
 	if err := db.View(func(tx *bolt.Tx) error {
 		meta, err := readMeta(tx, path)
+		if err != nil {
+			return err
+		}
 		j.committed.Store(&meta.tree)
-		return err
+		return j.loadArchive(tx)
 	}); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}

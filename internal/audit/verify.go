@@ -30,6 +30,8 @@ type Report struct {
 	Created     string   `json:"created"`
 	Entries     uint64   `json:"entries"`
 	Streams     uint64   `json:"streams"`
+	Archived    uint64   `json:"archived"`    // entries of which the file has only the hash
+	Segments    uint64   `json:"segments"`    // of the archive, that by the log have their bodies
 	Checkpoints uint64   `json:"checkpoints"` // with a valid signature and the right root
 	Signed      uint64   `json:"signed"`      // entries the last of them covers
 	Unsigned    uint64   `json:"unsigned"`    // entries after it: consistent but not yet signed
@@ -115,9 +117,13 @@ type verifier struct {
 	o        VerifyOptions
 	external *checkpoint
 
-	db     *bolt.DB
-	meta   metaInfo
-	report Report
+	db      *bolt.DB
+	meta    metaInfo
+	archive *archive
+	absent  entrySet // entries without a body
+
+	unbelievable *Finding // a record of the archive that was changed
+	report       Report
 }
 
 // open opens the file read-only and runs the passes.
@@ -129,10 +135,18 @@ func (v *verifier) open(ctx context.Context, path string) (_ Report, err error) 
 	defer func() { err = errors.Join(err, v.db.Close()) }()
 	bad, err := guard(v.reached, func() (*Finding, error) {
 		return nil, v.db.View(func(tx *bolt.Tx) error {
-			v.meta, err = readMeta(tx, path)
+			if v.meta, err = readMeta(tx, path); err != nil {
+				return err
+			}
+			v.archive, err = readArchive(tx)
 			return err
 		})
 	})
+	var unbelievable *archiveError
+	if errors.As(err, &unbelievable) {
+		err = nil
+		v.unbelievable = at(unbelievable.seq, "%v", unbelievable.err)
+	}
 	if bad != nil {
 		return Report{}, corrupt(path, "%s", bad.Problem)
 	}
@@ -154,6 +168,9 @@ func (v *verifier) passes(ctx context.Context) (*Finding, error) {
 		return between(0, v.meta.tree.size, "nothing is proven: the log names the key %s+%08x, the key given is %s+%08x: "+
 			"the wrong key file was given, or another log was put in this one's place",
 			own.Name(), own.KeyHash(), v.key.Name(), v.key.KeyHash()), nil
+	}
+	if v.unbelievable != nil {
+		return v.unbelievable, nil
 	}
 	for _, pass := range []func(context.Context) (*Finding, error){v.walk, v.ends, v.indexes, v.beyond} {
 		bad, err := guard(v.reached, func() (*Finding, error) { return pass(ctx) })

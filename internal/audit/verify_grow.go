@@ -3,6 +3,7 @@ package audit
 import (
 	"bytes"
 	"context"
+	"errors"
 	"slices"
 
 	bolt "go.etcd.io/bbolt"
@@ -74,6 +75,10 @@ func (v *verifier) grow(ctx context.Context, inOrder <-chan *span) (bad *Finding
 					return nil
 				}
 			}
+			for _, seq := range s.absent {
+				v.absent.add(seq)
+			}
+			v.report.Archived += uint64(len(s.absent))
 			if s.bad != nil || s.err != nil {
 				bad = s.bad
 				return s.err
@@ -125,6 +130,7 @@ func (g *growth) compare(c *stored) *Finding {
 func (g *growth) finish() *Finding {
 	r, size := &g.v.report, g.tree.size
 	r.Entries, r.Signed, r.Unsigned, r.Root = size, g.signed, size-g.signed, g.tree.root().String()
+	r.Segments = uint64(len(g.v.archive.sealed))
 	switch c := g.checkpoints; {
 	case c.next != nil && c.next.bad != nil:
 		return between(g.signed, c.next.size, "a checkpoint over %d entries is not valid: %v", c.next.size, c.next.bad)
@@ -153,11 +159,11 @@ func (v *verifier) ends(context.Context) (bad *Finding, err error) {
 }
 
 // indexes checks that the streams partition the log: the walk found every
-// entry under its own index, so it is enough that there are no others and that
-// indexes have no gaps.
+// entry that has a body under its own index, so it is enough that there are no others,
+// that each entry without one has a single place, and that indexes have no gaps.
 func (v *verifier) indexes(ctx context.Context) (bad *Finding, err error) {
 	err = v.db.View(func(tx *bolt.Tx) error {
-		p := &partition{size: v.report.Entries}
+		p := &partition{size: v.report.Entries, archive: v.archive, absent: v.absent}
 		cur := tx.Bucket(bucketIndex).Cursor()
 		for k, b := cur.First(); k != nil && bad == nil; k, b = cur.Next() {
 			if p.entries++; p.entries%spanSize == 0 && ctx.Err() != nil {
@@ -176,7 +182,10 @@ func (v *verifier) indexes(ctx context.Context) (bad *Finding, err error) {
 
 // A partition is the progress of the pass over the index.
 type partition struct {
-	size uint64 // of the log
+	size    uint64 // of the log
+	archive *archive
+	absent  entrySet // entries without a body
+	placed  entrySet // those of them that the index has named
 
 	stream           []byte // the current one
 	next, last       uint64 // its next index, its last seq
@@ -203,6 +212,16 @@ func (p *partition) add(k, b []byte) *Finding {
 		return p.found(seq, "reordered: record %d of stream %s comes before record %d", index, stream, index-1)
 	}
 	p.next, p.last = index+1, seq
+	if !p.absent.has(seq) {
+		return nil
+	}
+	if p.placed.has(seq) {
+		return p.found(seq, "the index has it as record %d of stream %s as well", index, stream)
+	}
+	p.placed.add(seq)
+	if errors.Is(p.archive.absentFrom(seq, string(stream)), errNoBody) {
+		return p.found(seq, "removed: its body is missing, and by the log bodies of stream %s stay", stream)
+	}
 	return nil
 }
 
@@ -216,6 +235,9 @@ func (p *partition) finish(tx *bolt.Tx) *Finding {
 	for k, b := cur.First(); k != nil; k, b = cur.Next() {
 		seq, _ := parseU64(b)
 		_, record, _ := splitEntry(log.Get(b))
+		if len(record) == 0 {
+			continue
+		}
 		raw, err := parseRecord(record)
 		if err != nil || !bytes.Equal(appendIndexKey(nil, string(raw.stream), raw.index), k) {
 			stream, index, _ := splitIndexKey(k)
@@ -230,4 +252,18 @@ func (p *partition) found(seq uint64, format string, args ...any) *Finding {
 	f := at(seq, format, args...)
 	f.Stream = string(p.stream)
 	return f
+}
+
+// An entrySet is a set of entries: a bit for each.
+type entrySet []uint64
+
+func (s *entrySet) add(seq uint64) {
+	for uint64(len(*s)) <= seq/64 {
+		*s = append(*s, 0)
+	}
+	(*s)[seq/64] |= 1 << (seq % 64)
+}
+
+func (s entrySet) has(seq uint64) bool {
+	return seq/64 < uint64(len(s)) && s[seq/64]&(1<<(seq%64)) != 0
 }

@@ -21,6 +21,7 @@ const spanSize = 2048
 type span struct {
 	first, end uint64
 	leaves     []tlog.Hash // of the entries before bad, or of all
+	absent     []uint64    // entries whose bodies are archived
 	bad        *Finding
 	err        error
 	done       chan struct{}
@@ -64,7 +65,7 @@ func (v *verifier) work(ctx context.Context, todo <-chan *span) {
 		s.bad, s.err = guard(s.reached, func() (*Finding, error) {
 			var bad *Finding
 			err := v.db.View(func(tx *bolt.Tx) error {
-				bad = s.check(ctx, tx)
+				bad = s.check(ctx, tx, v.archive)
 				return ctx.Err()
 			})
 			return bad, err
@@ -89,7 +90,7 @@ func guard(reached func() uint64, fn func() (*Finding, error)) (bad *Finding, er
 }
 
 // check examines the span's entries until the first bad one.
-func (s *span) check(ctx context.Context, tx *bolt.Tx) *Finding {
+func (s *span) check(ctx context.Context, tx *bolt.Tx, archive *archive) *Finding {
 	index := tx.Bucket(bucketIndex)
 	cur := tx.Bucket(bucketLog).Cursor()
 	s.leaves = make([]tlog.Hash, 0, s.end-s.first)
@@ -105,6 +106,14 @@ func (s *span) check(ctx context.Context, tx *bolt.Tx) *Finding {
 		want, b, ok := splitEntry(v)
 		if !ok {
 			return at(seq, "its leaf hash is missing")
+		}
+		if len(b) == 0 {
+			if _, ok := archive.has(seq); !ok {
+				return at(seq, "removed: %v", errNoBody)
+			}
+			s.leaves, s.absent = append(s.leaves, want), append(s.absent, seq)
+			k, v = cur.Next()
+			continue
 		}
 		leaf := tlog.RecordHash(b)
 		raw, err := parseRecord(b)

@@ -50,6 +50,13 @@ func (w *writer) apply(live []*request) error {
 			if err := w.set(r.cell); err != nil {
 				return err
 			}
+		case r.drop != nil:
+			if r.err = w.mayDrop(r.drop); r.err != nil {
+				continue
+			}
+			if err := w.drop(r.drop); err != nil {
+				return err
+			}
 		case r.sign:
 			signNow = true
 		default:
