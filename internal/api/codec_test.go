@@ -115,6 +115,26 @@ func explanation() PolicyExplanation {
 	}}}
 }
 
+// The reports of commands, in which every field is set.
+var (
+	faults   = []Fault{{File: "p.yaml", Line: 3, Column: 5, Path: "spec.states", Message: "m", Hint: "h"}, {File: "q.yaml", Message: "m"}}
+	rule     = PolicyRule{Name: "two", Place: "policy two, policy.yaml:4", Line: 4, Effect: "require_approval", When: "true", Says: "2 of group:ml-platform", BreakGlass: []string{"user:ada"}}
+	verified = Verification{
+		Intact: true, Origin: "responder/1", Since: "2026-03-04T12:00:00Z", Entries: 6, Streams: 2, Checkpoints: 1, Signed: 5, Unsigned: 1, Root: "cm9vdA==", Continues: true,
+	}
+	altered = Verification{Origin: "responder/1", Finding: &Finding{Seq: 2, Last: 2, Stream: "control", Kind: "pause.set", Time: noon, Problem: "m"}}
+	demo    = Demo{
+		Scenario: "bad-rollout", Run: "r-1", Playbook: "bad-rollout", Service: "serving/chat", Outcome: "resolved", Message: "m", Levers: 1,
+		Timeline: []DemoMoment{{At: noon, What: "w"}}, Repair: []DemoPhase{{Name: "detect", Took: "1m"}},
+		Figures: []DemoFigure{{Name: "requests served", Unit: "/s", Before: &number, Target: "under 1x"}}, Audit: verified, Verified: true, Journal: "journal.db",
+	}
+	checked = ConfigCheck{
+		File: "responder.yaml", Listen: ":8080", Autonomy: "suggest", Services: 1, Playbooks: 2, Prometheus: "http://prometheus:9090", Cluster: "the one it runs in", Discovery: true,
+		Repositories: []string{"https://git.example/fleet"}, ArgoCD: "argocd:443", Channels: []string{"oncall"}, Warnings: []string{"w"},
+		Policy: &ConfigPolicy{File: "policy.yaml", Rules: 1, BreakGlass: []PolicyRule{rule}},
+	}
+)
+
 // TestAPI holds the bytes of the API.
 func TestAPI(t *testing.T) {
 	yes := true
@@ -125,25 +145,32 @@ func TestAPI(t *testing.T) {
 		Began: noon, Updated: noon, Phase: machine.PhaseEntering,
 	}
 	for name, answer := range map[string]any{
-		"run":       RunDetail{Run: RunOf(state()), Document: "kind: Playbook\n"},
-		"run_ended": RunOf(ended),
-		"run_empty": RunOf(byHand),
-		"runs":      RunList{Runs: []RunSummary{SummaryOf(state()), SummaryOf(ended), SummaryOf(byHand)}},
-		"event":     EventOf(3, event()),
-		"services":  ServiceList{Services: []Service{ServiceOf(service), ServiceOf(playbook.Service{Name: "a"})}},
-		"playbooks": PlaybookList{Playbooks: []Playbook{PlaybookOf(&playbook.Playbook{Name: "p", Title: "P", Digest: "sha256:2", Source: "p.yaml", Start: "s"})}},
-		"pauses":    PauseList{Pauses: []Pause{{Scope: "service:serving/chat", Service: "serving/chat", Since: noon, By: "user:ada", Reason: "load test"}}, Note: "n"},
-		"ladder":    LeverList{Levers: []TrackRecord{{Service: "serving/chat", Playbook: "p", Lever: "rollback", Kind: "kube.rollback", Level: "suggest", HeldBy: []Limit{LimitOf(machine.Cap{Level: playbook.Suggest, Rule: "ladder"})}, Tried: 1, OK: 1, Results: []string{"verified"}, Last: noon, Demoted: true, Changed: later, Why: "w"}}},
-		"last_good": LastGoodList{Good: []LastGood{{Service: "serving/chat", Variable: "image", Value: "v1", Commit: "c", Verified: noon, Run: "r-1", Lever: "git.revert"}}},
-		"audit":     AuditPage{Entries: []Entry{{Seq: 1, Time: noon, Stream: "run/r-1", Index: 0, Kind: "run.started", Data: json.RawMessage(`{"at":"x"}`)}}, Next: 2, More: true},
-		"readyz":    Readiness{Missing: []string{"journal is being checked"}},
-		"start":     StartRequest{Playbook: "p", Service: "serving/chat", Labels: map[string]string{"sli": "ttft"}, Reason: "slow"},
-		"decide":    DecisionRequest{Reason: "r", Digest: "sha256:1", Gate: "g", BreakGlass: true, Applied: &yes},
-		"pause":     PauseRequest{Service: "serving/chat", Playbook: "p", Intake: true, Reason: "load test"},
-		"promote":   Promotion{Playbook: "p", Service: "serving/chat", Lever: "rollback", Reason: "r"},
-		"dry_run":   dryRun(),
-		"policy":    explanation(),
-		"problem":   map[string]Problem{"error": {Code: "busy", Message: "m", Hint: "h"}},
+		"run":           RunDetail{Run: RunOf(state()), Document: "kind: Playbook\n"},
+		"run_ended":     RunOf(ended),
+		"run_empty":     RunOf(byHand),
+		"runs":          RunList{Runs: []RunSummary{SummaryOf(state()), SummaryOf(ended), SummaryOf(byHand)}},
+		"event":         EventOf(3, event()),
+		"services":      ServiceList{Services: []Service{ServiceOf(service), ServiceOf(playbook.Service{Name: "a"})}},
+		"playbooks":     PlaybookList{Playbooks: []Playbook{PlaybookOf(&playbook.Playbook{Name: "p", Title: "P", Digest: "sha256:2", Source: "p.yaml", Start: "s"})}},
+		"pauses":        PauseList{Pauses: []Pause{{Scope: "service:serving/chat", Service: "serving/chat", Since: noon, By: "user:ada", Reason: "load test"}}, Note: "n"},
+		"ladder":        LeverList{Levers: []TrackRecord{{Service: "serving/chat", Playbook: "p", Lever: "rollback", Kind: "kube.rollback", Level: "suggest", HeldBy: []Limit{LimitOf(machine.Cap{Level: playbook.Suggest, Rule: "ladder"})}, Tried: 1, OK: 1, Results: []string{"verified"}, Last: noon, Demoted: true, Changed: later, Why: "w"}}},
+		"last_good":     LastGoodList{Good: []LastGood{{Service: "serving/chat", Variable: "image", Value: "v1", Commit: "c", Verified: noon, Run: "r-1", Lever: "git.revert"}}},
+		"audit":         AuditPage{Entries: []Entry{{Seq: 1, Time: noon, Stream: "run/r-1", Index: 0, Kind: "run.started", Data: json.RawMessage(`{"at":"x"}`)}}, Next: 2, More: true},
+		"readyz":        Readiness{Missing: []string{"journal is being checked"}},
+		"start":         StartRequest{Playbook: "p", Service: "serving/chat", Labels: map[string]string{"sli": "ttft"}, Reason: "slow"},
+		"decide":        DecisionRequest{Reason: "r", Digest: "sha256:1", Gate: "g", BreakGlass: true, Applied: &yes},
+		"pause":         PauseRequest{Service: "serving/chat", Playbook: "p", Intake: true, Reason: "load test"},
+		"promote":       Promotion{Playbook: "p", Service: "serving/chat", Lever: "rollback", Reason: "r"},
+		"dry_run":       dryRun(),
+		"policy":        explanation(),
+		"playbook_lint": PlaybookLint{Playbooks: 1, Problems: faults},
+		"policy_lint":   PolicyLint{Rules: 1, Problems: faults},
+		"policy_test":   PolicyTest{Cases: []PolicyCase{{Result: "ok", Case: "c", File: "t.yaml", Line: 3, Got: "denies"}, {Result: "failed", Case: "d", File: "t.yaml", Line: 5, Got: "denies", Want: "nothing"}}, Failed: 1, Unhit: []PolicyRule{rule}},
+		"audit_verify":  verified,
+		"audit_altered": altered,
+		"demo":          demo,
+		"config_check":  checked,
+		"problem":       map[string]Problem{"error": {Code: "busy", Message: "m", Hint: "h"}},
 	} {
 		got, err := json.MarshalIndent(answer, "", "  ")
 		if err != nil {

@@ -4,73 +4,47 @@ import (
 	"errors"
 	"log/slog"
 
+	"github.com/inference-responder/responder/internal/api"
 	"github.com/inference-responder/responder/internal/config"
 	"github.com/inference-responder/responder/internal/policy"
 	"github.com/inference-responder/responder/internal/webhook"
 )
 
-// ConfigSummary is what a configuration comes to.
-type ConfigSummary struct {
-	File       string `json:"file"`
-	Listen     string `json:"listen"`
-	Autonomy   string `json:"autonomy"`
-	Services   int    `json:"services"`
-	Playbooks  int    `json:"playbooks"`
-	Prometheus string `json:"prometheus,omitempty"`
-	Cluster    string `json:"cluster,omitempty"`
-	Discovery  bool   `json:"discovery"`
-
-	Repositories []string `json:"repositories"`     // of Git, by their addresses
-	ArgoCD       string   `json:"argocd,omitempty"` // absent: none is configured
-	Channels     []string `json:"channels"`
-
-	Policy *PolicySummary `json:"policy,omitempty"` // absent: none is configured
-
-	Warnings []string `json:"warnings"` // what the service warns of when it starts with it
-}
-
-// PolicySummary is what a policy file comes to.
-type PolicySummary struct {
-	File       string        `json:"file"`
-	Rules      int           `json:"rules"`
-	BreakGlass []policy.Rule `json:"breakGlass"` // rules that let some people approve alone
-}
-
 // CheckConfig does what serve does before it opens anything: files that the
 // configuration names are read, so that a missing token is found here.
-func CheckConfig(file string, temp TempDir) (_ ConfigSummary, err error) {
+func CheckConfig(file string, temp TempDir) (_ api.ConfigCheck, err error) {
 	c, err := config.Load(file)
 	if err != nil {
-		return ConfigSummary{}, err
+		return api.ConfigCheck{}, err
 	}
 	if err := c.MissingFiles(); err != nil {
-		return ConfigSummary{}, err
+		return api.ConfigCheck{}, err
 	}
 	quiet := slog.New(slog.DiscardHandler)
 	w, err := OpenCluster(c, temp, quiet)
 	if err != nil {
-		return ConfigSummary{}, err
+		return api.ConfigCheck{}, err
 	}
 	defer func() { err = errors.Join(err, w.Close()) }()
 	set, err := LoadPlaybooks(c.Playbooks.Dir)
 	if err != nil {
-		return ConfigSummary{}, c.Unread(err, "playbooks.dir")
+		return api.ConfigCheck{}, c.Unread(err, "playbooks.dir")
 	}
 	if err := playbooksTell(w.Channels)(set); err != nil {
-		return ConfigSummary{}, err
+		return api.ConfigCheck{}, err
 	}
 	rules, err := checkPolicy(c.Policy.File, policyTells(w.Channels))
 	if err != nil {
-		return ConfigSummary{}, c.Unread(err, "policy.file")
+		return api.ConfigCheck{}, c.Unread(err, "policy.file")
 	}
 	probe := webhook.Options{
 		Intake: admission{}, Auth: c.Auth.ReceiverOptions(), TLS: c.ServerTLS(), DropLabels: c.Receiver.DropLabels,
 		MaxBody: int64(c.Receiver.MaxBody), InFlightBytes: int64(c.Receiver.MaxInFlight), MaxConns: c.Receiver.MaxConcurrent, Logger: quiet,
 	}
 	if _, err := webhook.New(probe); err != nil {
-		return ConfigSummary{}, c.Blame(err, "auth", "tls")
+		return api.ConfigCheck{}, c.Blame(err, "auth", "tls")
 	}
-	summary := ConfigSummary{
+	summary := api.ConfigCheck{
 		File: file, Listen: c.Listen, Autonomy: c.Autonomy.String(), Services: len(w.Services()), Playbooks: len(set.All()),
 		Prometheus: c.Prometheus.URL, Cluster: clusterName(c.Kubernetes), Discovery: c.Discovery.Enabled,
 		Policy: rules, Repositories: []string{}, Channels: []string{}, Warnings: []string{},
@@ -94,7 +68,7 @@ func CheckConfig(file string, temp TempDir) (_ ConfigSummary, err error) {
 }
 
 // checkPolicy sums up the policy file; nil where none is configured.
-func checkPolicy(file string, allows allowsRules) (*PolicySummary, error) {
+func checkPolicy(file string, allows allowsRules) (*api.ConfigPolicy, error) {
 	if file == "" {
 		return nil, nil
 	}
@@ -102,14 +76,19 @@ func checkPolicy(file string, allows allowsRules) (*PolicySummary, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &PolicySummary{File: file, BreakGlass: []policy.Rule{}}
+	s := &api.ConfigPolicy{File: file, BreakGlass: []api.PolicyRule{}}
 	for _, r := range set.Rules() {
 		s.Rules++
 		if len(r.BreakGlass) > 0 {
-			s.BreakGlass = append(s.BreakGlass, r)
+			s.BreakGlass = append(s.BreakGlass, PolicyRuleOf(r))
 		}
 	}
 	return s, nil
+}
+
+// PolicyRuleOf returns a rule of a policy as the API has it.
+func PolicyRuleOf(r policy.Rule) api.PolicyRule {
+	return api.PolicyRule{Name: r.Name, Place: r.Place, Line: r.Line, Effect: r.Kind, When: r.When, Says: r.Says, BreakGlass: r.BreakGlass}
 }
 
 func clusterName(k config.Kubernetes) string {

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/inference-responder/responder/internal/api"
 	"github.com/inference-responder/responder/internal/audit"
 )
 
@@ -55,4 +56,16 @@ func SelfChecker() (audit.Checker, error) {
 		return nil, fmt.Errorf("find this program to check the file with: %w", err)
 	}
 	return audit.CheckerCommand(exe, "internal", "check-journal"), nil
+}
+
+// VerificationOf returns the result of a verification as the API has it.
+func VerificationOf(r audit.Report) api.Verification {
+	out := api.Verification{
+		Intact: r.OK(), Origin: r.Origin, Since: r.Created, Entries: r.Entries, Streams: r.Streams, Checkpoints: r.Checkpoints,
+		Signed: r.Signed, Unsigned: r.Unsigned, Root: r.Root, Continues: r.External,
+	}
+	if f := r.FirstBad; f != nil {
+		out.Finding = &api.Finding{Seq: f.Seq, Last: f.Last, Stream: f.Stream, Kind: f.Kind, Time: f.Time, Problem: f.Problem}
+	}
+	return out
 }

@@ -85,7 +85,7 @@ func verifyJournal(cmd *cobra.Command, p *command.Process, out *command.Output, 
 	if err != nil {
 		return journalAdvice(err)
 	}
-	err = out.Print(p.Stdout, report, func(w io.Writer) error {
+	err = out.Print(p.Stdout, app.VerificationOf(report), func(w io.Writer) error {
 		return writeVerifyReport(w, file, report, checkpoint != "")
 	})
 	if err == nil && !report.OK() {

@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/inference-responder/responder/internal/api"
 	"github.com/inference-responder/responder/internal/app"
 	"github.com/inference-responder/responder/internal/cli/command"
 	"github.com/inference-responder/responder/internal/runview"
@@ -42,7 +43,7 @@ const summaryIndent = 14
 
 // policyLines describes the policy for people: the file, and below it who may break the
 // glass by which rule.
-func policyLines(s *app.PolicySummary) []string {
+func policyLines(s *api.ConfigPolicy) []string {
 	if s == nil {
 		return []string{"none: playbooks, services and guards alone decide"}
 	}
@@ -54,7 +55,7 @@ func policyLines(s *app.PolicySummary) []string {
 	return out
 }
 
-func writeConfigSummary(w io.Writer, s app.ConfigSummary) error {
+func writeConfigSummary(w io.Writer, s api.ConfigCheck) error {
 	services := runview.Count(s.Services, "service")
 	if s.Discovery {
 		services += ", and those found in the cluster"

@@ -9,11 +9,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/inference-responder/responder/internal/api"
 	"github.com/inference-responder/responder/internal/app"
 	"github.com/inference-responder/responder/internal/cli/command"
 	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/runview"
 	"github.com/inference-responder/responder/internal/step/kinds"
+	"github.com/inference-responder/responder/internal/yamldoc"
 )
 
 func newPlaybookLintCommand(p *command.Process) *cobra.Command {
@@ -41,58 +43,56 @@ Exit codes:
 	return cmd
 }
 
-// lintReport is the answer of lint.
-type lintReport struct {
-	Playbooks int                `json:"playbooks"` // that may be loaded
-	Problems  []playbook.Problem `json:"problems"`
-}
-
 func lintPlaybooks(p *command.Process, out *command.Output, args []string) error {
 	files, err := playbookFiles(args)
 	if err != nil {
 		return err
 	}
-	report := lintReport{Problems: []playbook.Problem{}}
+	var found playbook.Problems
 	var good []*playbook.Playbook
 	for _, f := range files {
 		loaded, err := playbook.Parse(f.Name, f.Data, kinds.Declarations())
 		var problems playbook.Problems
 		switch {
 		case errors.As(err, &problems):
-			report.Problems = append(report.Problems, problems...)
+			found = append(found, problems...)
 		case err != nil:
 			return err
 		}
 		good = append(good, loaded...)
 	}
-	report.Playbooks = len(good)
-	if len(report.Problems) == 0 {
+	if len(found) == 0 {
 		// What is wrong between playbooks shows only when all are read.
-		if err := lintTogether(&report, good); err != nil {
+		if _, err := playbook.NewSet(good); err != nil && !errors.As(err, &found) {
 			return err
 		}
 	}
-	err = out.Print(p.Stdout, report, func(w io.Writer) error {
-		for _, problem := range report.Problems {
+	report := api.PlaybookLint{Playbooks: len(good), Problems: faultsOf(found)}
+	return printLint(p, out, report, found, runview.Count(len(good), "playbook"))
+}
+
+// printLint prints the report of a linter, or its problems and what was read.
+func printLint(p *command.Process, out *command.Output, report any, found yamldoc.Problems, read string) error {
+	err := out.Print(p.Stdout, report, func(w io.Writer) error {
+		for _, problem := range found {
 			fmt.Fprintln(w, runview.Printable(problem.String()))
 		}
-		_, err := fmt.Fprintf(w, "%s, %s\n", runview.Count(len(good), "playbook"), runview.Count(len(report.Problems), "problem"))
+		_, err := fmt.Fprintf(w, "%s, %s\n", read, runview.Count(len(found), "problem"))
 		return err
 	})
-	if err == nil && len(report.Problems) > 0 {
+	if err == nil && len(found) > 0 {
 		return command.ExitCode(command.ExitError)
 	}
 	return err
 }
 
-func lintTogether(report *lintReport, good []*playbook.Playbook) error {
-	_, err := playbook.NewSet(good)
-	var problems playbook.Problems
-	if errors.As(err, &problems) {
-		report.Problems = append(report.Problems, problems...)
-		return nil
+// faultsOf returns the problems of files as the API has them.
+func faultsOf(found yamldoc.Problems) []api.Fault {
+	out := make([]api.Fault, 0, len(found))
+	for _, p := range found {
+		out = append(out, api.Fault(p))
 	}
-	return err
+	return out
 }
 
 // playbookFiles reads what is named; of a directory what the service reads.

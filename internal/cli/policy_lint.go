@@ -2,12 +2,11 @@ package cli
 
 import (
 	"errors"
-	"fmt"
-	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/inference-responder/responder/internal/api"
 	"github.com/inference-responder/responder/internal/app"
 	"github.com/inference-responder/responder/internal/cli/command"
 	"github.com/inference-responder/responder/internal/runview"
@@ -35,36 +34,21 @@ Exit codes:
 	return cmd
 }
 
-// policyLintReport is the answer of policy lint.
-type policyLintReport struct {
-	Rules    int               `json:"rules"` // of the policies that may be loaded
-	Problems []yamldoc.Problem `json:"problems"`
-}
-
 func lintPolicies(p *command.Process, out *command.Output, files []string) error {
-	report := policyLintReport{Problems: []yamldoc.Problem{}}
+	var found yamldoc.Problems
+	rules := 0
 	for _, file := range files {
 		n, err := lintPolicy(file)
 		var problems yamldoc.Problems
 		switch {
 		case errors.As(err, &problems):
-			report.Problems = append(report.Problems, problems...)
+			found = append(found, problems...)
 		case err != nil:
 			return err
 		}
-		report.Rules += n
+		rules += n
 	}
-	err := out.Print(p.Stdout, report, func(w io.Writer) error {
-		for _, problem := range report.Problems {
-			fmt.Fprintln(w, runview.Printable(problem.String()))
-		}
-		_, err := fmt.Fprintf(w, "%s, %s\n", runview.Count(report.Rules, "rule"), runview.Count(len(report.Problems), "problem"))
-		return err
-	})
-	if err == nil && len(report.Problems) > 0 {
-		return command.ExitCode(command.ExitError)
-	}
-	return err
+	return printLint(p, out, api.PolicyLint{Rules: rules, Problems: faultsOf(found)}, found, runview.Count(rules, "rule"))
 }
 
 // lintPolicy returns the number of rules of a file.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/inference-responder/responder/internal/api"
 	"github.com/inference-responder/responder/internal/app"
 	"github.com/inference-responder/responder/internal/cli/command"
 	"github.com/inference-responder/responder/internal/policy"
@@ -35,19 +36,6 @@ Exit codes:
 	return cmd
 }
 
-// policyTestReport is the answer of policy test.
-type policyTestReport struct {
-	Cases  []policyTestCase `json:"cases"`
-	Failed int              `json:"failed"`
-	Unhit  []policy.Rule    `json:"unhit"` // rules that made no difference in any case
-}
-
-// policyTestCase is a case and the file it stands in.
-type policyTestCase struct {
-	File string `json:"file"`
-	policy.CaseResult
-}
-
 func testPolicies(p *command.Process, out *command.Output, files []string) error {
 	report, err := runPolicyTests(files)
 	if err != nil {
@@ -60,8 +48,8 @@ func testPolicies(p *command.Process, out *command.Output, files []string) error
 	return err
 }
 
-func runPolicyTests(files []string) (policyTestReport, error) {
-	report := policyTestReport{Cases: []policyTestCase{}, Unhit: []policy.Rule{}}
+func runPolicyTests(files []string) (api.PolicyTest, error) {
+	report := api.PolicyTest{Cases: []api.PolicyCase{}, Unhit: []api.PolicyRule{}}
 	sets := map[string]*policy.Set{}
 	hit := map[string]bool{} // by policy file and rule
 	var order []string
@@ -80,7 +68,11 @@ func runPolicyTests(files []string) (policyTestReport, error) {
 		result := table.Run(sets[of])
 		report.Failed += result.Failed()
 		for _, c := range result.Cases {
-			report.Cases = append(report.Cases, policyTestCase{File: file, CaseResult: c})
+			one := api.PolicyCase{Result: "ok", Case: c.Name, File: file, Line: c.Line, Got: c.Got, Want: c.Want}
+			if !c.OK {
+				one.Result = "failed"
+			}
+			report.Cases = append(report.Cases, one)
 		}
 		for _, r := range sets[of].Rules() {
 			if !slices.ContainsFunc(result.Unhit, func(o policy.Rule) bool { return o.Name == r.Name }) {
@@ -91,28 +83,28 @@ func runPolicyTests(files []string) (policyTestReport, error) {
 	for _, of := range order {
 		for _, r := range sets[of].Rules() {
 			if !hit[of+"\x00"+r.Name] {
-				report.Unhit = append(report.Unhit, r)
+				report.Unhit = append(report.Unhit, app.PolicyRuleOf(r))
 			}
 		}
 	}
 	return report, nil
 }
 
-func writePolicyTests(w io.Writer, r policyTestReport, wide bool) error {
+func writePolicyTests(w io.Writer, r api.PolicyTest, wide bool) error {
 	t := &runview.Table{Columns: []runview.Column{{Head: "RESULT"}, {Head: "CASE", Flex: true}, {Head: "THE POLICY SAYS", Flex: true}}}
 	for _, c := range r.Cases {
-		word := "ok"
-		if !c.OK {
+		word := c.Result
+		if word != "ok" {
 			word = "FAILED"
 		}
-		t.Add(word, c.Name, c.Got)
+		t.Add(word, c.Case, c.Got)
 	}
 	if err := t.Write(w, wide); err != nil {
 		return err
 	}
 	for _, c := range r.Cases {
-		if !c.OK {
-			fmt.Fprintf(w, "\n%s:%d: %s\n  got   %s\n  want  %s\n", c.File, c.Line, runview.Printable(c.Name), runview.Printable(c.Got), runview.Printable(c.Want))
+		if c.Result != "ok" {
+			fmt.Fprintf(w, "\n%s:%d: %s\n  got   %s\n  want  %s\n", c.File, c.Line, runview.Printable(c.Case), runview.Printable(c.Got), runview.Printable(c.Want))
 		}
 	}
 	if len(r.Unhit) > 0 {

@@ -24,16 +24,16 @@ type Set struct {
 
 // Rule describes one rule for people.
 type Rule struct {
-	Name  string `json:"name"`
-	Place string `json:"place"`          // policy NAME, FILE:LINE
-	Kind  string `json:"effect"`         // deny, require_approval, ...
-	When  string `json:"when,omitempty"` // CEL; empty: always
-	Says  string `json:"says"`           // the effect in a few words
-	Line  int    `json:"line"`
+	Name  string
+	Place string // policy NAME, FILE:LINE
+	Kind  string // deny, require_approval, ...
+	When  string // CEL; empty: always
+	Says  string // the effect in a few words
+	Line  int
 
 	// BreakGlass lists who may approve alone under this rule; empty: nobody.
 	// Every other rule that asks must name them too.
-	BreakGlass []string `json:"breakGlass,omitempty"`
+	BreakGlass []string
 }
 
 // Channel is a channel that an escalation names, with its place. The caller

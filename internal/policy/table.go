@@ -46,17 +46,17 @@ type wantedNeed struct {
 
 // CaseResult is the result of one case.
 type CaseResult struct {
-	Name string `json:"name"`
-	Line int    `json:"line"`
-	OK   bool   `json:"ok"`
-	Got  string `json:"got"`            // the actual result, on one line
-	Want string `json:"want,omitempty"` // of a failed case
+	Name string
+	Line int
+	OK   bool
+	Got  string // the actual result, on one line
+	Want string // of a failed case
 }
 
 // Report is the result of a table.
 type Report struct {
-	Cases []CaseResult `json:"cases"`
-	Unhit []Rule       `json:"unhit"` // rules without effect in any case
+	Cases []CaseResult
+	Unhit []Rule // rules without effect in any case
 }
 
 // Failed returns the number of failed cases.

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/term"
 
+	"github.com/inference-responder/responder/internal/api"
 	"github.com/inference-responder/responder/internal/app"
 	"github.com/inference-responder/responder/internal/audit"
 	"github.com/inference-responder/responder/internal/cli/client"
@@ -119,11 +120,11 @@ func (d *demo) run(ctx context.Context) error {
 	if err := d.service.stop(); err != nil {
 		return fmt.Errorf("stop the service: %w", err)
 	}
-	report := Report{
+	r := report{phases: repair(d.world.Incident(), events), Demo: api.Demo{
 		Scenario: d.world.Scenario().Name, Run: state.Start.Run, Playbook: state.Start.Playbook, Service: service.Name, Levers: state.Levers,
-		Timeline: timeline(d.world, events), Repair: repair(d.world.Incident(), events), Figures: compare(before, after),
-	}
-	return d.finish(running, state, report)
+		Timeline: timeline(d.world, events), Figures: compare(before, after),
+	}}
+	return d.finish(running, state, r)
 }
 
 // openDir makes the directory of the journal; remove takes a temporary one away.
@@ -183,7 +184,7 @@ func (d *demo) deliver(ctx context.Context) error {
 
 // finish verifies the log as anybody could who has the file and the public
 // key, shows the report, and says whether all of it is well.
-func (d *demo) finish(ctx context.Context, state machine.State, r Report) error {
+func (d *demo) finish(ctx context.Context, state machine.State, r report) error {
 	path := filepath.Join(d.dir, app.JournalFile)
 	public, err := os.ReadFile(filepath.Join(d.dir, audit.PublicKeyFile))
 	if err != nil {
@@ -193,25 +194,25 @@ func (d *demo) finish(ctx context.Context, state machine.State, r Report) error 
 	if err != nil {
 		return err
 	}
-	if r.Audit, err = audit.Verify(ctx, path, strings.TrimSpace(string(public)), audit.VerifyOptions{Checker: check}); err != nil {
+	if r.audit, err = audit.Verify(ctx, path, strings.TrimSpace(string(public)), audit.VerifyOptions{Checker: check}); err != nil {
 		return fmt.Errorf("verify the audit log: %w", err)
 	}
-	r.Verified = r.Audit.OK() && r.Audit.Unsigned == 0 && r.Audit.Entries > 0
+	r.Verified = r.audit.OK() && r.audit.Unsigned == 0 && r.audit.Entries > 0
 	if d.options.Dir != "" {
 		r.Journal = path
 	}
 	if state.Ending != nil {
-		r.Outcome, r.Message = state.Ending.Outcome, state.Ending.Message
+		r.outcome, r.Message = state.Ending.Outcome, state.Ending.Message
 	}
 	d.show.report(r)
-	err = d.options.Out.Print(d.process.Stdout, r, func(io.Writer) error { return d.show.screen.err })
+	err = d.options.Out.Print(d.process.Stdout, r.answer(), func(io.Writer) error { return d.show.screen.err })
 	switch {
 	case err != nil:
 		return err
 	case !r.Verified:
 		return errors.New("the audit log does not verify")
-	case r.Outcome != machine.OutcomeResolved:
-		return fmt.Errorf("the run ended %s: %s%s", r.Outcome, r.Message, left(state))
+	case r.outcome != machine.OutcomeResolved:
+		return fmt.Errorf("the run ended %s: %s%s", r.outcome, r.Message, left(state))
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/inference-responder/responder/internal/api"
 	"github.com/inference-responder/responder/internal/cli/command"
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/kube"
@@ -66,7 +67,7 @@ func TestGPUPlaybooks(t *testing.T) {
 				t.Fatal(err)
 			}
 			report, shown := playDemo(t, world)
-			if report.Outcome != tt.outcome || report.Playbook != tt.playbook || report.Levers != tt.levers || !report.Verified {
+			if report.Outcome != string(tt.outcome) || report.Playbook != tt.playbook || report.Levers != tt.levers || !report.Verified {
 				t.Errorf("run of %s ended %s (%s) after %d levers, audit log intact: %t", report.Playbook, report.Outcome, report.Message, report.Levers, report.Verified)
 			}
 			if !strings.Contains(strings.Join(strings.Fields(shown), " "), tt.asked) {
@@ -74,7 +75,7 @@ func TestGPUPlaybooks(t *testing.T) {
 			}
 			rest := report.Timeline
 			for _, want := range tt.told {
-				i := slices.IndexFunc(rest, func(m Moment) bool { return strings.Contains(m.What, want) })
+				i := slices.IndexFunc(rest, func(m api.DemoMoment) bool { return strings.Contains(m.What, want) })
 				if i < 0 {
 					t.Fatalf("the timeline has no %q where it should be: %+v", want, report.Timeline)
 				}
@@ -106,18 +107,18 @@ func TestGPUPlaybooks(t *testing.T) {
 
 // playDemo plays a demo in a world to its end, and gives its report and what it
 // showed on the way.
-func playDemo(t *testing.T, world *sandbox.World) (Report, string) {
+func playDemo(t *testing.T, world *sandbox.World) (api.Demo, string) {
 	t.Helper()
 	var stdout, stderr, screen bytes.Buffer
 	p := &command.Process{Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: &stderr, Getenv: func(string) string { return "" }, Temp: &command.Temporary{}}
 	o := Options{Scenario: world.Scenario().Name, Yes: true, Dir: t.TempDir(), Speed: world.Clock().Pace(), Out: command.Output{Format: "json"}}
 	d := demo{process: p, options: o, world: world, show: &show{screen: newScreen(&screen, p.Getenv), world: world}}
 	err := d.run(t.Context())
-	var report Report
+	var report api.Demo
 	if bad := json.Unmarshal(stdout.Bytes(), &report); bad != nil {
 		t.Fatalf("%v, %v: %s", err, bad, stderr.String())
 	}
-	if (err == nil) != (report.Outcome == machine.OutcomeResolved) {
+	if (err == nil) != (report.Outcome == string(machine.OutcomeResolved)) {
 		t.Errorf("the demo ended %s with %v", report.Outcome, err)
 	}
 	return report, screen.String()

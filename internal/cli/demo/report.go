@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/inference-responder/responder/internal/api"
+	"github.com/inference-responder/responder/internal/app"
 	"github.com/inference-responder/responder/internal/audit"
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/kube"
@@ -15,47 +17,33 @@ import (
 	"github.com/inference-responder/responder/internal/sandbox"
 )
 
-// Report is what a demo comes to: the document of -o json.
-type Report struct {
-	Scenario string             `json:"scenario"`
-	Run      string             `json:"run"`
-	Playbook string             `json:"playbook"`
-	Service  string             `json:"service"`
-	Outcome  machine.RunOutcome `json:"outcome"`
-	Message  string             `json:"message"`
-	Levers   int                `json:"levers"` // changes applied
-	Timeline []Moment           `json:"timeline"`
-	Repair   []Phase            `json:"repair"` // where the time from incident to end went
-	Figures  []Figure           `json:"figures"`
-	Audit    audit.Report       `json:"audit"`
-	Verified bool               `json:"verified"` // the log is intact
-	Journal  string             `json:"journal,omitempty"`
+// report is what a demo comes to.
+type report struct {
+	api.Demo
+	outcome machine.RunOutcome
+	phases  []phase
+	audit   audit.Report
 }
 
-// Moment is one line of the timeline, in the world's time.
-type Moment struct {
-	At   time.Time `json:"at"`
-	What string    `json:"what"`
+// answer returns the document of -o json.
+func (r report) answer() api.Demo {
+	out := r.Demo
+	out.Outcome, out.Audit, out.Repair = string(r.outcome), app.VerificationOf(r.audit), []api.DemoPhase{}
+	for _, p := range r.phases {
+		out.Repair = append(out.Repair, api.DemoPhase{Name: p.name, Took: playbook.FormatDuration(p.took.Truncate(time.Second))})
+	}
+	return out
 }
 
-// Phase is a part of the time to repair.
-type Phase struct {
-	Name    string  `json:"name"`
-	Seconds float64 `json:"seconds"` // of the world
-}
-
-// Figure is a measured value before the run and after it; nil: there is none.
-type Figure struct {
-	Name   string   `json:"name"`
-	Unit   string   `json:"unit,omitempty"`
-	Before *float64 `json:"before"`
-	After  *float64 `json:"after"`
-	Target string   `json:"target,omitempty"`
+// phase is a part of the time to repair, in the world's time.
+type phase struct {
+	name string
+	took time.Duration
 }
 
 // timeline picks the events that a person would tell of afterwards.
-func timeline(w *sandbox.World, events []machine.Event) []Moment {
-	out := []Moment{{w.Incident(), w.Scenario().Cause}}
+func timeline(w *sandbox.World, events []machine.Event) []api.DemoMoment {
+	out := []api.DemoMoment{{At: w.Incident(), What: w.Scenario().Cause}}
 	for _, e := range events {
 		what, _ := runview.DescribeEvent(e)
 		switch e.Kind {
@@ -65,7 +53,7 @@ func timeline(w *sandbox.World, events []machine.Event) []Moment {
 				what = "the run of playbook " + e.Start.Playbook + " starts"
 				break // of the same alert
 			}
-			out = append(out, Moment{e.Start.Alert.StartsAt, e.Start.Alert.Labels["alertname"] + " fires"})
+			out = append(out, api.DemoMoment{At: e.Start.Alert.StartsAt, What: e.Start.Alert.Labels["alertname"] + " fires"})
 		case machine.EpisodeResolved, machine.EpisodeJoined, machine.EpisodeRefired,
 			machine.GuardsRefused, machine.GateOpened, machine.GateDecided, machine.GateWithdrawn, machine.GateExpired,
 			machine.Applied, machine.Settled, machine.Verified, machine.VerifyEnded, machine.Declined, machine.Undone, machine.Unwound,
@@ -73,20 +61,20 @@ func timeline(w *sandbox.World, events []machine.Event) []Moment {
 		default:
 			continue
 		}
-		out = append(out, Moment{e.At, what})
+		out = append(out, api.DemoMoment{At: e.At, What: what})
 	}
 	return out
 }
 
 // repair splits the time from the incident to the end of the run by what was
 // being waited for.
-func repair(incident time.Time, events []machine.Event) []Phase {
+func repair(incident time.Time, events []machine.Event) []phase {
 	names := []string{"detect", "notify", "decide", "approval", "act", "verify", "undo"}
 	spent := map[string]time.Duration{}
-	phase, since := "detect", incident
+	now, since := "detect", incident
 	enter := func(next string, at time.Time) {
-		spent[phase] += at.Sub(since)
-		phase, since = next, at
+		spent[now] += at.Sub(since)
+		now, since = next, at
 	}
 	for _, e := range events {
 		switch e.Kind {
@@ -114,17 +102,17 @@ func repair(incident time.Time, events []machine.Event) []Phase {
 			enter("", e.At)
 		}
 	}
-	var out []Phase
+	var out []phase
 	for _, n := range names {
 		if spent[n] > 0 {
-			out = append(out, Phase{n, spent[n].Seconds()})
+			out = append(out, phase{n, spent[n]})
 		}
 	}
 	return out
 }
 
 // measure reads the figures of a service at a moment.
-func measure(ctx context.Context, w *sandbox.World, s playbook.Service, at time.Time) []Figure {
+func measure(ctx context.Context, w *sandbox.World, s playbook.Service, at time.Time) []api.DemoFigure {
 	ask := func(expr string) *float64 {
 		v, err := w.Instant(ctx, expr, at)
 		if err != nil || len(v.Samples) != 1 || math.IsNaN(v.Samples[0].Value) || math.IsInf(v.Samples[0].Value, 0) {
@@ -136,7 +124,7 @@ func measure(ctx context.Context, w *sandbox.World, s playbook.Service, at time.
 	p99 := func(metric string) string {
 		return fmt.Sprintf("1000 * histogram_quantile(0.99, sum by (le) (rate(%s_bucket{%s}[5m])))", metric, sel)
 	}
-	figures := []Figure{
+	figures := []api.DemoFigure{
 		{Name: "first token after 500 ms", Unit: "%", Before: ask("100 * (" + slowTTFT(s, "5m") + ")"), Target: "under 1%"},
 		{Name: "error budget burn, 5m", Unit: "x", Before: ask("(" + slowTTFT(s, "5m") + ") / 0.01"), Target: "under 1x"},
 		{Name: "time to first token, p99", Unit: " ms", Before: ask(p99("vllm:time_to_first_token_seconds")), Target: "under 500 ms"},
@@ -147,14 +135,14 @@ func measure(ctx context.Context, w *sandbox.World, s playbook.Service, at time.
 	ref := kube.Ref{Kind: s.Workload.Kind, Namespace: s.Namespace, Name: s.Workload.Name}
 	if now, err := w.Workload(ctx, ref); err == nil {
 		ready, revision := float64(now.Ready), float64(now.Revision)
-		figures = append(figures, Figure{Name: "replicas ready", Before: &ready}, Figure{Name: "revision", Before: &revision})
+		figures = append(figures, api.DemoFigure{Name: "replicas ready", Before: &ready}, api.DemoFigure{Name: "revision", Before: &revision})
 	}
 	return figures
 }
 
 // compare puts two measurements side by side.
-func compare(before, after []Figure) []Figure {
-	out := append([]Figure(nil), before...)
+func compare(before, after []api.DemoFigure) []api.DemoFigure {
+	out := append([]api.DemoFigure(nil), before...)
 	for i := range out {
 		if i < len(after) && after[i].Name == out[i].Name {
 			out[i].After = after[i].Before
@@ -164,10 +152,10 @@ func compare(before, after []Figure) []Figure {
 }
 
 // report shows the whole of it.
-func (d *show) report(r Report) {
+func (d *show) report(r report) {
 	s := d.screen
 	s.title("Report")
-	s.block("  outcome      ", outcomeStyle(r.Outcome), fmt.Sprintf("%s: %s", r.Outcome, r.Message))
+	s.block("  outcome      ", outcomeStyle(r.outcome), fmt.Sprintf("%s: %s", r.outcome, r.Message))
 	s.block("  run          ", plain, r.Run)
 	s.block("  playbook     ", plain, r.Playbook)
 	s.block("  service      ", plain, r.Service)
@@ -175,7 +163,7 @@ func (d *show) report(r Report) {
 	for _, m := range r.Timeline {
 		s.block("  "+m.At.UTC().Format(time.TimeOnly)+"  ", plain, m.What)
 	}
-	d.phases(r.Repair, r.Outcome)
+	d.phases(r.phases, r.outcome)
 	s.title("Before and after")
 	s.raw(fmt.Sprintf("  %-28s %12s %12s   %s", "", "before", "after", "target"))
 	for _, f := range r.Figures {
@@ -185,14 +173,14 @@ func (d *show) report(r Report) {
 	verdict, st := "intact: every entry stands as it was written, under a signed checkpoint", green
 	if !r.Verified {
 		verdict, st = "NOT INTACT", red
-		if r.Audit.FirstBad != nil {
-			verdict += ": " + r.Audit.FirstBad.String()
+		if r.audit.FirstBad != nil {
+			verdict += ": " + r.audit.FirstBad.String()
 		}
 	}
 	s.block("  verified     ", st, verdict)
-	s.block("  entries      ", plain, fmt.Sprintf("%d in %d streams, %d signed", r.Audit.Entries, r.Audit.Streams, r.Audit.Signed))
-	s.block("  checkpoint   ", plain, fmt.Sprintf("%d signed by %s", r.Audit.Checkpoints, r.Audit.Origin))
-	s.block("  root         ", plain, r.Audit.Root)
+	s.block("  entries      ", plain, fmt.Sprintf("%d in %d streams, %d signed", r.audit.Entries, r.audit.Streams, r.audit.Signed))
+	s.block("  checkpoint   ", plain, fmt.Sprintf("%d signed by %s", r.audit.Checkpoints, r.audit.Origin))
+	s.block("  root         ", plain, r.audit.Root)
 	if r.Journal != "" {
 		s.block("  journal      ", plain, r.Journal)
 		s.block("               ", dim, "check it again: responder audit verify "+r.Journal)
@@ -202,11 +190,11 @@ func (d *show) report(r Report) {
 }
 
 // phases shows where the time went, with a bar for each part.
-func (d *show) phases(all []Phase, outcome machine.RunOutcome) {
+func (d *show) phases(all []phase, outcome machine.RunOutcome) {
 	const width = 36
-	total := 0.0
+	var total time.Duration
 	for _, p := range all {
-		total += p.Seconds
+		total += p.took
 	}
 	title := "Time to repair"
 	if outcome != machine.OutcomeResolved {
@@ -222,14 +210,12 @@ func (d *show) phases(all []Phase, outcome machine.RunOutcome) {
 		full = "#"
 	}
 	for _, p := range all {
-		n := int(math.Round(p.Seconds / math.Max(total, 1) * width))
-		d.screen.raw(fmt.Sprintf("  %-9s %7s  %-*s %s", p.Name, seconds(p.Seconds), width-8, strings.Repeat(full, min(n, width-8)), explain[p.Name]))
+		n := int(math.Round(p.took.Seconds() / math.Max(total.Seconds(), 1) * width))
+		d.screen.raw(fmt.Sprintf("  %-9s %7s  %-*s %s", p.name, seconds(p.took), width-8, strings.Repeat(full, min(n, width-8)), explain[p.name]))
 	}
 }
 
-func seconds(s float64) string {
-	return (time.Duration(s) * time.Second).String()
-}
+func seconds(d time.Duration) string { return d.Truncate(time.Second).String() }
 
 func figure(v *float64, unit string) string {
 	if v == nil {

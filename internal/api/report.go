@@ -1,0 +1,143 @@
+package api
+
+import "time"
+
+// Fault is one thing that is wrong with a file, where, and what to do about it.
+type Fault struct {
+	File    string `json:"file"`
+	Line    int    `json:"line"`           // from 1; 0: the whole file
+	Column  int    `json:"column"`         // from 1, in characters
+	Path    string `json:"path,omitempty"` // of the field, e.g. spec.states.triage.next[0].when
+	Message string `json:"message"`
+	Hint    string `json:"hint,omitempty"`
+}
+
+// PlaybookLint is what `responder playbook lint -o json` prints.
+type PlaybookLint struct {
+	Playbooks int     `json:"playbooks"` // that may be loaded
+	Problems  []Fault `json:"problems"`
+}
+
+// PolicyLint is what `responder policy lint -o json` prints.
+type PolicyLint struct {
+	Rules    int     `json:"rules"` // of the policies that may be loaded
+	Problems []Fault `json:"problems"`
+}
+
+// PolicyTest is what `responder policy test -o json` prints.
+type PolicyTest struct {
+	Cases  []PolicyCase `json:"cases"`
+	Failed int          `json:"failed"`
+	Unhit  []PolicyRule `json:"unhit"` // rules that made no difference in any case
+}
+
+// PolicyCase is one case of a test of a policy.
+type PolicyCase struct {
+	Result string `json:"result"` // ok or failed
+	Case   string `json:"case"`
+	File   string `json:"file"`
+	Line   int    `json:"line"`
+	Got    string `json:"got"`            // what the policy says
+	Want   string `json:"want,omitempty"` // of a failed case
+}
+
+// PolicyRule is one rule of a policy.
+type PolicyRule struct {
+	Name       string   `json:"name"`
+	Place      string   `json:"place"` // e.g. policy prod-freeze, policy.yaml:14
+	Line       int      `json:"line"`
+	Effect     string   `json:"effect"`               // e.g. deny or require_approval
+	When       string   `json:"when,omitempty"`       // absent: always
+	Says       string   `json:"says"`                 // the effect in a few words
+	BreakGlass []string `json:"breakGlass,omitempty"` // who may approve alone, with a reason
+}
+
+// Verification is what `responder audit verify -o json` prints.
+type Verification struct {
+	Intact      bool     `json:"intact"`
+	Origin      string   `json:"origin"` // of the journal
+	Since       string   `json:"since"`  // when it was created
+	Entries     uint64   `json:"entries"`
+	Streams     uint64   `json:"streams"`
+	Checkpoints uint64   `json:"checkpoints"`       // with a valid signature and the right root
+	Signed      uint64   `json:"signed"`            // entries that the last of them covers
+	Unsigned    uint64   `json:"unsigned"`          // entries after it: consistent, not yet signed
+	Root        string   `json:"root"`              // over all entries
+	Continues   bool     `json:"continues"`         // the journal continues the checkpoint that was given
+	Finding     *Finding `json:"finding,omitempty"` // the first thing that is wrong
+}
+
+// Finding is what is wrong with entries of a journal.
+type Finding struct {
+	Seq     uint64    `json:"seq"`  // the first of them
+	Last    uint64    `json:"last"` // the last of them
+	Stream  string    `json:"stream,omitempty"`
+	Kind    string    `json:"kind,omitempty"`
+	Time    time.Time `json:"time,omitzero"`
+	Problem string    `json:"problem"`
+}
+
+// Demo is what `responder demo -o json` prints.
+type Demo struct {
+	Scenario string       `json:"scenario"`
+	Run      string       `json:"run"`
+	Playbook string       `json:"playbook"`
+	Service  string       `json:"service"`
+	Outcome  string       `json:"outcome"`
+	Message  string       `json:"message"`
+	Levers   int          `json:"levers"` // changes applied
+	Timeline []DemoMoment `json:"timeline"`
+	Repair   []DemoPhase  `json:"repair"` // where the time from the incident to the end went
+	Figures  []DemoFigure `json:"figures"`
+	Audit    Verification `json:"audit"`
+	Verified bool         `json:"verified"`          // the journal is intact, and all of it is signed
+	Journal  string       `json:"journal,omitempty"` // its file; absent: it was temporary
+}
+
+// DemoMoment is one line of a demo's timeline.
+type DemoMoment struct {
+	At   time.Time `json:"at"` // in the simulated world
+	What string    `json:"what"`
+}
+
+// DemoPhase is a part of the time to repair.
+type DemoPhase struct {
+	Name string `json:"name"` // detect, notify, decide, approval, act, verify or undo
+	Took string `json:"took"` // duration in the simulated world
+}
+
+// DemoFigure is a measured value before the run and after it.
+type DemoFigure struct {
+	Name   string   `json:"name"`
+	Unit   string   `json:"unit,omitempty"`
+	Before *float64 `json:"before"` // null: there is no data
+	After  *float64 `json:"after"`  // null: there is no data
+	Target string   `json:"target,omitempty"`
+}
+
+// ConfigCheck is what `responder config check -o json` prints.
+type ConfigCheck struct {
+	File       string `json:"file"`
+	Listen     string `json:"listen"`
+	Autonomy   string `json:"autonomy"` // at most
+	Services   int    `json:"services"` // that the file lists
+	Playbooks  int    `json:"playbooks"`
+	Prometheus string `json:"prometheus,omitempty"` // absent: none is configured
+	Cluster    string `json:"cluster,omitempty"`    // absent: none is configured
+	Discovery  bool   `json:"discovery"`            // services are found in the cluster, too
+
+	Repositories []string `json:"repositories"`     // of Git, by their addresses
+	ArgoCD       string   `json:"argocd,omitempty"` // absent: none is configured
+	Channels     []string `json:"channels"`
+
+	Policy *ConfigPolicy `json:"policy,omitempty"` // absent: none is configured
+
+	Warnings []string `json:"warnings"` // what the service warns of when it starts with it
+}
+
+// ConfigPolicy is the policy of a configuration.
+type ConfigPolicy struct {
+	File       string       `json:"file"`
+	Rules      int          `json:"rules"`
+	BreakGlass []PolicyRule `json:"breakGlass"` // rules that let some people approve alone
+}
