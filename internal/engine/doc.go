@@ -1,6 +1,7 @@
 // Package engine describes the serving engines: which flags vLLM and SGLang
-// have, what values they take, what they trade, and which of them a run never
-// changes. It is a table and arithmetic over it, without I/O.
+// have, what values they take, what they trade, which of them a run never
+// changes, and in which series an engine exports the indicators of objectives
+// ([Engine.Series]). It is a table and arithmetic over it, without I/O.
 //
 // An [Engine] is what a service of the catalog declares to run. It takes the
 // flags of one or more programs. Each [Program] has a table. vLLM and SGLang

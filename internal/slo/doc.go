@@ -3,7 +3,9 @@
 // whether a change helped ([Judge]).
 //
 // A proof has two forms: [Judge] compares samples with limits, [Test.Decide]
-// decides from counts of requests, with bounded error rates.
+// decides from counts of requests, with bounded error rates. [Measure] takes
+// those counts for all objectives of a service; where an indicator is found is
+// the caller's knowledge.
 //
 // [Prometheus] is the only part that touches the network; the rest is pure and
 // takes the time as an argument. Everything that is missing, stale, not a

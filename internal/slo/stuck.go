@@ -1,0 +1,107 @@
+package slo
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Progress is where replicas of one engine show that they work.
+type Progress struct {
+	Running, Waiting string   // gauges of requests
+	Steps            []string // counters that grow with every step; the first that a replica has counts
+	Finished         string   // counter of requests that ended
+}
+
+// Replica is one that stands still: it kept requests running while none of its
+// counters of steps moved.
+type Replica struct {
+	Name     string  // its pod, else its instance
+	InFlight float64 // requests that it runs and keeps waiting
+}
+
+// stuckAfter is how long a replica must run requests without a step to count as
+// stuck. A long prompt takes seconds; two scrapes a minute must fit in.
+const stuckAfter = 2 * time.Minute
+
+// replicaLabels tell replicas apart, rankLabels the engines within one.
+const (
+	replicaLabels = "pod, instance"
+	rankLabels    = "pod, instance, engine, dp_rank"
+)
+
+// The parts of the answer about progress; the objective of their keys is -1.
+const (
+	partStuck    = "stuck"    // in flight on replicas that stand still
+	partFinished = "finished" // requests that ended, by replica
+	partMoving   = "moving"   // replicas that have a counter of steps
+	partReplicas = "replicas" // replicas that have the gauge of running requests
+)
+
+// stuck asks which replicas stand still. A replica must have been there for all
+// of the time, so one that has just started is not judged.
+func stuck(service string, all []Progress) string {
+	by := func(labels, expr string) string { return "sum by (" + labels + ") (" + expr + ")" }
+	window := Span{Window: stuckAfter}
+	var terms []string
+	for j, p := range all {
+		ask := func(part, expr string) { terms = append(terms, key{-1, j, 0, part}.ask(expr)) }
+		running, waiting := selector(p.Running, service), selector(p.Waiting, service)
+		var steps []string
+		for _, s := range p.Steps {
+			steps = append(steps, by(rankLabels, fmt.Sprintf("increase(%s%s)", selector(s, service), window)))
+		}
+		moved := "(" + strings.Join(steps, " or ") + ")"
+		inFlight := fmt.Sprintf("(%[1]s + %[2]s or %[1]s)", by(rankLabels, running), by(rankLabels, waiting))
+		busy := by(rankLabels, fmt.Sprintf("min_over_time(%s%s)", running, window)) + " > 0"
+		there := by(rankLabels, fmt.Sprintf("%s offset %dms", running, stuckAfter.Milliseconds()))
+		ask(partStuck, by(replicaLabels, fmt.Sprintf("%s and (%s) and (%s == 0) and %s", inFlight, busy, moved, there)))
+		ask(partFinished, by(replicaLabels, fmt.Sprintf("increase(%s%s)", selector(p.Finished, service), window)))
+		ask(partMoving, fmt.Sprintf("count(%s)", moved))
+		ask(partReplicas, fmt.Sprintf("count(%s)", by(rankLabels, running)))
+	}
+	return strings.Join(terms, " or ")
+}
+
+// unfinished reads the answer to stuck. Every stuck replica counts as many bad
+// requests as it has in flight, at least as many as another replica finishes in
+// the same time on average: clients that gave up are no longer in flight, and
+// balancers send new ones.
+func unfinished(v Vector) (replicas []Replica, requests float64, note string) {
+	values := map[string]map[string]float64{} // by part, then replica
+	for _, s := range v.Samples {
+		k, ok := parseKey(s.Labels[askLabel])
+		if !ok || math.IsNaN(s.Value) {
+			continue
+		}
+		name := s.Labels["pod"]
+		if name == "" {
+			name = s.Labels["instance"]
+		}
+		if values[k.part] == nil {
+			values[k.part] = map[string]float64{}
+		}
+		values[k.part][name] += s.Value
+	}
+	for _, name := range slices.Sorted(maps.Keys(values[partStuck])) {
+		replicas = append(replicas, Replica{Name: name, InFlight: values[partStuck][name]})
+		delete(values[partFinished], name)
+	}
+	mean := 0.0
+	for _, finished := range values[partFinished] {
+		mean += finished / float64(len(values[partFinished]))
+	}
+	for _, r := range replicas {
+		requests += max(r.InFlight, mean)
+	}
+	switch {
+	case len(values[partReplicas]) == 0:
+		note = "no gauge of running requests: requests that never finish are not seen"
+	case len(values[partMoving]) == 0:
+		note = "no counter of steps: requests that never finish are not seen"
+	}
+	return replicas, requests, note
+}
