@@ -35,6 +35,14 @@ func (r *Renderer) gate(run string, g machine.Gate) {
 	}
 }
 
+// ExpiryLine describes what happens when nobody decides about a gate in time.
+func ExpiryLine(e playbook.Expiry) string {
+	if e == playbook.ExpiryDeny {
+		return "it counts as denied and nothing is changed"
+	}
+	return "the run is handed to people and nothing is changed"
+}
+
 // NotByLine names the person who may not approve.
 func NotByLine(g machine.Gate) string { return g.NotBy + " started the run and cannot approve it" }
 

@@ -232,7 +232,7 @@ func (r *Renderer) plan(state string, p machine.Plan) {
 		word = ""
 	}
 	r.detail("             undo    %s", p.Undo)
-	r.detail("             risk    %s: %s", p.Risk, p.Why)
+	r.detail("             risk    %s", RiskLine(p))
 	r.detail("             ready   %s", CapacityLine(p.Capacity))
 	for _, n := range p.Notes {
 		r.detail("             note    %s", n)
@@ -246,6 +246,9 @@ func (r *Renderer) behind(query string) {
 		r.detail("               query  %s", strings.Join(strings.Fields(query), " "))
 	}
 }
+
+// RiskLine is the risk of a plan, and why it is that high.
+func RiskLine(p machine.Plan) string { return JoinClauses(string(p.Risk), p.Why) }
 
 // CapacityLine describes what a plan means for serving capacity.
 func CapacityLine(c machine.Capacity) string {

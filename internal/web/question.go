@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
-	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/runview"
 )
 
@@ -28,10 +27,7 @@ type need struct {
 }
 
 func ask(g machine.Gate, v Visitor) *question {
-	q := &question{Gate: g, Silence: "the run is handed to people and nothing is changed"}
-	if g.OnExpiry == playbook.ExpiryDeny {
-		q.Silence = "it counts as denied and nothing is changed"
-	}
+	q := &question{Gate: g, Silence: runview.ExpiryLine(g.OnExpiry)}
 	for _, n := range g.Needs {
 		q.NeedList = append(q.NeedList, need{Who: n.Who(), Rule: n.Rule, Given: n.Given(g.Votes), Quorum: max(1, n.Quorum), Met: n.Met(g.Votes)})
 	}

@@ -54,7 +54,7 @@ type Approval struct {
 
 	State   State
 	Outcome *Outcome // nil while open
-	Notes   []string // later events: "the earlier plan was voided: replicas changed from 4 to 6"
+	Notes   []string // later events: "approval void: replicas changed from 4 to 6"
 }
 
 // Budget is the service's error budget.
@@ -187,7 +187,7 @@ func (a Approval) facts() [][2]string {
 		pairs = append(pairs, [2]string{"Risk", code(a.Risk, 60)})
 	}
 	if a.Capacity != "" {
-		pairs = append(pairs, [2]string{"Capacity", code(a.Capacity, 180)})
+		pairs = append(pairs, [2]string{"Ready replicas", code(a.Capacity, 180)})
 	}
 	if a.Playbook != "" {
 		pairs = append(pairs, [2]string{"Playbook", code(strings.Trim(a.Playbook+" / "+a.Step, " /"), 120)})

@@ -28,7 +28,7 @@ func TestApproveInSlack(t *testing.T) {
 	h.asking("r-1")
 	until(t, s, "the question", one(s, "Approval needed"))
 	m := posts(s)[0]
-	for _, want := range []string{"turn r-1 to 6", "serving/r-1", "p99 is 4.2 s", "spec.replicas", "put 4 back", `slow_ratio{service="serving/r-1"} &lt; 0.01`, "user:ada", "4 ready now"} {
+	for _, want := range []string{"turn r-1 to 6", "serving/r-1", "p99 is 4.2 s", "spec.replicas", "put 4 back", `slow_ratio{service="serving/r-1"} &lt; 0.01`, "user:ada", "4 now, at least 4 on the way, 6 after"} {
 		if !says(m, want) {
 			t.Errorf("the question does not say %q: %s", want, dump(s))
 		}

@@ -67,7 +67,10 @@ func TestKilledBetweenEditAndThread(t *testing.T) {
 	h.crash = nil
 	h.mu.Unlock()
 	h.open(t, s)
-	until(t, s, "the vote in the thread", func() bool { th := threads(s); return len(th) == 1 && says(th[0], "user:ada approves") })
+	until(t, s, "the vote in the thread", func() bool {
+		th := threads(s)
+		return len(th) == 1 && says(th[0], "approved, and others are needed too, by user:ada")
+	})
 }
 
 // A dialog shows what its buttons stand for: buttons of a replaced plan are

@@ -7,7 +7,7 @@ import (
 
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/notify/slack"
-	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/runview"
 )
 
 // approval returns the run's message while it has a question, and after.
@@ -18,7 +18,7 @@ func (s *timeline) approval(id, link string, budget *slack.Budget, now time.Time
 		Service: st.Start.Service.Name, Environment: st.Start.Service.Namespace,
 		Alert: st.Start.Cause(), Playbook: st.Start.Playbook, Step: s.title(s.at),
 		Since: st.Start.Alert.StartsAt, Burning: s.burning(now), Budget: budget,
-		Evidence: s.evidence, Guards: s.guards, Deadline: g.Deadline, Expiry: expiry(g.OnExpiry),
+		Evidence: s.evidence, Guards: s.guards, Deadline: g.Deadline, Expiry: runview.ExpiryLine(g.OnExpiry),
 		Needs: needs(*g, s.voted), OfferBreakGlass: s.breakable(),
 		State: s.state, Outcome: s.end, Notes: s.notes,
 	}
@@ -28,7 +28,7 @@ func (s *timeline) approval(id, link string, budget *slack.Budget, now time.Time
 	if p := s.about; p != nil {
 		a.Title = p.Summary
 		a.Plan = plan(*p, g.Digest)
-		a.Capacity, a.Risk = capacity(p.Capacity), risk(*p)
+		a.Capacity, a.Risk = runview.CapacityLine(p.Capacity), runview.RiskLine(*p)
 		a.Undo = []string{p.Undo}
 		a.Verification = machine.ProofTexts(st.ProofLines(s.at, g.Opened))
 	}
@@ -78,7 +78,7 @@ func (s *timeline) details(id, link string, page int, origin slack.Origin) slack
 	}
 	add("Why", s.evidence)
 	if p := s.about; p != nil {
-		add("Risk", []string{risk(*p), capacity(p.Capacity)})
+		add("Risk", []string{runview.RiskLine(*p), "ready: " + runview.CapacityLine(p.Capacity)})
 		add("If it does not help", []string{p.Undo})
 		add("Good to know", p.Notes)
 	}
@@ -144,29 +144,4 @@ func plan(p machine.Plan, digest string) slack.Plan {
 		out.Changes = append(out.Changes, slack.Change{Object: object, Field: f.Path, From: f.From, To: f.To})
 	}
 	return out
-}
-
-func capacity(c machine.Capacity) string {
-	if c.Unknown {
-		return "unknown"
-	}
-	line := fmt.Sprintf("%d ready now, at least %d while it is under way, %d after", c.ReadyNow, c.LowestReady, c.ReadyAfter)
-	if tokens := c.TokensText(); tokens != "" {
-		line += "; " + tokens
-	}
-	return line
-}
-
-func risk(p machine.Plan) string {
-	if p.Why == "" {
-		return string(p.Risk)
-	}
-	return string(p.Risk) + ": " + p.Why
-}
-
-func expiry(e playbook.Expiry) string {
-	if e == playbook.ExpiryDeny {
-		return "it counts as denied; nothing is changed"
-	}
-	return "the run is handed to people; nothing is changed"
 }

@@ -1,13 +1,13 @@
 package approvals
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/notify/slack"
+	"github.com/inference-responder/responder/internal/runview"
 )
 
 // timeline is a run as it is shown to people: the current or last question, its
@@ -125,7 +125,8 @@ func (s *timeline) closed(as slack.State, e machine.Event) {
 	s.state = as
 	s.end = &slack.Outcome{At: e.At, Why: e.Message}
 	if as == slack.Voided {
-		s.notes = append(s.notes, "the earlier plan was voided: "+e.Message)
+		_, text := s.progress(e)
+		s.notes = append(s.notes, text)
 	}
 }
 
@@ -139,45 +140,35 @@ func (s *timeline) title(name string) string {
 	return name
 }
 
+// marks lists the events that are lines of the thread, with their marks.
+var marks = map[machine.EventKind]slack.Mark{
+	machine.GateVoted: slack.MarkNote, machine.GateReminded: slack.MarkNote, machine.GateEscalated: slack.MarkNote, machine.GateVoided: slack.MarkNote,
+	machine.PlanRefused: slack.MarkFailed, machine.Applied: slack.MarkStarted, machine.Declined: slack.MarkFailed, machine.Settled: slack.MarkNote,
+	machine.Verified: slack.MarkDone, machine.VerifyEnded: slack.MarkFailed, machine.Unwound: slack.MarkUndone,
+	machine.RunHeld: slack.MarkHeld, machine.CancelRequested: slack.MarkNote, machine.RunEnded: slack.MarkNote,
+}
+
 // progress renders an event as a line of the thread; empty: the event has none.
 func (s *timeline) progress(e machine.Event) (slack.Mark, string) {
-	switch e.Kind {
-	case machine.GateVoted:
-		return slack.MarkNote, fmt.Sprintf("%s approves; still needed: %s", e.Decision.By, stillNeeded(s))
-	case machine.GateReminded:
-		return slack.MarkNote, "nobody has decided yet; " + e.Message
-	case machine.GateEscalated:
-		return slack.MarkNote, e.Message
-	case machine.GateVoided:
-		return slack.MarkNote, "the plan was voided: " + e.Message
-	case machine.Applied:
-		if e.Waits != "" {
-			return slack.MarkStarted, "asked for: " + s.summary() + ", " + e.Waits
-		}
-		return slack.MarkStarted, "applied: " + s.summary()
-	case machine.Settling:
+	if e.Kind == machine.Settling {
 		return s.merging(e)
-	case machine.Declined:
-		return slack.MarkFailed, "declined, nothing was changed" + after(e.Message)
-	case machine.Settled:
-		return slack.MarkNote, "in effect, verification starts" + after(e.Message)
-	case machine.Verified:
-		return slack.MarkDone, "verified: it helped" + after(e.Message)
-	case machine.VerifyEnded:
-		return slack.MarkFailed, fmt.Sprintf("not proven (%s), so it is undone%s", e.Verdict, after(e.Message))
-	case machine.Unwound:
-		return slack.MarkUndone, "undone" + after(e.Message)
-	case machine.PlanRefused:
-		return slack.MarkFailed, "not applied: " + e.Message
-	case machine.RunHeld:
-		return slack.MarkHeld, "HELD: a person must check what is true: " + e.Message + "; then run responder runs resolve " + s.run.Start.Run
-	case machine.CancelRequested:
-		return slack.MarkNote, "cancel requested by " + e.Decision.By + after(e.Decision.Reason)
-	case machine.RunEnded:
-		return endMark(e.Ending.Outcome), fmt.Sprintf("ended %s: %s", e.Ending.Outcome, e.Ending.Message)
-	default:
+	}
+	mark, shown := marks[e.Kind]
+	if !shown {
 		return "", ""
 	}
+	what, _ := runview.DescribeEvent(e)
+	switch e.Kind {
+	case machine.GateVoted:
+		what += "; still needed: " + s.stillNeeded()
+	case machine.Applied:
+		what = runview.JoinClauses(what, s.summary())
+	case machine.RunHeld:
+		what += "; then run responder runs resolve " + s.run.Start.Run
+	case machine.RunEnded:
+		mark = endMark(e.Ending.Outcome)
+	}
+	return mark, what
 }
 
 // merging returns a line when the merge that is waited for changes, and when
@@ -189,36 +180,29 @@ func (s *timeline) merging(e machine.Event) (slack.Mark, string) {
 	case e.Waits != "":
 		return slack.MarkNote, e.Message
 	case s.waits != "":
-		return slack.MarkNote, "merged, rolling out" + after(e.Message)
+		return slack.MarkNote, runview.JoinClauses("merged, rolling out", e.Message)
 	}
 	return "", ""
 }
 
 func endMark(o machine.RunOutcome) slack.Mark {
-	switch o {
-	case machine.OutcomeResolved:
+	switch {
+	case o == machine.OutcomeResolved:
 		return slack.MarkDone
-	case machine.OutcomeUndoFailed, machine.OutcomeHandedOver, machine.OutcomeEscalated:
+	case runview.OutcomeTone(o) == runview.ToneBad:
 		return slack.MarkHeld
 	default:
 		return slack.MarkNote
 	}
 }
 
-func stillNeeded(s *timeline) string {
-	g := machine.Gate{}
-	if s.gate != nil {
-		g = *s.gate
+func (s *timeline) stillNeeded() string {
+	if s.gate == nil {
+		return ""
 	}
+	g := *s.gate
 	g.Votes = s.voted
-	text := ""
-	for i, n := range g.Unmet() {
-		if i > 0 {
-			text += " and "
-		}
-		text += n.Who()
-	}
-	return text
+	return g.Needed()
 }
 
 func (s *timeline) summary() string {
@@ -226,13 +210,6 @@ func (s *timeline) summary() string {
 		return s.title(s.run.Current)
 	}
 	return s.plan.Summary
-}
-
-func after(text string) string {
-	if text == "" {
-		return ""
-	}
-	return ": " + text
 }
 
 // shown reports whether people have to see the run: it asked them, or changed

@@ -33,12 +33,12 @@ func TestWaitingForAMerge(t *testing.T) {
 	for _, l := range s.thread {
 		got = append(got, l.Text)
 	}
-	want := []string{"asked for: set it, by pull request, " + url, missing, failed, "merged, rolling out: argocd/chat: a sync runs"}
+	want := []string{"ASKED FOR, and applied when it is merged: " + url + ": set it, by pull request", missing, failed, "merged, rolling out: argocd/chat: a sync runs"}
 	if !slices.Equal(got, want) {
 		t.Errorf("the thread says\n%q, want\n%q", got, want)
 	}
 	s = newTimeline(machine.State{}, []machine.Event{{Kind: machine.Declined, At: at, Message: url + " was closed"}})
-	if len(s.thread) != 1 || s.thread[0].Text != "declined, nothing was changed: "+url+" was closed" {
+	if len(s.thread) != 1 || s.thread[0].Text != "DECLINED, nothing was changed: "+url+" was closed" {
 		t.Errorf("the thread says %+v", s.thread)
 	}
 }
