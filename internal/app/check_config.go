@@ -2,48 +2,74 @@ package app
 
 import (
 	"errors"
+	"io/fs"
 	"log/slog"
 
 	"github.com/inference-responder/responder/internal/api"
 	"github.com/inference-responder/responder/internal/config"
+	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/policy"
 	"github.com/inference-responder/responder/internal/webhook"
 )
 
 // CheckConfig does what serve does before it opens anything: files that the
-// configuration names are read, so that a missing token is found here.
+// configuration names are read, so that a missing token is found here. What is wrong
+// with one of them does not hide what is wrong with another.
 func CheckConfig(file string, temp TempDir) (_ api.ConfigCheck, err error) {
 	c, err := config.Load(file)
 	if err != nil {
 		return api.ConfigCheck{}, err
 	}
-	if err := c.MissingFiles(); err != nil {
-		return api.ConfigCheck{}, err
-	}
-	quiet := slog.New(slog.DiscardHandler)
-	w, err := OpenCluster(c, temp, quiet)
-	if err != nil {
-		return api.ConfigCheck{}, err
+	missing := c.MissingFiles()
+	w, broken := World{Close: func() error { return nil }}, error(nil)
+	if missing == nil {
+		w, broken = checkWorld(c, temp)
 	}
 	defer func() { err = errors.Join(err, w.Close()) }()
-	set, err := LoadPlaybooks(c.Playbooks.Dir)
-	if err != nil {
-		return api.ConfigCheck{}, c.Unread(err, "playbooks.dir")
+	opened := missing == nil && broken == nil
+	set, unread := LoadPlaybooks(c.Playbooks.Dir)
+	if unread != nil {
+		unread = c.Unread(unread, "playbooks.dir")
+	} else if opened {
+		unread = playbooksTell(w.Channels)(set)
 	}
-	if err := playbooksTell(w.Channels)(set); err != nil {
+	allows := allowsRules(func(string, *policy.Set) error { return nil })
+	if opened {
+		allows = policyTells(w.Channels)
+	}
+	rules, refused := checkPolicy(c.Policy.File, allows)
+	switch {
+	case missing != nil && errors.Is(refused, fs.ErrNotExist):
+		refused = nil // it is among the missing files
+	case refused != nil:
+		refused = c.Unread(refused, "policy.file")
+	}
+	if err := errors.Join(missing, broken, unread, refused); err != nil {
 		return api.ConfigCheck{}, err
 	}
-	rules, err := checkPolicy(c.Policy.File, policyTells(w.Channels))
-	if err != nil {
-		return api.ConfigCheck{}, c.Unread(err, "policy.file")
-	}
+	return summarize(file, c, w, set, rules), nil
+}
+
+// checkWorld opens what a configuration names, and checks who may talk to the service.
+func checkWorld(c config.Config, temp TempDir) (World, error) {
+	quiet := slog.New(slog.DiscardHandler)
 	probe := webhook.Options{
 		Intake: admission{}, Auth: c.Auth.ReceiverOptions(), TLS: c.ServerTLS(), DropLabels: c.Receiver.DropLabels,
 		MaxBody: int64(c.Receiver.MaxBody), InFlightBytes: int64(c.Receiver.MaxInFlight), MaxConns: c.Receiver.MaxConcurrent, Logger: quiet,
 	}
-	if _, err := webhook.New(probe); err != nil {
-		return api.ConfigCheck{}, c.Blame(err, "auth", "tls")
+	_, receiver := webhook.New(probe)
+	if receiver != nil {
+		receiver = c.Blame(receiver, "auth", "tls")
 	}
+	w, err := OpenCluster(c, temp, quiet)
+	if w.Close == nil {
+		w.Close = func() error { return nil }
+	}
+	return w, errors.Join(err, receiver)
+}
+
+// summarize returns what a configuration that is good comes to.
+func summarize(file string, c config.Config, w World, set *playbook.Set, rules *api.ConfigPolicy) api.ConfigCheck {
 	summary := api.ConfigCheck{
 		File: file, Listen: c.Listen, Autonomy: c.Autonomy.String(), Services: len(w.Services()), Playbooks: len(set.All()),
 		Prometheus: c.Prometheus.URL, Cluster: clusterName(c.Kubernetes), Discovery: c.Discovery.Enabled,
@@ -64,7 +90,7 @@ func CheckConfig(file string, temp TempDir) (_ api.ConfigCheck, err error) {
 	for _, ch := range c.Channels {
 		summary.Channels = append(summary.Channels, ch.Name)
 	}
-	return summary, nil
+	return summary
 }
 
 // checkPolicy sums up the policy file; nil where none is configured.

@@ -42,7 +42,7 @@ func TestDeployedConfiguration(t *testing.T) {
 // A configuration that says nothing is as safe as can be.
 func TestDefaultsAreSafe(t *testing.T) {
 	_, err := config.Parse("f.yaml", nil)
-	if err == nil || !strings.Contains(err.Error(), "auth: nobody could talk to the service") {
+	if err == nil || !strings.Contains(err.Error(), "auth: no credential is accepted") {
 		t.Errorf("no authentication: %v", err)
 	}
 	c, err := config.Parse("f.yaml", []byte("auth: {insecure: true}\n"))

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -29,8 +30,7 @@ func newPlaybookKindsCommand(p *command.Process) *cobra.Command {
 			}
 			t := &runview.Table{Columns: []runview.Column{{Head: "NAME"}, {Head: "ROLE"}, {Head: "WHAT", Flex: true}}}
 			for _, k := range kinds {
-				first, _, _ := strings.Cut(strings.Join(strings.Fields(k.Doc), " "), ". ")
-				t.Add(k.Name, string(k.Role), first)
+				t.Add(k.Name, string(k.Role), opening(k.Doc))
 			}
 			return out.PrintTable(p.Stdout, kinds, t)
 		},
@@ -38,6 +38,17 @@ func newPlaybookKindsCommand(p *command.Process) *cobra.Command {
 	out.AddFlag(cmd)
 	return cmd
 }
+
+// opening returns what a text says first: its first sentence up to a colon.
+func opening(doc string) string {
+	text := strings.Join(strings.Fields(doc), " ")
+	if end := sentenceEnd.FindStringIndex(text); end != nil {
+		return text[:end[0]]
+	}
+	return strings.TrimSuffix(text, ".")
+}
+
+var sentenceEnd = regexp.MustCompile(`[.:?] `)
 
 func describeKind(w io.Writer, out *command.Output, kinds []playbook.Kind, name string) error {
 	var names []string

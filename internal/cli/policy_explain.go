@@ -75,17 +75,20 @@ guards of the configuration, such as cooldown and budget, are not evaluated.`,
 
 // holds lists the settings that are at the lowest level, where that is below auto.
 func (f explainFlags) holds(c config.Config, pb *playbook.Playbook, st *playbook.State, service playbook.Service) []api.Limit {
-	configured := "autonomy in " + f.config
-	if !c.IsSet("autonomy") {
-		configured += ", which does not set it"
+	// by names a setting; where nobody set it, the default that holds instead.
+	by := func(set bool, what string) string {
+		if !set {
+			return "default: " + what + " sets no autonomy"
+		}
+		return "autonomy of " + what
 	}
 	all := []struct {
 		level playbook.Autonomy
 		by    string
 	}{
-		{c.Autonomy, configured},
-		{service.Autonomy, "autonomy of service " + service.Name},
-		{pb.Autonomy, "autonomy of playbook " + pb.Name},
+		{c.Autonomy, by(c.IsSet("autonomy"), f.config)},
+		{service.Autonomy, by(setsAutonomy(c, service.Name), "service "+service.Name)},
+		{pb.Autonomy, by(pb.SetsAutonomy, "playbook "+pb.Name)},
 	}
 	if st.Autonomy != nil {
 		all = append(all, all[0])
@@ -102,6 +105,17 @@ func (f explainFlags) holds(c config.Config, pb *playbook.Playbook, st *playbook
 		}
 	}
 	return out
+}
+
+// setsAutonomy reports whether a service's level was set. Of a service that the
+// configuration does not list it is not known, and the service itself is named.
+func setsAutonomy(c config.Config, service string) bool {
+	for i, s := range app.ConfiguredServices(c) {
+		if s.Name == service {
+			return c.IsSet(fmt.Sprintf("services[%d].autonomy", i))
+		}
+	}
+	return true
 }
 
 // The answers for a lever.

@@ -269,5 +269,5 @@ func unknownVerb(cmd *cobra.Command, got string) error {
 	if hint != "" {
 		hint = fmt.Sprintf("did you mean %q? ", hint)
 	}
-	return fmt.Errorf("unknown command %q for %q; %sit has %s", got, cmd.CommandPath(), hint, strings.Join(names, ", "))
+	return fmt.Errorf("unknown command %q for %q; %sthe commands are %s", got, cmd.CommandPath(), hint, strings.Join(names, ", "))
 }

@@ -241,10 +241,10 @@ func within(path, around string) bool {
 }
 
 // forgetServices frees the places of services: in a large catalog they are most of
-// the memory, and nothing reports problems of services later than Parse.
+// the memory, and nothing later than Parse asks for more than whether their autonomy is set.
 func (c *Config) forgetServices() {
 	maps.DeleteFunc(c.set, func(path string, _ linePlace) bool {
-		return within(path, "services") && strings.Contains(path, "].")
+		return within(path, "services") && strings.Contains(path, "].") && !strings.HasSuffix(path, "].autonomy")
 	})
 }
 

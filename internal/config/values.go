@@ -131,7 +131,7 @@ func (c *Config) check() yamldoc.Problems {
 func (c *Config) checkAuth(bad setting.Report) {
 	a := c.Auth
 	if len(a.Tokens) == 0 && len(a.Basic) == 0 && a.MTLS == nil && a.OIDC == nil && !a.Insecure {
-		bad("auth", "add auth.tokens, or set auth.insecure: true to let everyone in", "nobody could talk to the service")
+		bad("auth", "add auth.tokens, auth.basic, auth.mtls or auth.oidc, or set auth.insecure: true to let everyone in", "no credential is accepted, so nobody could use the service")
 	}
 	names := map[string]string{}
 	credential := func(path, name, file, fileField string, scopes []string) {

@@ -132,7 +132,7 @@ func (c *compiler) spec(d document, n *yaml.Node, p *Playbook) {
 		}
 	}
 	if level := m.Get("autonomy"); level != nil {
-		p.Autonomy = d.autonomy(level, "spec.autonomy")
+		p.Autonomy, p.SetsAutonomy = d.autonomy(level, "spec.autonomy"), true
 	}
 	start := m.Need("start", "the first state of a run")
 	states := m.Need("states", "")

@@ -8,16 +8,17 @@ import (
 // Playbook is a loaded, compiled and analysed playbook. It is immutable and
 // safe for concurrent use.
 type Playbook struct {
-	Name        string
-	Title       string
-	Description string
-	Runbook     string // link or path of the runbook it encodes
-	Digest      string // sha256:..., of the document's bytes
-	Source      string // file and line, for messages
-	Autonomy    Autonomy
-	Start       string
-	States      []*State // in document order
-	Doc         []byte   // the document as read; Digest covers it and a run keeps it
+	Name         string
+	Title        string
+	Description  string
+	Runbook      string // link or path of the runbook it encodes
+	Digest       string // sha256:..., of the document's bytes
+	Source       string // file and line, for messages
+	Autonomy     Autonomy
+	SetsAutonomy bool // the document sets it; else it is the default
+	Start        string
+	States       []*State // in document order
+	Doc          []byte   // the document as read; Digest covers it and a run keeps it
 
 	match    []matcherSet
 	services []string // if not empty, only these

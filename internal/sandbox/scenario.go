@@ -101,7 +101,7 @@ func find(name string) (scenario, error) {
 		}
 		names = append(names, s.Name)
 	}
-	return scenario{}, fmt.Errorf("sandbox: there is no scenario %q; there is %s", name, strings.Join(names, ", "))
+	return scenario{}, fmt.Errorf("no scenario is named %q; there is %s", name, strings.Join(names, ", "))
 }
 
 // factor returns the last factor that applies at since, 1 before the first.

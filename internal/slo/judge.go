@@ -135,6 +135,9 @@ func Judge(p Proof, r Readings, now time.Time) Judgement {
 		return j
 	}
 	j.Verdict, j.Message = Recovering, fmt.Sprintf("holds for %s of %s", round(held), p.Hold)
+	if round(held) == 0 {
+		j.Message = fmt.Sprintf("holds now, and has to hold for %s", p.Hold)
+	}
 	return j
 }
 

@@ -43,11 +43,11 @@ func TestJudge(t *testing.T) {
 		reason fault.Reason
 		text   string
 	}{
-		{"first good sample starts the hold", func(*Proof, *Readings) {}, Recovering, "", "holds for 0s of 5m0s"},
+		{"first good sample starts the hold", func(*Proof, *Readings) {}, Recovering, "", "holds now, and has to hold for 5m0s"},
 		{"held long enough", func(p *Proof, _ *Readings) { held(p) }, Verified, "", "held for 5m0s"},
 		{"held a second too short", func(p *Proof, _ *Readings) { held(p); p.HeldFrom = p.HeldFrom.Add(time.Second) }, Recovering, "", ""},
-		{"nobody looked for a minute", func(p *Proof, _ *Readings) { held(p); p.LastAt = at.Add(-time.Minute) }, Recovering, "", "holds for 0s"},
-		{"clock went back", func(p *Proof, _ *Readings) { p.HeldFrom, p.LastAt = at.Add(time.Hour), at.Add(time.Hour) }, Recovering, "", "holds for 0s"},
+		{"nobody looked for a minute", func(p *Proof, _ *Readings) { held(p); p.LastAt = at.Add(-time.Minute) }, Recovering, "", "holds now"},
+		{"clock went back", func(p *Proof, _ *Readings) { p.HeldFrom, p.LastAt = at.Add(time.Hour), at.Add(time.Hour) }, Recovering, "", "holds now"},
 		{"held before the fix does not count", func(p *Proof, _ *Readings) {
 			held(p)
 			p.HeldFrom = t0.Add(-time.Hour)
