@@ -98,7 +98,7 @@ func RunOf(s machine.State) Run {
 		Held:       one(s.Held, func(h machine.Hold) Hold { return Hold{string(h.Action), h.Effect, h.Message, h.At.UTC()} }),
 		Quarantine: one(s.Quarantine, func(a machine.Quarantine) Quarantine { return Quarantine{a.Message, a.At.UTC(), string(s.Phase)} }),
 		Paused:     s.Paused, CancelRequested: one(s.Cancel, decisionOf), ObserveOnlyOutcome: one(s.ObservedOutcome, observeOnlyOf),
-		Locks: list(s.Locks()), LeversApplied: s.Levers, LeversKept: s.Kept, Events: s.Head,
+		Locks: list(s.Locks()), LeversApplied: s.Levers, LeversKept: s.Kept, LeversStay: s.Stays, Loans: some(s.Loans, loanOf), Events: s.Head,
 		Evidence: make(map[string]Evidence, len(s.Evidence)),
 	}
 	if s.Ending != nil {
@@ -124,7 +124,7 @@ func (r Run) Machine() machine.State {
 		}),
 		Evidence: make(map[string]*machine.Evidence, len(r.Evidence)), Episodes: make(map[string]*machine.Episode, len(r.Alerts)),
 		Lever: one(r.Lever, Lever.machine), Gate: one(r.Gate, Gate.machine), Paused: r.Paused, Cancel: one(r.CancelRequested, Decision.machine),
-		Truncated: r.Truncated, Levers: r.LeversApplied, Kept: r.LeversKept,
+		Truncated: r.Truncated, Levers: r.LeversApplied, Kept: r.LeversKept, Stays: r.LeversStay, Loans: some(r.Loans, Loan.machine),
 		Held: one(r.Held, func(h Hold) machine.Hold {
 			return machine.Hold{Action: machine.Action(h.Action), Effect: h.Effect, Message: h.Message, At: h.Time}
 		}),
@@ -272,6 +272,7 @@ func PlanOf(p machine.Plan) Plan {
 		Diff: each(p.Diff, func(c machine.FieldChange) Change { return Change(c) }),
 		Undo: p.Undo, Risk: string(p.Risk), Why: p.Why, Locks: list(p.Locks), MissingRight: p.Lacks, Unobservable: p.Unseen,
 		LastGood: some(p.Good, func(s machine.Setting) Setting { return Setting(s) }), Payload: p.Payload,
+		Class: string(p.Class), Back: p.Back,
 		MergeWithin: duration(p.MergeWithin), Unrepeatable: p.Unrepeatable, Capacity: Capacity(p.Capacity),
 		OtherServices: some(p.Others, func(a machine.Affected) AffectedService {
 			return AffectedService{a.Service, a.MinReady, Capacity(a.Capacity)}
@@ -289,6 +290,7 @@ func (p Plan) machine() machine.Plan {
 		Undo: p.Undo, Risk: machine.Risk(p.Risk), Why: p.Why, Locks: some(p.Locks, func(s string) string { return s }),
 		Lacks: p.MissingRight, Unseen: p.Unobservable,
 		Good: some(p.LastGood, func(s Setting) machine.Setting { return machine.Setting(s) }), Payload: p.Payload,
+		Class: playbook.Class(p.Class), Back: p.Back,
 		MergeWithin: parseDuration(p.MergeWithin), Unrepeatable: p.Unrepeatable, Capacity: machine.Capacity(p.Capacity),
 		Others: some(p.OtherServices, func(a AffectedService) machine.Affected {
 			return machine.Affected{Service: a.Service, MinReady: a.MinReady, Capacity: machine.Capacity(a.Capacity)}
@@ -305,7 +307,7 @@ func (g Guard) machine() machine.GuardVerdict { return machine.GuardVerdict(g) }
 
 func sampleOf(s machine.Sample) Sample {
 	return Sample{
-		Time: s.At.UTC(), Verdict: string(s.Verdict), Reason: string(s.Reason), Message: s.Message, HeldFrom: utc(s.HeldFrom),
+		Time: s.At.UTC(), Verdict: string(s.Verdict), Ends: string(s.Ends), Reason: string(s.Reason), Message: s.Message, HeldFrom: utc(s.HeldFrom),
 		Values: each(s.Values, func(r machine.Reading) Reading {
 			return Reading{Name: r.Name, Unit: r.Unit, Value: r.Value, Op: r.Op, Limit: r.Limit, OK: r.OK, Why: string(r.Why)}
 		}),
@@ -314,7 +316,7 @@ func sampleOf(s machine.Sample) Sample {
 
 func (s Sample) machine() machine.Sample {
 	return machine.Sample{
-		At: s.Time, Verdict: machine.Verdict(s.Verdict), Reason: fault.Reason(s.Reason), Message: s.Message, HeldFrom: s.HeldFrom,
+		At: s.Time, Verdict: machine.Verdict(s.Verdict), Ends: machine.Verdict(s.Ends), Reason: fault.Reason(s.Reason), Message: s.Message, HeldFrom: s.HeldFrom,
 		Values: some(s.Values, func(r Reading) machine.Reading {
 			return machine.Reading{Name: r.Name, Unit: r.Unit, Value: r.Value, Op: r.Op, Limit: r.Limit, OK: r.OK, Why: fault.Reason(r.Why)}
 		}),
@@ -324,6 +326,7 @@ func (s Sample) machine() machine.Sample {
 func gateOf(g machine.Gate) Gate {
 	return Gate{
 		Gate: g.ID, Digest: g.Digest, Opened: g.Opened.UTC(), Deadline: g.Deadline.UTC(), OnExpiry: string(g.OnExpiry), Text: g.Text,
+		TakeBack: g.Undo, Unanswered: string(g.Unanswered), Follows: some(g.Follows, func(f machine.FateLine) Follow { return Follow{string(f.Verdict), f.Text} }),
 		Needs: each(g.Needs, NeedOf), BreakGlass: g.BreakGlass, NotBy: g.NotBy, GlassOwn: g.GlassOwn,
 		RemindAt: utc(g.RemindAt), Reminded: g.Reminded, Tiers: some(g.Tiers, TierOf), Told: g.Told, Votes: each(g.Votes, decisionOf),
 	}
@@ -332,10 +335,22 @@ func gateOf(g machine.Gate) Gate {
 func (g Gate) machine() machine.Gate {
 	return machine.Gate{
 		ID: g.Gate, Digest: g.Digest, Opened: g.Opened, Deadline: g.Deadline, OnExpiry: playbook.Expiry(g.OnExpiry), Text: g.Text,
+		Undo: g.TakeBack, Unanswered: machine.Consequence(g.Unanswered),
+		Follows: some(g.Follows, func(f Follow) machine.FateLine {
+			return machine.FateLine{Verdict: machine.Verdict(f.Verdict), Text: f.Text}
+		}),
 		Needs: some(g.Needs, func(n Need) machine.Need { return machine.Need(n) }), BreakGlass: g.BreakGlass, NotBy: g.NotBy, GlassOwn: g.GlassOwn,
 		RemindAt: g.RemindAt, Reminded: g.Reminded, Told: g.Told, Votes: some(g.Votes, Decision.machine),
 		Tiers: some(g.Tiers, func(t Tier) machine.Tier { return machine.Tier{After: parseDuration(t.After), To: t.To} }),
 	}
+}
+
+func loanOf(l machine.Loan) Loan {
+	return Loan{Loan: l.ID, State: l.State, Kind: l.Step, Summary: l.Summary, Back: l.Back, Verdict: string(l.Verdict), Since: l.Since.UTC()}
+}
+
+func (l Loan) machine() machine.Loan {
+	return machine.Loan{ID: l.Loan, State: l.State, Step: l.Kind, Summary: l.Summary, Back: l.Back, Verdict: machine.Verdict(l.Verdict), Since: l.Since}
 }
 
 // NeedOf returns one approval that a gate needs.
@@ -369,7 +384,7 @@ func EventOf(seq uint64, e machine.Event) Event {
 		Action: string(e.Action), Attempt: e.Attempt, ReadBack: e.Observe, NotBefore: utc(e.NotUntil), Started: one(e.Start, startedOf),
 		Alert: one(e.Alert, AlertOf), With: e.With, Data: e.Data, Facts: e.Facts, Plan: one(e.Plan, PlanOf), Digest: e.Digest,
 		Guards: some(e.Guards, GuardOf), Gate: one(e.Gate, gateOf), Tier: e.Tier, Decision: one(e.Decision, decisionOf),
-		Sample: one(e.Sample, sampleOf), Verdict: string(e.Verdict), WaitsFor: e.Waits, Reason: string(e.Reason), Message: e.Message,
+		Sample: one(e.Sample, sampleOf), Verdict: string(e.Verdict), Then: string(e.Then), Loan: one(e.Loan, loanOf), WaitsFor: e.Waits, Reason: string(e.Reason), Message: e.Message,
 		Ending: one(e.Ending, func(x machine.Ending) Ending {
 			return Ending{Status: string(x.Outcome), Reason: string(x.Reason), Why: x.Message, DivertedTo: x.Divert}
 		}),
@@ -384,7 +399,7 @@ func (e Event) Machine() machine.Event {
 		Action: machine.Action(e.Action), Attempt: e.Attempt, Observe: e.ReadBack, NotUntil: e.NotBefore, Start: one(e.Started, Started.machine),
 		Alert: one(e.Alert, Alert.Playbook), With: e.With, Data: e.Data, Facts: e.Facts, Plan: one(e.Plan, Plan.machine), Digest: e.Digest,
 		Guards: some(e.Guards, Guard.machine), Gate: one(e.Gate, Gate.machine), Tier: e.Tier, Decision: one(e.Decision, Decision.machine),
-		Sample: one(e.Sample, Sample.machine), Verdict: machine.Verdict(e.Verdict), Waits: e.WaitsFor, Reason: fault.Reason(e.Reason), Message: e.Message,
+		Sample: one(e.Sample, Sample.machine), Verdict: machine.Verdict(e.Verdict), Then: machine.Consequence(e.Then), Loan: one(e.Loan, Loan.machine), Waits: e.WaitsFor, Reason: fault.Reason(e.Reason), Message: e.Message,
 		Ending: one(e.Ending, func(x Ending) machine.Ending {
 			return machine.Ending{Outcome: machine.RunOutcome(x.Status), Reason: fault.Reason(x.Reason), Message: x.Why, Divert: x.DivertedTo}
 		}),

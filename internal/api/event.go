@@ -33,10 +33,23 @@ type Event struct {
 	Decision  *Decision       `json:"decision,omitempty"`
 	Sample    *Sample         `json:"sample,omitempty"`
 	Verdict   string          `json:"verdict,omitempty"`
+	Then      string          `json:"then,omitempty"`     // what becomes of the change: keep, loan, undo or ask
+	Loan      *Loan           `json:"loan,omitempty"`     // the change is owed back
 	WaitsFor  string          `json:"waitsFor,omitempty"` // the pull request that has to be merged
 	Ending    *Ending         `json:"ending,omitempty"`
 	Reason    string          `json:"reason,omitempty"` // code
 	Message   string          `json:"message,omitempty"`
+}
+
+// Loan is a change that was kept for an incident and is owed back.
+type Loan struct {
+	Loan    string         `json:"loan"`           // its ID: run/state#visit of the change
+	State   string         `json:"state"`          // of the playbook
+	Kind    string         `json:"kind"`           // of the lever that gives it back
+	Summary string         `json:"summary"`        // of the change
+	Back    map[string]any `json:"back,omitempty"` // parameters that give it back; absent: only a person can
+	Verdict string         `json:"verdict"`        // of its proof
+	Since   time.Time      `json:"since"`
 }
 
 // Started is what a run starts with.

@@ -8,7 +8,10 @@ type Gate struct {
 	Digest     string     `json:"digest,omitempty"` // of the plan that it is about
 	Opened     time.Time  `json:"opened"`
 	Deadline   time.Time  `json:"deadline"`
-	OnExpiry   string     `json:"onExpiry"` // what follows when nobody decides in time
+	OnExpiry   string     `json:"onExpiry"`             // what follows when nobody decides in time
+	TakeBack   bool       `json:"takeBack,omitempty"`   // it asks whether an unproven change is taken back: approve does, deny keeps it
+	Unanswered string     `json:"unanswered,omitempty"` // of that question: keep or undo when nobody decides
+	Follows    []Follow   `json:"follows,omitempty"`    // what will become of the change in question, by the verdict of its proof
 	Text       string     `json:"text,omitempty"`
 	Needs      []Need     `json:"needs"`                // every one has to be met
 	BreakGlass []string   `json:"breakGlass,omitempty"` // who may approve alone, with a reason
@@ -19,6 +22,12 @@ type Gate struct {
 	Tiers      []Tier     `json:"tiers,omitempty"` // who is told while nobody decides
 	Told       int        `json:"told,omitempty"`  // tiers told so far
 	Votes      []Decision `json:"votes"`           // approvals that count so far
+}
+
+// Follow is what will become of a change by one verdict.
+type Follow struct {
+	Verdict string `json:"verdict"` // verified, improved, no_effect, worse or inconclusive
+	Text    string `json:"text"`
 }
 
 // Need is one approval that a gate needs.

@@ -40,6 +40,8 @@ type Plan struct {
 	Unobservable string          `json:"unobservable,omitempty"` // what of its effect cannot be read back, and why
 	LastGood     []Setting       `json:"lastGood,omitempty"`     // what becomes the last-good value once it is verified
 	Payload      json.RawMessage `json:"payload,omitempty"`      // the lever's own data
+	Class        string          `json:"class,omitempty"`        // of the change, if it is not its kind's
+	Back         map[string]any  `json:"back,omitempty"`         // parameters of the same kind that take it back after the incident
 	MergeWithin  string          `json:"mergeWithin,omitempty"`  // how long its pull request may wait to be merged
 	Unrepeatable bool            `json:"unrepeatable,omitempty"` // it is never applied again after an unknown outcome
 
@@ -118,7 +120,8 @@ type Guard struct {
 // Sample is one measurement of a proof.
 type Sample struct {
 	Time     time.Time `json:"time"`
-	Verdict  string    `json:"verdict"` // watching, recovering, verified, inconclusive or failed
+	Verdict  string    `json:"verdict"`        // watching, recovering, verified, inconclusive, worse or failed
+	Ends     string    `json:"ends,omitempty"` // the verdict if the proof ends with this sample unverified
 	Reason   string    `json:"reason,omitempty"`
 	Message  string    `json:"message,omitempty"`
 	HeldFrom time.Time `json:"heldFrom,omitzero"` // since when every sample was good

@@ -65,10 +65,12 @@ type Run struct {
 	CancelRequested    *Decision           `json:"cancelRequested,omitempty"`    // a person asked it to stop
 	ObserveOnlyOutcome *ObserveOnlyOutcome `json:"observeOnlyOutcome,omitempty"` // what became of the alert after a run that only observed
 
-	Locks         []string `json:"locks"`         // that it holds now
-	LeversApplied int      `json:"leversApplied"` // changes made so far
-	LeversKept    int      `json:"leversKept"`    // of those, verified and kept
-	Events        uint64   `json:"events"`        // so far; the next one has this seq
+	Locks         []string `json:"locks"`                // that it holds now
+	LeversApplied int      `json:"leversApplied"`        // changes made so far
+	LeversKept    int      `json:"leversKept"`           // of those, kept because they helped
+	LeversStay    int      `json:"leversStay,omitempty"` // of those, kept without a proof that they helped
+	Loans         []Loan   `json:"loans,omitempty"`      // of those kept, owed back after recovery
+	Events        uint64   `json:"events"`               // so far; the next one has this seq
 }
 
 // StartedBy is the person who started a run by hand.

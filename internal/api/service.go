@@ -122,7 +122,8 @@ type TrackRecord struct {
 
 	Tried        int `json:"tried"` // the change was made
 	OK           int `json:"ok"`    // verified
-	Ineffective  int `json:"ineffective"`
+	Improved     int `json:"improved"`
+	Ineffective  int `json:"ineffective"` // had no effect, or made it worse
 	Inconclusive int `json:"inconclusive"`
 	Undone       int `json:"undone"`
 	Overridden   int `json:"overridden"` // a person changed the target, or stopped the run
@@ -134,7 +135,7 @@ type TrackRecord struct {
 
 	InARow   int       `json:"inARow"`             // verified in a row
 	Since    time.Time `json:"since,omitzero"`     // the first of them
-	Results  []string  `json:"results"`            // verified, ineffective or inconclusive, newest last
+	Results  []string  `json:"results"`            // verified, improved, ineffective or inconclusive, newest last
 	Last     time.Time `json:"last,omitzero"`      // the last result
 	Demoted  bool      `json:"demoted"`            // because it did not help
 	Changed  time.Time `json:"changed,omitzero"`   // when it was demoted, or that was lifted

@@ -165,7 +165,7 @@ func (l trackRecord) Levers(service, playbook string) []api.TrackRecord {
 	for _, t := range l.executor.Ladder(executor.Filter{Service: service, Playbook: playbook}) {
 		x := api.TrackRecord{
 			Playbook: t.Playbook, Service: t.Service, Lever: t.State, Kind: t.Lever,
-			Tried: t.Attempts, OK: t.Verified, Ineffective: t.Ineffective, Inconclusive: t.Inconclusive, Undone: t.Undone,
+			Tried: t.Attempts, OK: t.Verified, Improved: t.Improved, Ineffective: t.Ineffective, Inconclusive: t.Inconclusive, Undone: t.Undone,
 			Overridden: t.Overridden, Refused: t.Refused, Denied: t.Denied,
 			WouldApply: t.WouldApply, Recovered: t.Recovered, Watched: t.Watched,
 			InARow: t.Streak, Since: t.Since, Results: []string{}, Last: t.LastAt,

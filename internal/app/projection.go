@@ -241,7 +241,7 @@ func counted(kind machine.EventKind) bool {
 	switch kind {
 	case machine.RunStarted, machine.EffectStarted, machine.PlanCompleted, machine.PlanRefused, machine.GuardsRefused,
 		machine.GateOpened, machine.GateDecided, machine.GateVoided, machine.GateExpired, machine.GateWithdrawn,
-		machine.WouldApply, machine.Applied, machine.Declined, machine.Settled, machine.Verified, machine.VerifyEnded, machine.Undone,
+		machine.WouldApply, machine.Applied, machine.Declined, machine.Settled, machine.Verified, machine.VerifyEnded, machine.Kept, machine.Undone,
 		machine.Unwound, machine.RunHeld, machine.HoldResolved, machine.RunEnded:
 		return true
 	default:
@@ -273,11 +273,7 @@ func (p *projection) countLever(r *runFacts, kind machine.EventKind, f fact) {
 	case machine.Verified:
 		result("verified")
 	case machine.VerifyEnded:
-		if f.Verdict == machine.VerdictInconclusive {
-			result("inconclusive")
-		} else {
-			result("ineffective")
-		}
+		result(string(f.Verdict))
 	}
 }
 
@@ -310,7 +306,7 @@ func (p *projection) countPhase(r *runFacts, kind machine.EventKind, f fact) {
 		phase = "held"
 	case machine.HoldResolved:
 		phase = "act"
-	case machine.Verified, machine.VerifyEnded, machine.Unwound, machine.Declined:
+	case machine.Verified, machine.VerifyEnded, machine.Kept, machine.Unwound, machine.Declined:
 		phase = "diagnose"
 	case machine.RunEnded:
 		phase = ""

@@ -12,7 +12,7 @@ import (
 func (d *decoder) fields(e *machine.Event) *problem {
 	fields := [...]string{
 		"at", "state", "visit", "effect", "action", "attempt", "observe", "start", "alert", "with", "data", "facts", "plan", "digest",
-		"guards", "terms", "gate", "tier", "decision", "verify", "sample", "before", "verdict", "to", "notUntil", "ending", "reason", "message", "waits",
+		"guards", "terms", "gate", "tier", "decision", "verify", "sample", "before", "verdict", "then", "loan", "to", "notUntil", "ending", "reason", "message", "waits",
 	}
 	return d.scan.Object(fields[:], func(field string) *problem {
 		switch field {
@@ -36,6 +36,8 @@ func (d *decoder) fields(e *machine.Event) *problem {
 			return whole(d, &e.Tier)
 		case "verdict":
 			return text(d, &e.Verdict)
+		case "then":
+			return text(d, &e.Then)
 		case "to":
 			return text(d, &e.To)
 		case "notUntil":
@@ -81,6 +83,8 @@ func (d *decoder) compound(e *machine.Event, field string) *problem {
 		return d.other(&e.Sample)
 	case "before":
 		return d.other(&e.Before)
+	case "loan":
+		return d.other(&e.Loan)
 	default: // ending
 		return d.other(&e.Ending)
 	}
@@ -122,7 +126,8 @@ func (d *decoder) start(s *machine.Start) *problem {
 
 func (d *decoder) service(s *playbook.Service) *problem {
 	fields := [...]string{
-		"name", "namespace", "workload", "container", "engine", "model", "endpoint", "slos", "gitops", "owners", "autonomy", "minReady", "maxScale", "selector",
+		"name", "namespace", "workload", "container", "engine", "model", "endpoint", "slos", "gitops", "owners", "autonomy", "minReady", "maxScale",
+		"loadTime", "recovery", "selector",
 	}
 	return d.object(fields[:], func(field string) *problem {
 		switch field {
@@ -152,6 +157,10 @@ func (d *decoder) service(s *playbook.Service) *problem {
 			return whole(d, &s.MinReady)
 		case "maxScale":
 			return whole(d, &s.MaxScale)
+		case "loadTime":
+			return whole(d, &s.LoadTime)
+		case "recovery":
+			return whole(d, &s.Recovery)
 		default: // selector
 			return text(d, &s.Selector)
 		}

@@ -6,7 +6,7 @@ import (
 
 func (d *decoder) plan(p *machine.Plan) *problem {
 	fields := [...]string{
-		"step", "target", "summary", "diff", "undo", "risk", "why", "locks", "lacks", "unseen", "good", "payload", "mergeWithin",
+		"step", "target", "summary", "diff", "undo", "risk", "class", "back", "why", "locks", "lacks", "unseen", "good", "payload", "mergeWithin",
 		"unrepeatable", "capacity", "others", "pool", "notes", "lowest", "beside",
 	}
 	return d.object(fields[:], func(field string) *problem {
@@ -23,6 +23,10 @@ func (d *decoder) plan(p *machine.Plan) *problem {
 			return text(d, &p.Undo)
 		case "risk":
 			return text(d, &p.Risk)
+		case "class":
+			return text(d, &p.Class)
+		case "back":
+			return d.values(&p.Back)
 		case "why":
 			return text(d, &p.Why)
 		case "locks":
@@ -108,7 +112,7 @@ func (d *decoder) capacity(c *machine.Capacity) *problem {
 
 func (d *decoder) gate(g *machine.Gate) *problem {
 	fields := [...]string{
-		"id", "digest", "opened", "deadline", "onExpiry", "text", "needs", "breakGlass", "notBy", "glassOwn", "remindAt", "reminded", "tiers", "told", "votes",
+		"id", "digest", "opened", "deadline", "onExpiry", "text", "undo", "unanswered", "follows", "needs", "breakGlass", "notBy", "glassOwn", "remindAt", "reminded", "tiers", "told", "votes",
 	}
 	return d.object(fields[:], func(field string) *problem {
 		switch field {
@@ -124,6 +128,12 @@ func (d *decoder) gate(g *machine.Gate) *problem {
 			return text(d, &g.OnExpiry)
 		case "text":
 			return text(d, &g.Text)
+		case "undo":
+			return d.truth(&g.Undo)
+		case "unanswered":
+			return text(d, &g.Unanswered)
+		case "follows":
+			return d.other(&g.Follows)
 		case "needs":
 			return list(d, &g.Needs, &d.needs, d.need)
 		case "breakGlass":

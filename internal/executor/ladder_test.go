@@ -76,6 +76,8 @@ func (h *rig) mustAgree(when string) {
 				switch {
 				case ev.Reason == fault.Canceled:
 					f.Overridden++
+				case ev.Verdict == machine.VerdictImproved:
+					f.Improved++
 				case ev.Verdict == machine.VerdictInconclusive:
 					f.Inconclusive++
 				default:

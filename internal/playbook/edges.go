@@ -89,7 +89,7 @@ func (r *reader) condition(m *yamldoc.Mapping, s *State, e *Edge) {
 func SignalsOf(kind StateKind) []Signal {
 	switch kind {
 	case StateLever:
-		return []Signal{OnVerified, OnIneffective, OnInconclusive, OnRefused, OnDenied, OnExpired}
+		return append(Verdicts(), OnRefused, OnDenied, OnExpired)
 	case StateGate:
 		return []Signal{OnApproved, OnDenied, OnExpired}
 	default:

@@ -98,8 +98,9 @@ func (r *reader) covers(s *State) {
 	}
 	var missing []string
 	for _, sig := range SignalsOf(s.Kind) {
-		// An expired gate uses on_expiry if no edge is named for it.
-		if sig != OnExpired && !slices.Contains(on, sig) {
+		// An expired gate uses on_expiry if no edge is named for it, and what
+		// needs people ends with them.
+		if sig != OnExpired && (s.Kind != StateLever || !sig.NeedsPeople()) && !slices.Contains(on, sig) {
 			missing = append(missing, string(sig))
 		}
 	}

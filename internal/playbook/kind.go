@@ -27,7 +27,13 @@ type Kind struct {
 	// alert. When the operator confirms that the request is not needed, Undo
 	// withdraws it.
 	Request bool
-	Out     []Field // evidence of a check, or the facts of a lever's plan; type of out.*
+	// Class of a lever. Empty: ClassSetting.
+	Class Class
+	// Restarts is set if taking the change back restarts what serves. Such a
+	// change of class setting that had no effect is taken back after the
+	// incident, not during it.
+	Restarts bool
+	Out      []Field // evidence of a check, or the facts of a lever's plan; type of out.*
 
 	// Lint checks parameters beyond their declared fields. It gets the given
 	// parameters, and the entries of maps, with nil for values that only a run

@@ -40,11 +40,13 @@ const (
 
 // State is one node of a playbook's graph.
 type State struct {
-	Name    string
-	Title   string
-	Kind    StateKind
-	Step    string // kind of step for check and lever, e.g. kube.scale
-	Request bool   // the lever's kind only asks somebody else
+	Name     string
+	Title    string
+	Kind     StateKind
+	Step     string // kind of step for check and lever, e.g. kube.scale
+	Request  bool   // the lever's kind only asks somebody else
+	Class    Class  // of the lever's kind
+	Restarts bool   // taking the lever's change back restarts what serves
 
 	With     map[string]*Value // parameters of the step, possibly with ${CEL}
 	Next     []Edge            // in order; the first that holds is taken
@@ -54,7 +56,7 @@ type State struct {
 	Autonomy *Autonomy         // nil: that of the playbook
 
 	Approve *Approve // levers and gates
-	Verify  *Verify  // levers
+	Verify  *Verify  // levers; nil: the service's SLO alone, with the default times
 	Guards  *Guards  // levers; nil: the defaults
 
 	Divert  string   // playbook to hand over to
@@ -90,14 +92,15 @@ type Edge struct {
 // condition.
 type Signal string
 
-// Signals of levers: verified, ineffective (verification failed; the change was
-// undone), inconclusive (not provable; undone), refused (by plan or guard;
+// Signals of levers: the five verdicts of a proof, refused (by plan or guard;
 // nothing changed), denied, expired. Signals of gates: approved, denied,
 // expired.
 const (
-	OnVerified     Signal = "verified"
-	OnIneffective  Signal = "ineffective"
-	OnInconclusive Signal = "inconclusive"
+	OnVerified     Signal = "verified"     // the service meets its objective again
+	OnImproved     Signal = "improved"     // it is better than before the change, and not yet good
+	OnNoEffect     Signal = "no_effect"    // it is as bad as before
+	OnWorse        Signal = "worse"        // it is worse than before
+	OnInconclusive Signal = "inconclusive" // nothing could be proven: missing data, too few requests
 	OnRefused      Signal = "refused"
 	OnApproved     Signal = "approved"
 	OnDenied       Signal = "denied"
@@ -172,7 +175,7 @@ type Guards struct {
 
 // signals lists every signal.
 func signals() []Signal {
-	return []Signal{OnVerified, OnIneffective, OnInconclusive, OnRefused, OnApproved, OnDenied, OnExpired}
+	return append(Verdicts(), OnRefused, OnApproved, OnDenied, OnExpired)
 }
 
 // signalOf returns the signal of a word; empty if it is none.

@@ -1,6 +1,7 @@
 package playbook
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -162,7 +163,10 @@ func (r *reader) state(sn stateNode) {
 	switch s.Kind {
 	case StateCheck, StateLever:
 		if k := r.c.kinds[s.Step]; k != nil {
-			s.With, s.Request = r.with(m, k, at), k.Request
+			s.With, s.Request, s.Restarts = r.with(m, k, at), k.Request, k.Restarts
+			if s.Kind == StateLever {
+				s.Class = cmp.Or(k.Class, ClassSetting)
+			}
 		}
 		s.Retry = r.retry(m, s)
 	case StateGate, StateNotify:

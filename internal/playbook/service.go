@@ -25,6 +25,12 @@ type Service struct {
 	MinReady int      `json:"minReady"`         // replicas that must stay ready, >= 0
 	MaxScale int      `json:"maxScale"`         // most replicas a lever may request; 0: no lever may scale up
 
+	// LoadTime is how long a new replica takes until it serves, mostly to load
+	// its model; 0: unknown. Recovery is how long the SLO must hold until what
+	// was added for an incident is given back; 0: 30 minutes.
+	LoadTime time.Duration `json:"loadTime,omitempty"`
+	Recovery time.Duration `json:"recovery,omitempty"`
+
 	// PromQL label matchers of this service's series, without braces:
 	// ${service.selector} in an expression.
 	Selector string `json:"selector,omitempty"`

@@ -142,9 +142,14 @@ func describeLever(kind machine.EventKind, e machine.Event) (string, []string) {
 		}
 		return JoinClauses("sample: "+string(e.Sample.Verdict), e.Sample.Message), nil
 	case machine.Verified:
+		if e.Loan != nil {
+			return JoinClauses("VERIFIED, and on loan until the service has recovered", e.Message), nil
+		}
 		return JoinClauses("VERIFIED", e.Message), nil
 	case machine.VerifyEnded:
-		return JoinClauses("verification "+string(e.Verdict), e.Message), nil
+		return JoinClauses(VerdictText(e.Verdict), e.Message), nil
+	case machine.Kept:
+		return JoinClauses("KEPT", e.Message), nil
 	case machine.Undone:
 		if e.Waits != "" {
 			return "UNDO ASKED FOR, and undone when it is merged: " + e.Waits, nil
@@ -157,13 +162,27 @@ func describeLever(kind machine.EventKind, e machine.Event) (string, []string) {
 	}
 }
 
+// VerdictText describes the verdict of a proof that was not verified.
+func VerdictText(v machine.Verdict) string {
+	switch v {
+	case machine.VerdictImproved:
+		return "IMPROVED, and not yet good"
+	case machine.VerdictNoEffect, machine.VerdictFailed:
+		return "NO EFFECT"
+	case machine.VerdictWorse:
+		return "WORSE than before"
+	default:
+		return "INCONCLUSIVE"
+	}
+}
+
 func describeGate(kind machine.EventKind, e machine.Event) string {
 	switch kind {
 	case machine.GateOpened:
 		if e.Gate == nil {
 			return "asks people"
 		}
-		line := fmt.Sprintf("asks %s until %s, else %s", e.Gate.Who(), Time(e.Gate.Deadline), e.Gate.OnExpiry)
+		line := fmt.Sprintf("asks %s until %s, else %s", e.Gate.Who(), Time(e.Gate.Deadline), unanswered(*e.Gate))
 		return JoinClauses(line, e.Gate.Text)
 	case machine.GateVoted:
 		return "approved, and others are needed too, by " + decisionLine(e.Decision)

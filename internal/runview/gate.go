@@ -2,6 +2,7 @@ package runview
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
@@ -11,7 +12,13 @@ import (
 // gate writes what people are asked, who of them has said yes, and who is told
 // when nobody does.
 func (r *Renderer) gate(run string, g machine.Gate) {
-	r.Printf("gate      %s, until %s, else %s\n", g.Who(), Time(g.Deadline), g.OnExpiry)
+	r.Printf("gate      %s, until %s, else %s\n", g.Who(), Time(g.Deadline), unanswered(g))
+	if g.Undo {
+		r.Printf("          %s\n", g.Text)
+	}
+	for _, line := range FollowLines(g) {
+		r.Printf("          %s\n", line)
+	}
 	if !plainGate(g) {
 		for _, n := range g.Needs {
 			r.Printf("          needs %s\n", needLine(n, g.Votes))
@@ -27,7 +34,7 @@ func (r *Renderer) gate(run string, g machine.Gate) {
 		r.Printf("          %s\n", line)
 	}
 	r.Printf("          responder approve %s, or responder deny %s --reason ...\n", run, run)
-	if g.Digest != "" {
+	if g.Digest != "" && !g.Undo {
 		r.Printf("          a fresh plan: responder replan %s\n", run)
 	}
 	if len(g.BreakGlass) > 0 {
@@ -36,11 +43,45 @@ func (r *Renderer) gate(run string, g machine.Gate) {
 }
 
 // ExpiryLine describes what happens when nobody decides about a gate in time.
-func ExpiryLine(e playbook.Expiry) string {
-	if e == playbook.ExpiryDeny {
+func ExpiryLine(g machine.Gate) string {
+	switch {
+	case g.Undo:
+		return unanswered(g)
+	case g.OnExpiry == playbook.ExpiryDeny:
 		return "it counts as denied and nothing is changed"
+	default:
+		return "the run is handed to people and nothing is changed"
 	}
-	return "the run is handed to people and nothing is changed"
+}
+
+// unanswered is ExpiryLine in a word or two.
+func unanswered(g machine.Gate) string {
+	switch {
+	case g.Undo && g.Unanswered == machine.Undo:
+		return "the change is taken back"
+	case g.Undo:
+		return "the change stays"
+	default:
+		return string(g.OnExpiry)
+	}
+}
+
+// FollowLines lists what will become of the change in question, one line for
+// each group of verdicts with the same consequence.
+func FollowLines(g machine.Gate) []string {
+	var lines, texts []string
+	for _, f := range g.Follows {
+		word := strings.ReplaceAll(string(f.Verdict), "_", " ")
+		if i := slices.Index(texts, f.Text); i >= 0 {
+			lines[i] += ", " + word
+			continue
+		}
+		texts, lines = append(texts, f.Text), append(lines, word)
+	}
+	for i := range lines {
+		lines[i] += ": " + texts[i]
+	}
+	return lines
 }
 
 // NotByLine names the person who may not approve.

@@ -73,8 +73,15 @@ func toneOf(e machine.Event) Tone {
 		return ToneGood
 	case machine.GateOpened:
 		return ToneWait
-	case machine.RunHeld, machine.GuardsRefused, machine.PlanRefused, machine.EffectFailed, machine.VerifyEnded, machine.Declined:
+	case machine.RunHeld, machine.GuardsRefused, machine.PlanRefused, machine.EffectFailed, machine.Declined:
 		return ToneBad
+	case machine.VerifyEnded:
+		if e.Verdict == machine.VerdictImproved {
+			return ToneGood
+		}
+		return ToneBad
+	case machine.Kept:
+		return ToneBusy
 	case machine.Applied, machine.Undone:
 		return ToneBusy
 	case machine.GateDecided:

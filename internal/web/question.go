@@ -27,7 +27,7 @@ type need struct {
 }
 
 func ask(g machine.Gate, v Visitor) *question {
-	q := &question{Gate: g, Silence: runview.ExpiryLine(g.OnExpiry)}
+	q := &question{Gate: g, Silence: runview.ExpiryLine(g)}
 	for _, n := range g.Needs {
 		q.NeedList = append(q.NeedList, need{Who: n.Who(), Rule: n.Rule, Given: n.Given(g.Votes), Quorum: max(1, n.Quorum), Met: n.Met(g.Votes)})
 	}

@@ -76,7 +76,7 @@ func (t *timeline) add(e machine.Event) {
 	}
 	switch e.Kind {
 	case machine.PlanRefused, machine.GuardsRefused, machine.WouldApply, machine.Applied, machine.Settled, machine.Verified,
-		machine.VerifyEnded, machine.Declined, machine.Undone, machine.Unwound, machine.GateExpired, machine.GateWithdrawn, machine.GateVoided:
+		machine.VerifyEnded, machine.Kept, machine.Declined, machine.Undone, machine.Unwound, machine.GateExpired, machine.GateWithdrawn, machine.GateVoided:
 		c.Results = append(c.Results, line)
 	}
 }

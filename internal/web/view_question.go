@@ -18,6 +18,7 @@ func askView(d *runData) g.Node {
 	}
 	return h.Section(h.Class("ask"), h.Aria("labelledby", "decide"), h.H2(h.ID("decide"), g.Text("Decide")),
 		h.P(text(q.Text)),
+		g.Map(runview.FollowLines(q.Gate), func(s string) g.Node { return quiet(text(s)) }),
 		h.Ul(h.Class("needs"), g.Map(q.NeedList, needView)),
 		some(q.NotBy != "", h.P(text(runview.NotByLine(q.Gate)), g.Text("."))),
 		g.Map(runview.TierLines(q.Gate), func(s string) g.Node { return quiet(text(s)) }),

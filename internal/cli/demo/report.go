@@ -56,7 +56,7 @@ func timeline(w *sandbox.World, events []machine.Event) []api.DemoMoment {
 			out = append(out, api.DemoMoment{At: e.Start.Alert.StartsAt, What: e.Start.Alert.Labels["alertname"] + " fires"})
 		case machine.EpisodeResolved, machine.EpisodeJoined, machine.EpisodeRefired,
 			machine.GuardsRefused, machine.GateOpened, machine.GateDecided, machine.GateWithdrawn, machine.GateExpired,
-			machine.Applied, machine.Settled, machine.Verified, machine.VerifyEnded, machine.Declined, machine.Undone, machine.Unwound,
+			machine.Applied, machine.Settled, machine.Verified, machine.VerifyEnded, machine.Kept, machine.Declined, machine.Undone, machine.Unwound,
 			machine.RunHeld, machine.CancelRequested, machine.RunEnded:
 		default:
 			continue
@@ -96,7 +96,7 @@ func repair(incident time.Time, events []machine.Event) []phase {
 			}
 		case machine.Settled:
 			enter("verify", e.At)
-		case machine.Verified, machine.VerifyEnded, machine.Unwound, machine.Declined, machine.EdgeTaken:
+		case machine.Verified, machine.VerifyEnded, machine.Kept, machine.Unwound, machine.Declined, machine.EdgeTaken:
 			enter("decide", e.At)
 		case machine.RunEnded:
 			enter("", e.At)

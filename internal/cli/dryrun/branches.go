@@ -4,22 +4,22 @@ import (
 	"slices"
 
 	"github.com/inference-responder/responder/internal/api"
+	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/runview"
 )
 
 // branchesOf walks the edges of a lever or gate: what each result leads to.
-func branchesOf(pb *playbook.Playbook, st *playbook.State) []api.Branch {
+func branchesOf(pb *playbook.Playbook, st *playbook.State, class playbook.Class) []api.Branch {
 	var out []api.Branch
-	for _, result := range []playbook.Signal{
-		playbook.OnApproved, playbook.OnVerified, playbook.OnIneffective, playbook.OnInconclusive, playbook.OnDenied, playbook.OnExpired,
-	} {
+	results := append([]playbook.Signal{playbook.OnApproved}, playbook.Verdicts()...)
+	for _, result := range append(results, playbook.OnDenied, playbook.OnExpired) {
 		if !slices.Contains(playbook.SignalsOf(st.Kind), result) {
 			continue
 		}
 		b := api.Branch{Result: string(result)}
-		if result == playbook.OnIneffective || result == playbook.OnInconclusive {
-			b.First = "the change is undone"
+		if slices.Contains(playbook.Verdicts(), result) {
+			b.First = machine.FateOf(class, st.Restarts, machine.Verdict(result)).Text()
 		}
 		b.To, b.What = follows(pb, st, result)
 		b.Reaches = reaches(pb, b.To)
@@ -28,12 +28,20 @@ func branchesOf(pb *playbook.Playbook, st *playbook.State) []api.Branch {
 	return out
 }
 
+// alone reports whether only an edge of its own handles a result.
+func alone(st *playbook.State, result playbook.Signal) bool {
+	if st.Kind != playbook.StateLever {
+		return false
+	}
+	return result.NeedsPeople() || slices.Contains(playbook.Verdicts(), result) && machine.FateOf(st.Class, st.Restarts, machine.Verdict(result)).Tell
+}
+
 // follows finds the first edge that a result takes, or says how the run ends
 // without one. An edge with a condition may be taken: what it depends on will
 // be known only then.
 func follows(pb *playbook.Playbook, st *playbook.State, result playbook.Signal) (to, what string) {
 	for _, e := range st.Next {
-		if e.On != "" && e.On != result {
+		if e.On != "" && e.On != result || e.On == "" && alone(st, result) {
 			continue
 		}
 		next := pb.State(e.To)

@@ -30,11 +30,12 @@ type LeverID struct {
 // Result is what one visit of a lever came to.
 type Result string
 
-// The results. Only the first three are proofs; an override and a denial say
+// The results. Only the first four are proofs; an override and a denial say
 // that people know better.
 const (
 	ResultVerified     Result = "verified"
-	ResultIneffective  Result = "ineffective"  // it was proven not to help
+	ResultImproved     Result = "improved"     // it was proven to help, and not enough
+	ResultIneffective  Result = "ineffective"  // it was proven not to help: no effect, or worse
 	ResultInconclusive Result = "inconclusive" // whether it helped could not be proven
 	ResultOverridden   Result = "overridden"   // a person changed the target, or stopped it in mid-air
 	ResultRefused      Result = "refused"      // no plan, or a guard
@@ -141,7 +142,9 @@ func verdictOn(s machine.State, ev machine.Event) Result {
 		return ResultVerified
 	case applied && l.Reason == fault.Canceled:
 		return ResultOverridden
-	case applied && l.Signal == playbook.OnIneffective:
+	case applied && l.Signal == playbook.OnImproved:
+		return ResultImproved
+	case applied && (l.Signal == playbook.OnNoEffect || l.Signal == playbook.OnWorse):
 		return ResultIneffective
 	case applied && l.Signal == playbook.OnInconclusive:
 		return ResultInconclusive

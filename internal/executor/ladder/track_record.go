@@ -82,6 +82,7 @@ type leverRecord struct {
 type Figured struct {
 	Attempts     int `json:"attempts"` // applied: the world was changed
 	Verified     int `json:"verified"`
+	Improved     int `json:"improved"`     // proven to help, and not enough
 	Ineffective  int `json:"ineffective"`  // proven not to help
 	Inconclusive int `json:"inconclusive"` // not proven
 	Undone       int `json:"undone"`       // of the attempts, those that were changed back, for whatever reason
@@ -104,6 +105,8 @@ func (c *Figured) add(r LeverResult) {
 	switch r.Result {
 	case ResultVerified:
 		c.Verified++
+	case ResultImproved:
+		c.Improved++
 	case ResultIneffective:
 		c.Ineffective++
 	case ResultInconclusive:
@@ -135,10 +138,10 @@ func (t *leverRecord) add(r LeverResult, at time.Time) {
 			t.since = at
 		}
 		t.streak++
-	case ResultIneffective, ResultInconclusive, ResultOverridden, ResultDenied:
+	case ResultImproved, ResultIneffective, ResultInconclusive, ResultOverridden, ResultDenied:
 		t.streak = 0
 	}
-	if r.Result != ResultVerified && !r.Result.failed() {
+	if r.Result != ResultVerified && r.Result != ResultImproved && !r.Result.failed() {
 		return
 	}
 	if len(t.last) == MaxDemoteAfter {

@@ -206,15 +206,18 @@ func (t *turn) clear() bool {
 	case s.Unproven != "": // whatever an earlier lever did: it was proven before, not after
 		// An alert also resolves when nothing is measured any more. That is no
 		// recovery, and here a change was just made.
+		undone := ""
+		if s.Stays == 0 {
+			undone = " and was undone"
+		}
 		e = Ending{
 			Outcome: OutcomeEscalated, Reason: s.Unproven,
-			Message: "the alert resolved, but nothing shows that the service recovered: the change could not be proven and was undone",
-		}
-		if s.Kept > 0 {
-			e.Message += "; changes verified earlier stay"
+			Message: "the alert resolved, but nothing shows that the service recovered: the change could not be proven" + undone + s.standing(),
 		}
 	case s.Kept > 0:
-		e.Outcome, e.Message = OutcomeResolved, "a lever was verified and the alert resolved"
+		e.Outcome, e.Message = OutcomeResolved, "a lever helped and the alert resolved"
+	case s.Stays > 0:
+		e.Message = "the alert resolved" + s.standing()
 	case s.Levers > 0:
 		e.Message = "the alert resolved; the change had been undone"
 	}
@@ -236,12 +239,37 @@ func (t *turn) cancel(c Command) error {
 	t.emit(Event{Kind: CancelRequested, Decision: c.Decision})
 	switch t.s.Phase {
 	case PhaseSettling, PhaseVerifying:
-		t.abandon(VerdictInconclusive, fault.Canceled, "canceled by "+c.Decision.By)
+		t.abandon(fault.Canceled, "canceled by "+c.Decision.By)
+	case PhaseDeciding:
+		if g := t.s.Gate; g.Undo {
+			t.emit(Event{Kind: GateWithdrawn, Reason: fault.Canceled, Message: "canceled by " + c.Decision.By})
+			t.answered(g.Unanswered, "canceled by "+c.Decision.By)
+			return nil
+		}
+		t.stop()
 	default:
 		t.withdraw(fault.Canceled, "canceled by "+c.Decision.By)
 		t.stop()
 	}
 	return nil
+}
+
+// standing describes the changes that stay when the run ends, as the end of a
+// sentence; empty: none.
+func (s State) standing() string {
+	n := s.Kept + s.Stays
+	switch {
+	case n == 0:
+		return ""
+	case s.Kept == 1 && n == 1:
+		return "; the change that helped stays"
+	case n == 1:
+		return "; the change stays, without a proof that it helped"
+	case s.Stays == 0:
+		return fmt.Sprintf("; %d changes that helped stay", n)
+	default:
+		return fmt.Sprintf("; %d changes stay, %d of them without a proof that they helped", n, s.Stays)
+	}
 }
 
 // stop ends a canceled run as soon as no change is in progress. It reports
@@ -257,9 +285,7 @@ func (t *turn) stop() bool {
 	if t.s.Cancel.Reason != "" {
 		msg += ": " + t.s.Cancel.Reason
 	}
-	if t.s.Kept > 0 {
-		msg += "; the verified change stays"
-	}
+	msg += t.s.standing()
 	t.end(Ending{Outcome: OutcomeCanceled, Reason: fault.Canceled, Message: msg})
 	return true
 }

@@ -135,6 +135,12 @@ type Sample struct {
 	Message  string       `json:"message,omitempty"`
 	HeldFrom time.Time    `json:"heldFrom,omitzero"`
 	Values   []Reading    `json:"values,omitempty"` // one per expectation, then burn and traffic
+
+	// Ends is the verdict if the proof ends with this sample unverified:
+	// improved, no_effect, worse or inconclusive. Empty: it was not compared with
+	// the time before the change, which counts as no_effect, or as inconclusive
+	// if the sample is.
+	Ends Verdict `json:"ends,omitempty"`
 }
 
 // Reading is one number of a sample.
@@ -151,13 +157,34 @@ type Reading struct {
 // Verdict is what the samples prove so far.
 type Verdict string
 
-// The verdicts. Sampling continues until the deadline unless the verdict is
-// VerdictVerified or VerdictFailed. At the deadline VerdictWatching and
-// VerdictRecovering count as failed, and VerdictInconclusive as inconclusive.
+// The verdicts of samples. Sampling continues until the deadline unless the
+// verdict is VerdictVerified, VerdictWorse or VerdictFailed. A proof that ends
+// without one of the first two ends with Sample.Ends.
 const (
 	VerdictWatching     Verdict = "watching"     // not satisfied yet, or not held long enough
-	VerdictRecovering   Verdict = "recovering"   // short window and burn since the fix are good; the hold time has not passed
+	VerdictRecovering   Verdict = "recovering"   // everything is satisfied; the hold time has not passed
 	VerdictVerified     Verdict = "verified"     // held for the hold time, with data and traffic
-	VerdictInconclusive Verdict = "inconclusive" // missing data, NaN, stale, no traffic
-	VerdictFailed       Verdict = "failed"       // certainly did not help
+	VerdictInconclusive Verdict = "inconclusive" // missing data, NaN, stale, no traffic, too few requests
+	VerdictFailed       Verdict = "failed"       // it can no longer be verified
+	VerdictWorse        Verdict = "worse"        // it is worse than before the change
 )
+
+// The further verdicts that a proof can end with.
+const (
+	VerdictImproved Verdict = "improved"  // better than before the change, and not yet good
+	VerdictNoEffect Verdict = "no_effect" // as bad as before
+)
+
+// ends returns the verdict of a proof that ends unverified with this sample.
+func (s Sample) ends() Verdict {
+	switch {
+	case s.Verdict == VerdictWorse:
+		return VerdictWorse
+	case s.Ends != "":
+		return s.Ends
+	case s.Verdict == VerdictInconclusive:
+		return VerdictInconclusive
+	default:
+		return VerdictNoEffect
+	}
+}

@@ -43,8 +43,9 @@ const (
 	Settled         EventKind = "lever.settled"     // Data: receipt, if more is known of the change now; it is in effect, which is the time of the fix. Facts: how it got there
 	Settling        EventKind = "lever.settling"    // Message: progress; Facts: since the last look; Waits: the merge it waits for
 	Sampled         EventKind = "verify.sampled"    // Sample
-	Verified        EventKind = "lever.verified"    // last-good moves here
-	VerifyEnded     EventKind = "verify.ended"      // Verdict failed or inconclusive: undo follows
+	Verified        EventKind = "lever.verified"    // last-good moves here; Loan
+	VerifyEnded     EventKind = "verify.ended"      // Verdict: it was not verified; Then: what becomes of the change
+	Kept            EventKind = "lever.kept"        // Verdict, Then: the unproven change stays; Loan
 	Declined        EventKind = "lever.declined"    // people closed the pull request: the change is not made. Reason, Message
 	Undone          EventKind = "lever.undone"      // Data: receipt; Waits: as of lever.applied
 	Unwound         EventKind = "lever.unwound"     // the undo is in effect
@@ -85,6 +86,8 @@ type Event struct {
 	Sample   *Sample         `json:"sample,omitempty"`
 	Before   *float64        `json:"before,omitempty"`
 	Verdict  Verdict         `json:"verdict,omitempty"`
+	Then     Consequence     `json:"then,omitempty"`
+	Loan     *Loan           `json:"loan,omitempty"`
 	To       string          `json:"to,omitempty"`
 	NotUntil time.Time       `json:"notUntil,omitzero"`
 	Waits    string          `json:"waits,omitempty"`
@@ -126,7 +129,7 @@ type RunOutcome string
 // The outcomes of runs.
 const (
 	OutcomeResolved   RunOutcome = "resolved"    // a lever was verified, or an end state after verification
-	OutcomeCleared    RunOutcome = "cleared"     // the alert resolved; nothing was changed, or it was undone and had not helped
+	OutcomeCleared    RunOutcome = "cleared"     // the alert resolved; nothing was changed, or nothing that is known to have helped
 	OutcomeNoAction   RunOutcome = "no-action"   // not confirmed, nothing to do
 	OutcomeObserved   RunOutcome = "observed"    // autonomy observe: would have acted
 	OutcomeEscalated  RunOutcome = "escalated"   // a person has to take over; no change is half done

@@ -34,7 +34,7 @@ func Evolve(s State, e Event) State {
 		return evolveGate(s, e)
 	case Applied, Declined, Settled, Settling:
 		return evolveLever(s, e)
-	case Sampled, Verified, VerifyEnded:
+	case Sampled, Verified, VerifyEnded, Kept:
 		return evolveProof(s, e)
 	case Undone, Unwound:
 		return evolveUndo(s, e)
@@ -94,6 +94,8 @@ func allowed(s State, k EventKind) bool {
 		return in(PhaseVerifying)
 	case VerifyEnded:
 		return in(PhaseSettling, PhaseVerifying)
+	case Kept:
+		return s.Open == nil && s.Gate == nil && s.Lever != nil && s.Lever.Judged
 	case Undone:
 		return in(PhaseUndoing)
 	case Unwound:
@@ -211,6 +213,11 @@ func evolveStarted(s State, e Event) State {
 		s.Phase = PhaseVerifying
 	case ActionUndo:
 		s.Phase = PhaseUndoing
+		if s.Lever != nil && s.Lever.Judged {
+			l := s.lever()
+			l.Judged = false
+			s.Lever = l
+		}
 	case ActionUnwind:
 		s.Phase = PhaseUnwinding
 	case ActionNotify:

@@ -68,18 +68,49 @@ func evolveProof(s State, e Event) State {
 		s.Kept++
 		s.KeptFrom = l.FixedAt
 		s.Open, s.Phase = nil, PhaseEntering
+		s = s.lend(e.Loan)
 	case VerifyEnded:
 		if l.Waits != "" {
 			l.AppliedAt = time.Time{} // it was requested and never merged, so it counts for no track record
 		}
-		l.Signal = playbook.OnIneffective
-		if e.Verdict == VerdictInconclusive {
-			l.Signal = playbook.OnInconclusive
-		}
-		l.Reason, l.Message = e.Reason, e.Message
+		l.Signal, l.Reason, l.Message = signalOf(e.Verdict), e.Reason, e.Message
 		s.Open, s.Fails, s.Phase = nil, 0, PhaseUndoing
+		if e.Then != Undo && e.Then != "" {
+			l.Judged, s.Phase = true, PhaseEntering
+		}
+	case Kept:
+		l.Judged = false
+		s.Open, s.Phase = nil, PhaseEntering
+		switch e.Verdict {
+		case VerdictImproved:
+			s.Kept++
+		case VerdictInconclusive:
+			s.Stays++
+			s.Unproven = cmp.Or(l.Reason, fault.NoData)
+		default:
+			s.Stays++
+		}
+		s = s.lend(e.Loan)
 	}
 	return s
+}
+
+// lend records a loan.
+func (s State) lend(l *Loan) State {
+	if l != nil {
+		s.Loans = append(slices.Clip(s.Loans), *l)
+	}
+	return s
+}
+
+// signalOf returns the signal of a verdict that ends a proof unverified.
+func signalOf(v Verdict) playbook.Signal {
+	switch v {
+	case VerdictImproved, VerdictNoEffect, VerdictWorse, VerdictInconclusive:
+		return playbook.Signal(v)
+	default:
+		return playbook.OnNoEffect
+	}
 }
 
 // evolveUndo folds how a change was undone.

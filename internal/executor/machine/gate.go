@@ -26,10 +26,18 @@ func (t *turn) gate(st *playbook.State) {
 func (t *turn) ask(st *playbook.State, text, digest string) {
 	terms := t.s.terms()
 	g := &Gate{
-		ID: t.key(actionGate), Digest: digest, Opened: t.now, OnExpiry: onExpiry(st), Text: text,
-		Needs: t.s.Needs(st), BreakGlass: deciders(terms.BreakGlass, t.s.Start.Service.Owners), NotBy: t.s.Start.By,
-		GlassOwn: terms.GlassOwn,
+		Digest: digest, OnExpiry: onExpiry(st), Text: text,
+		Needs: t.s.Needs(st), BreakGlass: deciders(terms.BreakGlass, t.s.Start.Service.Owners), GlassOwn: terms.GlassOwn,
 	}
+	g.Follows = t.s.Fates()
+	t.openGate(st, g)
+}
+
+// openGate opens a gate with the deadline, reminder and escalation of the
+// playbook's state and the policy.
+func (t *turn) openGate(st *playbook.State, g *Gate) {
+	terms := t.s.terms()
+	g.ID, g.Opened, g.NotBy = t.key(actionGate), t.now, t.s.Start.By
 	within := AskWithin
 	if st.Approve != nil {
 		within = st.Approve.Within
@@ -48,7 +56,7 @@ func (t *turn) ask(st *playbook.State, text, digest string) {
 			g.Text += " (" + why + ")" // the gate expires into its safe outcome
 		}
 	}
-	t.emit(Event{Kind: GateOpened, State: t.s.Current, Gate: g, Digest: digest})
+	t.emit(Event{Kind: GateOpened, State: t.s.Current, Gate: g, Digest: g.Digest})
 }
 
 // unreachable returns why nobody can meet the need; empty if people can, as far
@@ -121,6 +129,10 @@ func (t *turn) decide(c Command) error {
 	}
 	t.emit(Event{Kind: GateDecided, State: t.s.Current, Decision: &taken, Digest: g.Digest})
 	switch {
+	case g.Undo && d.Approve:
+		t.answered(Undo, "")
+	case g.Undo:
+		t.answered(Keep, d.By+" keeps it: "+d.Reason)
 	case st.Kind == playbook.StateLever && d.Approve:
 		t.open(ActionPlan) // the world may have changed while people decided
 	case st.Kind == playbook.StateLever:
@@ -193,6 +205,8 @@ func (t *turn) refuseReplan(d Decision) error {
 		return fmt.Errorf("%w %s: no further planning", ErrEnded, t.s.Ending.Outcome)
 	case g == nil || t.s.Lever == nil:
 		return fmt.Errorf("%w: run %s has no plan in question, it is %s", ErrNoGate, t.s.Start.Run, t.s.Phase)
+	case g.Undo:
+		return fmt.Errorf("%w: the question is whether a change that was made is taken back; approve takes it back, deny keeps it", ErrNoGate)
 	case d.Gate != "" && d.Gate != g.ID:
 		return fmt.Errorf("%w: the open question is %s, not %s", ErrNoGate, g.ID, d.Gate)
 	case !t.now.Before(g.Deadline):
@@ -222,6 +236,10 @@ func (t *turn) expire() {
 	msg := fmt.Sprintf("nobody of %s decided by %s", g.Who(), g.Deadline.UTC().Format(time.RFC3339))
 	if len(g.Votes) > 0 {
 		msg = fmt.Sprintf("%d approved by %s, still needed was %s", len(g.Votes), g.Deadline.UTC().Format(time.RFC3339), whoOf(g.Unmet()))
+	}
+	if g.Undo {
+		t.answered(g.Unanswered, msg)
+		return
 	}
 	t.unanswered(g.OnExpiry, Ending{Outcome: OutcomeEscalated, Reason: fault.Deadline, Message: msg}, "")
 }
@@ -297,6 +315,9 @@ func evolveGate(s State, e Event) State {
 		s.Phase = PhaseDeciding
 		s.Asked++
 		*s.Tries.of(actionGate)++
+		if e.Gate.Undo {
+			break // the lever was approved before
+		}
 		s = s.consent(func(c *Consent) {
 			c.AskedAt, c.Approved, c.Votes = e.At, nil, nil
 			if c.FirstAsk.IsZero() {
@@ -316,6 +337,7 @@ func evolveGate(s State, e Event) State {
 		s.Gate = &g
 	case GateDecided:
 		switch {
+		case s.Gate.Undo:
 		case e.Decision.Approve:
 			gate := s.Gate
 			s = s.consent(func(c *Consent) {

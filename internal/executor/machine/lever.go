@@ -27,7 +27,7 @@ func (t *turn) applyOutcome(o OpenEffect, out Outcome) {
 func (t *turn) applied(out Outcome) {
 	t.emit(Event{Kind: Applied, State: t.s.Current, Data: out.Data, Before: out.Before, Message: out.Message, Waits: out.Waits})
 	if t.s.Cancel != nil {
-		t.abandon(VerdictInconclusive, fault.Canceled, "canceled by "+t.s.Cancel.By)
+		t.abandon(fault.Canceled, "canceled by "+t.s.Cancel.By)
 		return
 	}
 	t.open(ActionSettle)
@@ -129,11 +129,42 @@ func (t *turn) settleOutcome(o OpenEffect, out Outcome) {
 	case t.waits(out) && (t.now.Before(t.s.Lever.Deadline) || t.merged(out)):
 		t.settling(ActionSettle, out)
 	case t.waits(out) && t.s.Lever.Waits != "":
-		t.abandon(VerdictInconclusive, fault.Deadline, fmt.Sprintf("not merged within %s: %s", playbook.FormatDuration(t.s.Lever.settleWithin()), out.Message))
-	case t.waits(out):
-		t.abandon(VerdictFailed, fault.Deadline, fmt.Sprintf("not in effect %s after it was applied: %s", SettleWithin, out.Message))
+		t.abandon(fault.Deadline, fmt.Sprintf("not merged within %s: %s", playbook.FormatDuration(t.s.Lever.settleWithin()), out.Message))
+	case t.slow(out):
+		t.settling(ActionSettle, out)
+	case t.waits(out), out.Reason == fault.Degraded && !t.now.Before(t.s.Lever.Deadline):
+		within := playbook.FormatDuration(t.now.Sub(t.s.Lever.AppliedAt).Round(time.Second))
+		t.notInEffect(fault.Deadline, fmt.Sprintf("not in effect %s after it was applied: %s", within, out.Message))
 	default:
-		t.abandon(VerdictFailed, out.Reason, out.Message)
+		t.notInEffect(out.Reason, out.Message)
+	}
+}
+
+// slow reports whether a rollout that makes no progress is waited for all the
+// same. Kubernetes reports a rollout as failed after its progress deadline, also
+// one whose pods only load a large model. A setting that keeps pods from
+// starting is harmful, so it is waited for only as long as the service says a
+// load takes.
+func (t *turn) slow(out Outcome) bool {
+	l := t.s.Lever
+	if out.Reason != fault.Degraded || l.Waits != "" || !t.now.Before(l.Deadline) {
+		return false
+	}
+	class, _ := t.s.class()
+	return class != playbook.ClassSetting || t.now.Before(l.AppliedAt.Add(t.s.Start.Service.LoadTime))
+}
+
+// notInEffect ends a change that did not come into effect. Taking back a
+// setting that no pod serves with costs no capacity.
+func (t *turn) notInEffect(reason fault.Reason, msg string) {
+	class, _ := t.s.class()
+	switch {
+	case class != playbook.ClassSetting:
+		t.concluded(VerdictInconclusive, reason, msg)
+	case slices.Contains([]fault.Reason{fault.Deadline, fault.Degraded, fault.Overridden}, reason):
+		t.giveUp(VerdictNoEffect, reason, msg)
+	default:
+		t.abandon(reason, msg)
 	}
 }
 
@@ -147,7 +178,7 @@ func (t *turn) settling(a Action, out Outcome) {
 
 // unmerged withdraws a request that is no longer needed.
 func (t *turn) unmerged() {
-	t.abandon(VerdictInconclusive, fault.Cleared, "the alert resolved before it was merged")
+	t.abandon(fault.Cleared, "the alert resolved before it was merged")
 }
 
 // merged reports whether the awaited merge happened since the last look.
@@ -210,7 +241,7 @@ func (t *turn) sampled(out Outcome) {
 		}
 	}
 	e := Event{Kind: Sampled, State: t.s.Current, Sample: &s}
-	final := s.Verdict == VerdictVerified || s.Verdict == VerdictFailed || !t.now.Before(l.Deadline)
+	final := s.Verdict == VerdictVerified || s.Verdict == VerdictFailed || s.Verdict == VerdictWorse || !t.now.Before(l.Deadline)
 	if !final {
 		e.NotUntil = t.now.Add(l.Verify.Interval)
 		if e.NotUntil.After(l.Deadline) {
@@ -220,21 +251,16 @@ func (t *turn) sampled(out Outcome) {
 	t.emit(e)
 	switch {
 	case s.Verdict == VerdictVerified:
-		t.emit(Event{Kind: Verified, State: t.s.Current, Message: s.Message})
-		t.signal(playbook.OnVerified)
-	case s.Verdict == VerdictFailed:
-		t.abandon(VerdictFailed, s.Reason, s.Message)
-	case final && s.Verdict == VerdictInconclusive:
-		t.abandon(VerdictInconclusive, s.Reason, "could not be proven by the deadline: "+s.Message)
+		t.proven(s.Message)
+	case s.Verdict == VerdictFailed && s.Reason == fault.Overridden:
+		t.notInEffect(s.Reason, s.Message)
+	case s.Verdict == VerdictFailed, s.Verdict == VerdictWorse:
+		t.concluded(s.ends(), s.Reason, s.Message)
+	case final && s.ends() == VerdictInconclusive:
+		t.concluded(VerdictInconclusive, s.Reason, "nothing conclusive by the deadline: "+s.Message)
 	case final:
-		t.abandon(VerdictFailed, fault.Deadline, "not proven by the deadline: "+s.Message)
+		t.concluded(s.ends(), fault.Deadline, "not proven by the deadline: "+s.Message)
 	}
-}
-
-// abandon gives up a change, which is then undone exactly.
-func (t *turn) abandon(v Verdict, reason fault.Reason, msg string) {
-	t.emit(Event{Kind: VerifyEnded, State: t.s.Current, Verdict: v, Reason: reason, Message: msg})
-	t.open(ActionUndo)
 }
 
 func (t *turn) undoOutcome(o OpenEffect, out Outcome) {
@@ -316,5 +342,5 @@ func (t *turn) unwindOutcome(o OpenEffect, out Outcome) {
 // measured. A change that was never merged, or that was given up because no
 // alert fired any more, was not in effect.
 func (l *Lever) unproven() bool {
-	return l.Signal == playbook.OnInconclusive && l.Reason != fault.Cleared && l.Reason != fault.Deadline
+	return l.Signal == playbook.OnInconclusive && !slices.Contains([]fault.Reason{fault.Cleared, fault.Deadline, fault.Degraded, fault.Overridden}, l.Reason)
 }

@@ -5,6 +5,8 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"time"
+
+	"github.com/inference-responder/responder/internal/playbook"
 )
 
 // Plan is the current change of a lever. People approve it, so its digest
@@ -17,6 +19,8 @@ type Plan struct {
 	Diff    []FieldChange   `json:"diff"`
 	Undo    string          `json:"undo"` // what will be restored, in words
 	Risk    Risk            `json:"risk"`
+	Class   playbook.Class  `json:"class,omitempty"`   // if it differs from that of the lever's kind
+	Back    map[string]any  `json:"back,omitempty"`    // parameters of the same kind that take the change back after the incident; empty: only Undo can
 	Why     string          `json:"why"`               // reason for the risk
 	Locks   []string        `json:"locks"`             // service:..., node:..., file:...
 	Lacks   string          `json:"lacks,omitempty"`   // permission that the service lacks; empty: none, as far as the servers can be asked

@@ -20,7 +20,8 @@ func TestAnyOrder(t *testing.T) {
 	set := testPlaybooks(t)
 	rapid.Check(t, func(t *rapid.T) {
 		d := &driver{t: t, now: epoch}
-		name := rapid.SampledFrom([]string{"ladder", "ladder", "asks", "stairs", "repair"}).Draw(t, "playbook")
+		name := rapid.SampledFrom([]string{"ladder", "ladder", "asks", "stairs", "repair", "fates", "fates"}).Draw(t, "playbook")
+		d.row = rapid.IntRange(0, 8).Draw(t, "class")
 		level := rapid.SampledFrom([]playbook.Autonomy{playbook.Auto, playbook.Suggest, playbook.Observe}).Draw(t, "level")
 		start := testStart(set, name, level)
 		start.Start.By = rapid.SampledFrom([]string{"", "", "user:ada", "user:cap"}).Draw(t, "asked for by")
@@ -71,6 +72,8 @@ type driver struct {
 	inPlace    int  // changes applied, and neither kept nor undone
 	blind      bool // the change taken back last was never measured, and none after it
 	unmeasured bool // the world: what is not measured is never seen to help
+
+	row int // of the playbook fates: which class of lever it takes
 
 	ballot ballot // what people said of the plan there is
 }
@@ -184,6 +187,19 @@ func (d *driver) checkApply(e Event) {
 	}
 }
 
+// checkKept holds what stays unproven to the table of consequences: never the
+// change of a run that a person canceled, never what made a service worse unless
+// it took faulty hardware out.
+func (d *driver) checkKept(e Event) {
+	class, _ := d.state.class()
+	switch {
+	case d.state.Cancel != nil:
+		d.t.Fatal("a canceled run keeps a change that was not proven")
+	case e.Verdict == VerdictWorse && class != playbook.ClassHardware:
+		d.t.Fatalf("a change of class %s made the service worse, and stays", class)
+	}
+}
+
 // checkGate holds a gate state that is left by a yes to what an apply is held to.
 func (d *driver) checkGate() {
 	level := d.state.Autonomy(d.state.Playbook.State(d.state.Current))
@@ -207,13 +223,16 @@ func (d *driver) after(e Event) {
 		d.guarded = true
 	case Applied:
 		d.inPlace++
-	case Undone, Verified, Declined:
+	case Undone, Verified, Declined, Kept:
 		d.inPlace--
 	case Sampled:
 		d.blind = d.blind && e.Sample.Verdict == VerdictInconclusive
 	case VerifyEnded:
 		given := e.Reason == fault.Cleared || e.Reason == fault.Deadline || d.state.Lever.Waits != "" // up, before it was in effect
-		d.blind = d.blind || e.Verdict == VerdictInconclusive && !given
+		d.blind = d.blind || e.Verdict == VerdictInconclusive && (!given || e.Then != Undo)
+		if e.Then == Keep || e.Then == Lend {
+			d.checkKept(e)
+		}
 	}
 }
 
@@ -291,7 +310,8 @@ func (d *driver) anyOutcome(e Effect) Outcome {
 		out.Data = json.RawMessage(`{ "value" : 7, "bad": true, "note": "<&>" }`)
 	}
 	if out.Sample != nil {
-		out.Sample.Verdict = rapid.SampledFrom([]Verdict{VerdictWatching, VerdictRecovering, VerdictInconclusive, VerdictFailed}).Draw(t, "verdict")
+		out.Sample.Verdict = rapid.SampledFrom([]Verdict{VerdictWatching, VerdictRecovering, VerdictInconclusive, VerdictFailed, VerdictWorse}).Draw(t, "verdict")
+		out.Sample.Ends = rapid.SampledFrom([]Verdict{"", VerdictImproved, VerdictNoEffect, VerdictWorse, VerdictInconclusive}).Draw(t, "ends")
 	}
 	if len(out.Guards) > 0 {
 		out.Guards[0].OK, out.Guards[0].Wait = false, rapid.Bool().Draw(t, "wait")
@@ -311,6 +331,9 @@ func (d *driver) goodOutcome(e Effect) Outcome {
 	switch e.Action {
 	case ActionCheck:
 		out.Data = json.RawMessage(`{"bad":true,"value":4}`)
+		if d.state.Start.Playbook == "fates" {
+			out.Data = json.RawMessage(fmt.Sprintf(`{"bad":true,"value":%d}`, d.row))
+		}
 	case ActionPlan:
 		out.Plan = testPlan("", e.With["to"])
 	case ActionGuard:

@@ -34,6 +34,9 @@ func eventLine(e Event) string {
 	if e.Gate != nil {
 		add("by", strings.ReplaceAll(e.Gate.Who(), ", ", ","))
 		add("until", e.Gate.Deadline.Format(time.TimeOnly))
+		if e.Gate.Undo {
+			add("asks", e.Gate.Text)
+		}
 	}
 	if e.Decision != nil {
 		word := fmt.Sprintf("%s:%v", e.Decision.By, e.Decision.Approve)
@@ -47,6 +50,10 @@ func eventLine(e Event) string {
 		add("sample", e.Sample.Verdict)
 	}
 	add("verdict", e.Verdict)
+	add("then", e.Then)
+	if e.Loan != nil {
+		add("loan", strings.TrimPrefix(e.Loan.ID, "r-1/"))
+	}
 	add("waits", e.Waits)
 	if !e.NotUntil.IsZero() {
 		add("notUntil", e.NotUntil.Format(time.TimeOnly))

@@ -22,6 +22,7 @@ var update = flag.Bool("update", false, "rewrite the expected output of testdata
 // testKinds are the steps of the test playbooks.
 func testKinds() []playbook.Kind {
 	str := playbook.Type{Name: playbook.Duration}
+	to := []playbook.Field{{Name: "to", Type: playbook.Type{Name: playbook.Int}, Required: true, Doc: "To."}}
 	return []playbook.Kind{
 		{
 			Name: "test.look", Role: playbook.RoleCheck, Doc: "Looks.",
@@ -32,13 +33,18 @@ func testKinds() []playbook.Kind {
 			},
 		},
 		{
-			Name: "test.turn", Role: playbook.RoleLever, Doc: "Turns.", Idempotent: true,
-			With: []playbook.Field{{Name: "to", Type: playbook.Type{Name: playbook.Int}, Required: true, Doc: "To."}},
+			Name: "test.turn", Role: playbook.RoleLever, Doc: "Turns.", Idempotent: true, With: to,
 		},
 		{
-			Name: "test.ask", Role: playbook.RoleLever, Doc: "Asks for a repair.", Idempotent: true, Request: true,
-			With: []playbook.Field{{Name: "to", Type: playbook.Type{Name: playbook.Int}, Required: true, Doc: "To."}},
+			Name: "test.ask", Role: playbook.RoleLever, Doc: "Asks for a repair.", Idempotent: true, Request: true, With: to,
 		},
+		{Name: "test.restart", Role: playbook.RoleLever, Doc: "Turns and restarts.", Idempotent: true, With: to, Restarts: true},
+		{Name: "test.add", Role: playbook.RoleLever, Doc: "Adds.", Idempotent: true, With: to, Class: playbook.ClassCapacity},
+		{Name: "test.give", Role: playbook.RoleLever, Doc: "Gives back.", Idempotent: true, With: to, Class: playbook.ClassReturn},
+		{Name: "test.back", Role: playbook.RoleLever, Doc: "Goes back.", Idempotent: true, With: to, Class: playbook.ClassRollback},
+		{Name: "test.out", Role: playbook.RoleLever, Doc: "Takes out.", Idempotent: true, With: to, Class: playbook.ClassHardware},
+		{Name: "test.in", Role: playbook.RoleLever, Doc: "Puts back.", Idempotent: true, With: to, Class: playbook.ClassRepaired},
+		{Name: "test.move", Role: playbook.RoleLever, Doc: "Moves traffic.", Idempotent: true, With: to, Class: playbook.ClassTraffic},
 	}
 }
 
@@ -304,7 +310,7 @@ func (s *script) outcome(words []string, opts map[string]string, has func(string
 		}
 	case ActionVerify:
 		if v, ok := opts["sample"]; ok {
-			out.Sample = &Sample{At: s.now, Verdict: Verdict(v), Message: v}
+			out.Sample = &Sample{At: s.now, Verdict: Verdict(v), Message: v, Ends: Verdict(opts["ends"])}
 			if v == string(VerdictRecovering) {
 				out.Sample.HeldFrom = s.now
 			}

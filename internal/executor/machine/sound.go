@@ -34,7 +34,7 @@ func stored(out Outcome) Outcome {
 	}
 	if out.Plan != nil {
 		p := *out.Plan
-		p.Payload = compact(p.Payload)
+		p.Payload, p.Back = compact(p.Payload), plainMap(p.Back)
 		out.Plan = &p
 	}
 	if out.Terms != nil {

@@ -52,12 +52,14 @@ type State struct {
 	Paused string      `json:"paused,omitempty"` // why; empty: not paused
 	Cancel *Decision   `json:"cancel,omitempty"` // requested
 	Levers int         `json:"levers"`           // applied so far
-	Kept   int         `json:"kept,omitempty"`   // of those, verified and kept
+	Kept   int         `json:"kept,omitempty"`   // of those, kept because they helped: verified or improved
+	Stays  int         `json:"stays,omitempty"`  // of those, kept without a proof that they helped
+	Loans  []Loan      `json:"loans,omitempty"`  // of those kept, owed back after recovery
 	Asked  int         `json:"asked,omitempty"`  // questions asked so far
 
-	// Unproven is why the change last undone could not be measured: the service
-	// may be unhealthy, whatever the alert shows. Empty: none, or a later
-	// change was measured.
+	// Unproven is why the last change could not be measured, whether it stays or
+	// was undone: the service may be unhealthy, whatever the alert shows. Empty:
+	// none, or a later change was measured.
 	Unproven fault.Reason `json:"unproven,omitempty"`
 
 	GateConsent *Consent `json:"consent,omitempty"` // of the current gate state, after its guards; a lever has its own
@@ -179,6 +181,7 @@ type Lever struct {
 	Waits             string          `json:"waits,omitempty"`    // pull request whose merge it waits for; empty: none
 	OperatorConfirmed bool            `json:"said,omitempty"`     // of a request: the operator confirmed that it is not made, or withdrawn; only its traces remain
 	Panicked          bool            `json:"panicked,omitempty"` // a step panicked in apply or undo: it is not retried automatically
+	Judged            bool            `json:"judged,omitempty"`   // its proof has ended, and what becomes of it is not carried out yet
 	Signal            playbook.Signal `json:"signal,omitempty"`   // result, once known
 	Reason            fault.Reason    `json:"reason,omitempty"`
 	Message           string          `json:"message,omitempty"`
@@ -238,12 +241,10 @@ func (s State) Wanted(state *playbook.State) bool {
 // Locks returns the names that the run holds now: those of a lever from its
 // guards until it is kept or undone.
 func (s State) Locks() []string {
-	switch s.Phase {
-	case PhaseApplying, PhaseSettling, PhaseVerifying, PhaseUndoing, PhaseUnwinding, PhaseHeld:
-		return s.LocksWanted()
-	default:
+	if !s.InAir() {
 		return nil
 	}
+	return s.LocksWanted()
 }
 
 // LocksWanted returns the names that the current lever needs: those of its
@@ -266,7 +267,7 @@ func (s State) InAir() bool {
 	case PhaseApplying, PhaseSettling, PhaseVerifying, PhaseUndoing, PhaseUnwinding, PhaseHeld:
 		return true
 	default:
-		return false
+		return s.Lever != nil && s.Lever.Judged && s.Phase != PhaseEnded
 	}
 }
 

@@ -103,6 +103,15 @@ type Gate struct {
 	OnExpiry playbook.Expiry `json:"onExpiry"`
 	Text     string          `json:"text,omitempty"`
 
+	// Undo marks the question whether an unproven change is taken back: approve
+	// takes it back, deny keeps it, and Unanswered happens if nobody decides.
+	Undo       bool        `json:"undo,omitempty"`
+	Unanswered Consequence `json:"unanswered,omitempty"`
+
+	// Follows is what will become of the change in question, by the verdict of
+	// its proof.
+	Follows []FateLine `json:"follows,omitempty"`
+
 	Needs      []Need   `json:"needs"`                // all must be met; service.owners is replaced by the owners' names
 	BreakGlass []string `json:"breakGlass,omitempty"` // user:... and group:... who may approve alone, with a reason
 	NotBy      string   `json:"notBy,omitempty"`      // who started the run: their own approval does not count

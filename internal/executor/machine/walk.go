@@ -3,6 +3,7 @@ package machine
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -157,14 +158,34 @@ func (t *turn) signal(sig playbook.Signal) {
 		return
 	}
 	st := t.s.current()
-	e, err := firstEdge(t.s, st.Next, sig, t.now)
+	edges := st.Next
+	if sig.NeedsPeople() || t.s.fate(Verdict(sig)).Tell && slices.Contains(playbook.Verdicts(), sig) {
+		edges = slices.DeleteFunc(slices.Clone(edges), func(e playbook.Edge) bool { return e.On != sig })
+	}
+	e, err := firstEdge(t.s, edges, sig, t.now)
 	switch {
 	case err != nil:
 		t.end(Ending{Outcome: OutcomeEscalated, Reason: fault.Expression, Message: fmt.Sprintf("lever %s is %s, and then: %v", st.Name, sig, err)})
 	case e == nil:
-		t.end(Ending{Outcome: OutcomeEscalated, Reason: t.reason(), Message: fmt.Sprintf("lever %s is %s and no edge handles it%s", st.Name, sig, t.because())})
+		t.end(Ending{Outcome: OutcomeEscalated, Reason: t.reason(), Message: fmt.Sprintf("%s: %s%s%s", st.Title, signalText(sig), t.because(), t.s.standing())})
 	default:
 		t.take(e.To, edgeText(*e, sig))
+	}
+}
+
+// signalText describes a signal as the end of a lever, for people.
+func signalText(sig playbook.Signal) string {
+	switch sig {
+	case playbook.OnInconclusive:
+		return "not proven"
+	case playbook.OnNoEffect:
+		return "had no effect"
+	case playbook.OnWorse:
+		return "made it worse"
+	case playbook.OnDenied, playbook.OnRefused, playbook.OnVerified, playbook.OnImproved:
+		return string(sig)
+	default:
+		return "ended " + string(sig)
 	}
 }
 
@@ -272,6 +293,8 @@ func plainMap(m map[string]any) map[string]any {
 
 func plain(v any) any {
 	switch v := v.(type) {
+	case int:
+		return float64(v)
 	case int64:
 		return float64(v)
 	case []any:

@@ -155,7 +155,7 @@ func (s *Silencer) read(dirty map[string]bool) {
 			continue
 		}
 		switch machine.EventKind(rec.Kind) {
-		case machine.Applied, machine.Declined, machine.Settling, machine.Settled, machine.Sampled, machine.Verified, machine.VerifyEnded, machine.RunHeld, machine.RunEnded:
+		case machine.Applied, machine.Declined, machine.Settling, machine.Settled, machine.Sampled, machine.Verified, machine.VerifyEnded, machine.Kept, machine.RunHeld, machine.RunEnded:
 			dirty[run] = true
 		}
 	}

@@ -45,7 +45,7 @@ type Approval struct {
 	Risk         string
 	Guards       []string
 	Verification []string
-	Undo         []string // what is undone if it does not help
+	Undo         []string // what follows from each verdict of the proof, and how it is taken back
 	Deadline     time.Time
 	Expiry       string // what happens at the deadline: "the run ends, nothing is changed"
 
@@ -94,7 +94,7 @@ func (a Approval) Message() Message {
 	if len(a.Verification) > 0 {
 		blocks = append(blocks, small(marked("*Verified by*")), section(plain(proof(a.Verification, 450))))
 	}
-	blocks = append(blocks, titled("If it does not help", a.Undo, 450)...)
+	blocks = append(blocks, titled("What will follow", a.Undo, 700)...)
 	blocks = append(blocks, a.demands()...)
 	blocks = append(blocks, titled("Since then", a.Notes, 400)...)
 	if a.State == Open {

@@ -20,7 +20,7 @@ const rollback = "argocd.rollback"
 func ArgocdRollbackKind() playbook.Kind {
 	return playbook.Kind{
 		Name: rollback,
-		Role: playbook.RoleLever,
+		Role: playbook.RoleLever, Class: playbook.ClassRollback,
 		Doc: `Puts the service's Argo CD application back to what it deployed before. Undo puts it back to what it deployed when the lever was planned.
 
 Argo CD refuses a rollback of an application that syncs by itself, and would heal it away: there the lever is a gitops.revert of the commits

@@ -17,7 +17,7 @@ import (
 func ArgocdSyncKind() playbook.Kind {
 	return playbook.Kind{
 		Name: "argocd.sync",
-		Role: playbook.RoleLever,
+		Role: playbook.RoleLever, Class: playbook.ClassRollback,
 		Doc: `Syncs the service's Argo CD application to what its branch says now. Undo syncs it back to the revision it was at.
 
 For applications that are synced by hand. One that syncs by itself is refused: it goes there without being asked, and would not stay at a

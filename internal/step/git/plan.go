@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
@@ -126,12 +127,42 @@ func (g Change) planSet(ctx context.Context, in step.Input, at site, stepName st
 	}
 	plan.Summary = strings.Join(does, ", ") + " in " + filesText(prop) + plan.Summary
 	plan.Undo = "revert that commit: " + strings.Join(undoes, ", ")
-	plan.Good = good
+	plan.Good, plan.Back = good, backOf(p.Set, because)
 	plan.Notes = append(plan.Notes, notes...)
 	if because != "" {
 		plan.Notes = append(plan.Notes, "one variable, because: "+because)
 	}
 	return plan, e, nil
+}
+
+// backOf returns the parameters of the same lever that set the former values
+// again; nil if one of them was not set before, which no value expresses.
+func backOf(set []assignment, because string) map[string]any {
+	flags := map[string]any{}
+	for _, a := range set {
+		switch {
+		case a.Replicas:
+			from, errFrom := strconv.Atoi(a.From)
+			to, errTo := strconv.Atoi(a.To)
+			if errFrom != nil || errTo != nil {
+				return nil
+			}
+			return map[string]any{"by": from - to}
+		case a.From == "" || a.Flag == "":
+			return nil
+		default:
+			flags[a.Flag] = a.From
+		}
+	}
+	switch len(flags) {
+	case 0:
+		return nil
+	case 1:
+		for flag, value := range flags {
+			return map[string]any{"flag": flag, "value": value}
+		}
+	}
+	return map[string]any{"flags": flags, "one_variable": because}
 }
 
 // payloadAt returns the part of a payload that identifies the place.

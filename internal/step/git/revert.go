@@ -18,7 +18,7 @@ import (
 func RevertKind() playbook.Kind {
 	return playbook.Kind{
 		Name: "gitops.revert",
-		Role: playbook.RoleLever,
+		Role: playbook.RoleLever, Class: playbook.ClassRollback,
 		Doc: `Takes a release back: what commits changed of the service's manifests, as one commit, and waits until Argo CD has synced it and the application
 is Healthy. Undo reverts that commit.
 

@@ -16,7 +16,7 @@ import (
 func SetReplicasKind() playbook.Kind {
 	return playbook.Kind{
 		Name: "gitops.set_replicas",
-		Role: playbook.RoleLever,
+		Role: playbook.RoleLever, Class: playbook.ClassCapacity,
 		Doc: `Sets the number of replicas of the service's workload in Git: the field of its manifest or its Helm value, or the lower bound of the
 autoscaler that owns it (minReplicas of an HPA, minReplicaCount of a ScaledObject, minReplicas of a KServe predictor). Undo reverts exactly that commit.
 What runs is read before the commit and after the sync, as by gitops.set_flag.
@@ -70,6 +70,7 @@ func (l gitopsSetReplicas) Plan(ctx context.Context, in step.Input) (machine.Pla
 	if to < now {
 		plan.Risk, plan.Why = machine.RiskHigh, fmt.Sprintf("takes %d replicas away from a service in trouble", now-to)
 		plan.Capacity.LowestReady, plan.Capacity.ReadyAfter = min(at.w.Ready, to), to
+		plan.Class = playbook.ClassReturn
 	}
 	if note != "" {
 		plan.Notes = append(plan.Notes, note)

@@ -16,7 +16,7 @@ import (
 func RolloutUndoKind() playbook.Kind {
 	return playbook.Kind{
 		Name: "kube.rollout_undo",
-		Role: playbook.RoleLever,
+		Role: playbook.RoleLever, Class: playbook.ClassRollback,
 		Doc: `Puts the pod template of an earlier revision back, as ` + "`kubectl rollout undo`" + ` does. Undo puts the revision it replaced back in its turn.
 
 Refused when Argo CD, Flux or a controlling object owns the pod template, when rollouts are paused, when there is no earlier revision, or when

@@ -16,7 +16,7 @@ import (
 func ScaleKind() playbook.Kind {
 	return playbook.Kind{
 		Name: "kube.scale",
-		Role: playbook.RoleLever,
+		Role: playbook.RoleLever, Class: playbook.ClassCapacity,
 		Doc: `Sets the number of replicas of the service's workload. Undo sets the former number.
 
 Refused when an autoscaler, Argo CD, Flux or a controlling object owns the replicas, and beyond the service's own bounds: never above its
@@ -83,10 +83,11 @@ func (l kubeScale) Plan(ctx context.Context, in step.Input) (machine.Plan, error
 		Locks:   step.Locks(in.Service), Payload: step.EncodeJSON(scalePayload{From: w.Replicas, To: to}),
 		Risk: machine.RiskLow, Why: "adds replicas; those that serve are not touched",
 		Capacity: machine.Capacity{ReadyNow: w.Ready, LowestReady: w.Ready, ReadyAfter: to},
+		Back:     map[string]any{"by": w.Replicas - to},
 	}
 	if to < w.Replicas {
 		plan.Risk, plan.Why = machine.RiskHigh, fmt.Sprintf("takes %d replicas away from a service in trouble", w.Replicas-to)
-		plan.Capacity.LowestReady = min(w.Ready, to)
+		plan.Capacity.LowestReady, plan.Class = min(w.Ready, to), playbook.ClassReturn
 	}
 	if note != "" {
 		plan.Notes = append(plan.Notes, note)

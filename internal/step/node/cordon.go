@@ -14,7 +14,7 @@ import (
 func CordonKind() playbook.Kind {
 	return playbook.Kind{
 		Name: "node.cordon",
-		Role: playbook.RoleLever,
+		Role: playbook.RoleLever, Class: playbook.ClassHardware,
 		Doc: `Keeps new pods off a node; those that run there stay. Undo lifts the cordon.
 
 Refused on a node that belongs to somebody else: NVSentinel, medik8s, kured, Karpenter, the cluster autoscaler, a driver upgrade or the MIG

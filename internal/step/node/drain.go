@@ -18,7 +18,7 @@ import (
 func DrainKind() playbook.Kind {
 	return playbook.Kind{
 		Name: "node.drain",
-		Role: playbook.RoleLever,
+		Role: playbook.RoleLever, Class: playbook.ClassHardware,
 		Doc: `Cordons a node and evicts its pods: as many at a time as their PodDisruptionBudgets let go, and those without one in turn, each when the one before
 has gone. Undo lifts the cordon, if this lever set it; evicted pods stay where they run now.
 

@@ -19,7 +19,7 @@ import (
 func ResetRequestKind() playbook.Kind {
 	return playbook.Kind{
 		Name: "gpu.reset_request",
-		Role: playbook.RoleLever,
+		Role: playbook.RoleLever, Class: playbook.ClassHardware,
 		Doc: `Asks for GPUs to be reset. Nothing is reset here, and nothing is moved: drain the node first. People are told with a notify state.
 
 The request is a label on the node and an annotation that says which GPUs and why, for a controller or a person who watches for them. Undo takes the

@@ -16,7 +16,7 @@ import (
 func EvictPodKind() playbook.Kind {
 	return playbook.Kind{
 		Name: "pod.evict_from_node",
-		Role: playbook.RoleLever,
+		Role: playbook.RoleLever, Class: playbook.ClassHardware,
 		Doc: `Evicts the service's pods, or one of them, from a node that takes no new ones, under their PodDisruptionBudgets; everybody else's stay. Their
 successors come up on other nodes. There is nothing to put back: what undo takes back is the mark on the node.
 

@@ -24,7 +24,7 @@ const preferNoSchedule = "PreferNoSchedule"
 func TaintKind() playbook.Kind {
 	return playbook.Kind{
 		Name: "node.taint",
-		Role: playbook.RoleLever,
+		Role: playbook.RoleLever, Class: playbook.ClassHardware,
 		Doc: `Puts a taint of Responder's own on a node, so that only pods that tolerate it come there: a diagnosis, say, that a cordon would keep away too.
 Undo takes it off, and node.untaint does, when a run ended and left it.
 

@@ -15,7 +15,7 @@ import (
 func UncordonKind() playbook.Kind {
 	return playbook.Kind{
 		Name: "node.uncordon",
-		Role: playbook.RoleLever,
+		Role: playbook.RoleLever, Class: playbook.ClassRepaired,
 		Doc: `Lets pods onto a node again that Responder cordoned. Undo cordons it.
 
 Only Responder's own cordon is ever lifted, and only of a node that is proven healthy: ready, without a bad condition and with every one of its

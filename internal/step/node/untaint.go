@@ -16,7 +16,7 @@ import (
 func UntaintKind() playbook.Kind {
 	return playbook.Kind{
 		Name: "node.untaint",
-		Role: playbook.RoleLever,
+		Role: playbook.RoleLever, Class: playbook.ClassRepaired,
 		Doc: `Takes a taint of Responder's own off a node, which a run left there: one whose node.taint was verified. Undo puts it back.
 
 Only the very taint is taken off that node.taint recorded on the node, whatever its key; what others put there stays. One that keeps pods away

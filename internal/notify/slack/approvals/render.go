@@ -18,7 +18,7 @@ func (s *timeline) approval(id, link string, budget *slack.Budget, now time.Time
 		Service: st.Start.Service.Name, Environment: st.Start.Service.Namespace,
 		Alert: st.Start.Cause(), Playbook: st.Start.Playbook, Step: s.title(s.at),
 		Since: st.Start.Alert.StartsAt, Burning: s.burning(now), Budget: budget,
-		Evidence: s.evidence, Guards: s.guards, Deadline: g.Deadline, Expiry: runview.ExpiryLine(g.OnExpiry),
+		Evidence: s.evidence, Guards: s.guards, Deadline: g.Deadline, Expiry: runview.ExpiryLine(*g),
 		Needs: needs(*g, s.voted), OfferBreakGlass: s.breakable(),
 		State: s.state, Outcome: s.end, Notes: s.notes,
 	}
@@ -26,10 +26,12 @@ func (s *timeline) approval(id, link string, budget *slack.Budget, now time.Time
 		a.Since = time.Time{} // a manual run has no alert
 	}
 	if p := s.about; p != nil {
-		a.Title = p.Summary
+		if !g.Undo {
+			a.Title = p.Summary
+		}
 		a.Plan = plan(*p, g.Digest)
 		a.Capacity, a.Risk = runview.CapacityLine(p.Capacity), runview.RiskLine(*p)
-		a.Undo = []string{p.Undo}
+		a.Undo = append(runview.FollowLines(*g), "take back: "+p.Undo)
 		a.Verification = machine.ProofTexts(st.ProofLines(s.at, g.Opened))
 	}
 	return a
@@ -69,7 +71,10 @@ func (s *timeline) details(id, link string, page int, origin slack.Origin) slack
 	d := slack.Details{ID: id, Title: s.gate.Text, Link: link, Page: page, Origin: origin, Decide: s.state == slack.Open}
 	d.Needs, d.OfferBreakGlass = needs(*s.gate, s.voted), s.breakable()
 	if s.about != nil {
-		d.Title, d.Plan = s.about.Summary, plan(*s.about, s.gate.Digest)
+		d.Plan = plan(*s.about, s.gate.Digest)
+		if !s.gate.Undo {
+			d.Title = s.about.Summary
+		}
 	}
 	add := func(title string, lines []string) {
 		if len(lines) > 0 {
@@ -79,7 +84,7 @@ func (s *timeline) details(id, link string, page int, origin slack.Origin) slack
 	add("Why", s.evidence)
 	if p := s.about; p != nil {
 		add("Risk", []string{runview.RiskLine(*p), "ready: " + runview.CapacityLine(p.Capacity)})
-		add("If it does not help", []string{p.Undo})
+		add("What will follow", append(runview.FollowLines(*s.gate), "take back: "+p.Undo))
 		add("Good to know", p.Notes)
 	}
 	add("Guards", s.guards)
@@ -102,7 +107,9 @@ func (s *timeline) details(id, link string, page int, origin slack.Origin) slack
 // entry returns the run as an entry of a list.
 func (s *timeline) entry(id, link string) slack.Entry {
 	e := slack.Entry{ID: id, Service: s.run.Start.Service.Name, Title: s.gate.Text, Deadline: s.gate.Deadline, State: s.state, Link: link}
-	if s.about != nil {
+	if s.about != nil && s.gate.Undo {
+		e.Risk = string(s.about.Risk)
+	} else if s.about != nil {
 		e.Title, e.Risk = s.about.Summary, string(s.about.Risk)
 	}
 	var votes []string

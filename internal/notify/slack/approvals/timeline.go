@@ -144,7 +144,7 @@ func (s *timeline) title(name string) string {
 var marks = map[machine.EventKind]slack.Mark{
 	machine.GateVoted: slack.MarkNote, machine.GateReminded: slack.MarkNote, machine.GateEscalated: slack.MarkNote, machine.GateVoided: slack.MarkNote,
 	machine.PlanRefused: slack.MarkFailed, machine.Applied: slack.MarkStarted, machine.Declined: slack.MarkFailed, machine.Settled: slack.MarkNote,
-	machine.Verified: slack.MarkDone, machine.VerifyEnded: slack.MarkFailed, machine.Unwound: slack.MarkUndone,
+	machine.Verified: slack.MarkDone, machine.VerifyEnded: slack.MarkFailed, machine.Kept: slack.MarkNote, machine.Unwound: slack.MarkUndone,
 	machine.RunHeld: slack.MarkHeld, machine.CancelRequested: slack.MarkNote, machine.RunEnded: slack.MarkNote,
 }
 
@@ -165,6 +165,10 @@ func (s *timeline) progress(e machine.Event) (slack.Mark, string) {
 		what = runview.JoinClauses(what, s.summary())
 	case machine.RunHeld:
 		what += "; then run responder runs resolve " + s.run.Start.Run
+	case machine.VerifyEnded:
+		if e.Verdict == machine.VerdictImproved {
+			mark = slack.MarkDone
+		}
 	case machine.RunEnded:
 		mark = endMark(e.Ending.Outcome)
 	}

@@ -1,0 +1,149 @@
+package machine
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/inference-responder/responder/internal/playbook"
+)
+
+// TestFates drives a run of each class of lever to each verdict, and holds what
+// becomes of the change to the table of consequences, written here a second time.
+func TestFates(t *testing.T) {
+	const people, goesOn = "escalated", "further"
+	rows := []struct {
+		name  string
+		value int // of the check that leads to the lever
+		cells [5]string
+	}{
+		//                        verified         improved           no_effect          worse          inconclusive
+		{"setting", 0, [5]string{"keep resolved", "keep " + goesOn, "undo " + goesOn, "undo " + goesOn, "undo " + people}},
+		{"setting that restarts", 1, [5]string{"keep resolved", "keep " + goesOn, "loan " + goesOn, "undo " + goesOn, "loan " + people}},
+		{"capacity", 2, [5]string{"loan resolved", "loan " + goesOn, "loan " + goesOn, "undo " + goesOn, "loan " + people}},
+		{"return", 3, [5]string{"keep resolved", "keep " + goesOn, "keep " + goesOn, "undo " + goesOn, "undo " + people}},
+		{"rollback", 4, [5]string{"keep resolved", "keep " + goesOn, "ask/keep " + goesOn, "undo " + goesOn, "keep " + people}},
+		{"hardware", 5, [5]string{"keep resolved", "keep " + goesOn, "keep " + goesOn, "keep " + people, "keep " + people}},
+		{"repaired", 6, [5]string{"keep resolved", "keep " + goesOn, "keep " + goesOn, "undo " + goesOn, "keep " + people}},
+		{"traffic", 7, [5]string{"loan resolved", "keep " + goesOn, "ask/undo " + goesOn, "undo " + goesOn, "ask/undo " + people}},
+	}
+	for _, row := range rows {
+		for i, sig := range playbook.Verdicts() {
+			t.Run(row.name+"/"+string(sig), func(t *testing.T) {
+				then, leads, _ := strings.Cut(row.cells[i], " ")
+				b := bench{t: t, state: State{Playbook: testPlaybooks(t).ByName("fates")}, now: epoch, value: row.value}
+				b.to(Verdict(sig))
+				b.follow(then)
+				at := b.state.Current
+				if b.state.Ending != nil {
+					at = string(b.state.Ending.Outcome)
+				}
+				if at != leads {
+					t.Errorf("leads to %s, want %s", at, leads)
+				}
+				if got, want := len(b.state.Loans) > 0, then == "loan"; got != want {
+					t.Errorf("a loan: %v, want %v", got, want)
+				}
+				if len(b.state.Loans) > 0 && (b.state.Loans[0].Step == "" || b.state.Loans[0].Back["to"] != 1.0) {
+					t.Errorf("the loan does not say how it is given back: %+v", b.state.Loans[0])
+				}
+			})
+		}
+	}
+}
+
+// bench drives one run of the playbook fates.
+type bench struct {
+	t     *testing.T
+	state State
+	now   time.Time
+	value int
+	then  Consequence // of the last VerifyEnded, or of Verified
+	asked bool
+}
+
+func (b *bench) do(c Command) {
+	b.t.Helper()
+	c.Now = b.now
+	events, err := Decide(b.state, c)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	for _, e := range events {
+		b.state = Evolve(b.state, e)
+		switch {
+		case e.Kind == VerifyEnded:
+			b.then = e.Then
+		case e.Kind == Verified && e.Loan != nil:
+			b.then = Lend
+		case e.Kind == Verified:
+			b.then = Keep
+		case e.Kind == GateOpened && e.Gate.Undo:
+			b.asked = true
+		}
+	}
+}
+
+// answer carries out the effect that is owed.
+func (b *bench) answer(out Outcome) {
+	b.t.Helper()
+	e, ok := Pending(b.state)
+	if !ok {
+		b.t.Fatalf("nothing is owed: %s in %s", b.state.Phase, b.state.Current)
+	}
+	if e.NotUntil.After(b.now) {
+		b.now = e.NotUntil
+	}
+	b.do(Command{Kind: CmdOutcome, Effect: e.Key, Attempt: e.Attempt, Outcome: &out})
+}
+
+// to brings the run to the end of its lever's proof.
+func (b *bench) to(v Verdict) {
+	b.t.Helper()
+	start := testStart(testPlaybooks(b.t), "fates", playbook.Auto)
+	start.Playbook = b.state.Playbook
+	b.do(start)
+	b.answer(Outcome{Status: StatusOK, Data: []byte(`{"bad":true,"value":` + string(rune('0'+b.value)) + `}`)})
+	plan := testPlan("", 2)
+	plan.Back = map[string]any{"to": 1}
+	b.answer(Outcome{Status: StatusOK, Plan: plan})
+	b.answer(Outcome{Status: StatusOK, Guards: []GuardVerdict{{Guard: "firing", OK: true}}})
+	b.answer(Outcome{Status: StatusOK})
+	b.answer(Outcome{Status: StatusOK})
+	s := &Sample{At: b.now, Verdict: VerdictFailed, Ends: v}
+	if v == VerdictVerified || v == VerdictWorse {
+		s.Verdict, s.Ends = v, ""
+	}
+	b.answer(Outcome{Status: StatusOK, Sample: s})
+}
+
+// follow carries out what becomes of the change, and checks that it is that.
+func (b *bench) follow(want string) {
+	b.t.Helper()
+	want, unanswered, asks := strings.Cut(want, "/")
+	if string(b.then) != want || b.asked != asks {
+		b.t.Fatalf("%s follows (asked: %v), want %s", b.then, b.asked, want)
+	}
+	undone := want == "undo"
+	if asks {
+		if !b.state.InAir() || len(b.state.Locks()) == 0 {
+			b.t.Fatal("the locks of a change that people are asked about are free")
+		}
+		b.now = b.state.Gate.Deadline
+		b.do(Command{Kind: CmdTick})
+		undone = unanswered == "undo"
+	}
+	if owed, _ := Pending(b.state); (owed.Action == ActionUndo) != undone {
+		b.t.Fatalf("%s is owed, undone should be %v", owed.Action, undone)
+	}
+	if undone {
+		b.answer(Outcome{Status: StatusOK})
+		b.answer(Outcome{Status: StatusOK})
+	}
+	if b.state.InAir() {
+		b.t.Fatalf("still in the air: %s", b.state.Phase)
+	}
+	if e, ok := Pending(b.state); ok && e.Action == ActionNotify {
+		b.answer(Outcome{Status: StatusOK})
+	}
+}
