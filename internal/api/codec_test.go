@@ -100,7 +100,7 @@ func dryRun() DryRun {
 				Autonomy: "suggest", Why: "the configuration", Needed: true, Needs: []Need{need}, Within: "15m", OnExpiry: "escalate",
 				Tiers: []Tier{TierOf(gate.Tiers[0])}, BreakGlass: []string{"user:ada"},
 			},
-			Then: []Branch{{Result: "ineffective", First: "undo", To: "triage", What: "check", Reaches: []string{"end"}}},
+			Then: []Branch{{Result: "no_effect", First: "undo", To: "triage", What: "check", Reaches: []string{"end"}}},
 		}}}},
 	}
 }

@@ -141,7 +141,7 @@ func (s *simulation) check() {
 		}
 		for _, ev := range events {
 			switch ev.Kind {
-			case machine.GuardsWaiting, machine.RunHeld, machine.EpisodeRefired, machine.GateExpired, machine.PauseSeen, machine.CancelRequested, machine.Verified, machine.Undone:
+			case machine.GuardsWaiting, machine.RunHeld, machine.EpisodeRefired, machine.GateExpired, machine.PauseSeen, machine.CancelRequested, machine.Verified, machine.Kept, machine.Undone:
 				s.counts.seen[string(ev.Kind)]++
 			}
 			if ev.Kind == machine.EffectStarted && ev.Observe {
@@ -203,11 +203,11 @@ func (s *simulation) owned(l landing, oracle string) {
 		case ev.Kind == machine.EffectStarted && ev.Action == machine.ActionApply:
 			under = ev.Effect
 		case under != l.key:
-		case ev.Kind == machine.Applied, ev.Kind == machine.Verified, ev.Kind == machine.Undone, ev.Kind == machine.RunHeld, ev.Kind == machine.HoldResolved:
+		case ev.Kind == machine.Applied, ev.Kind == machine.Verified, ev.Kind == machine.Kept, ev.Kind == machine.Undone, ev.Kind == machine.RunHeld, ev.Kind == machine.HoldResolved:
 			fate = string(ev.Kind)
 		}
 	}
-	if fate == string(machine.Verified) || fate == string(machine.Undone) || state.Ending == nil {
+	if fate == string(machine.Verified) || fate == string(machine.Kept) || fate == string(machine.Undone) || state.Ending == nil {
 		return
 	}
 	switch state.Ending.Outcome {

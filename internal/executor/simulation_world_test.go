@@ -12,6 +12,7 @@ import (
 
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/fault"
+	"github.com/inference-responder/responder/internal/playbook"
 )
 
 // simWorld is the outside world of a simulation: it answers late, loses
@@ -106,7 +107,10 @@ func (w *simWorld) Do(ctx context.Context, e machine.Effect) machine.Outcome {
 		return machine.Outcome{Status: machine.StatusOK}
 	case machine.ActionVerify:
 		w := world{now: w.sim.rules.now, helps: func(v int) bool { return v >= w.helps[e.Service.Name] }}
-		return w.verify(e, o)
+		out := w.verify(e, o)
+		verdicts := []machine.Verdict{"", machine.VerdictImproved, machine.VerdictNoEffect, machine.VerdictWorse, machine.VerdictInconclusive}
+		out.Sample.Ends = verdicts[hashed(e.Key)%uint32(len(verdicts))]
+		return out
 	case machine.ActionNotify:
 		w.told = append(w.told, e.Text)
 		return machine.Outcome{Status: machine.StatusOK}
@@ -201,7 +205,18 @@ func (w *simWorld) plan(e machine.Effect, o *object) machine.Outcome {
 	if out.Plan != nil && (e.Service.Name == "a" || e.Service.Name == "b") {
 		out.Plan.Locks = append(out.Plan.Locks, "file:repo/values.yaml")
 	}
+	if out.Plan != nil {
+		classes := []playbook.Class{playbook.ClassSetting, playbook.ClassCapacity, playbook.ClassRollback, playbook.ClassHardware}
+		out.Plan.Class = classes[hashed(e.Run+e.State)%uint32(len(classes))] // of one visit: a new plan is of the same kind
+	}
 	return out
+}
+
+// hashed draws a number from a text, the same in each replay.
+func hashed(text string) uint32 {
+	h := fnv.New32a()
+	h.Write([]byte(text))
+	return h.Sum32()
 }
 
 // landedIn reports whether the change of that key happened.
