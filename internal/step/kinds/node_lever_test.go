@@ -1,11 +1,13 @@
 package kinds_test
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/inference-responder/responder/internal/gpu"
+	"github.com/inference-responder/responder/internal/kube"
 	"github.com/inference-responder/responder/internal/kube/kubetest"
 	"github.com/inference-responder/responder/internal/step"
 	"github.com/inference-responder/responder/internal/step/kinds"
@@ -132,6 +134,25 @@ func TestNodeLevers(t *testing.T) {
 				})
 			})
 		})
+	})
+}
+
+// TestEvictPod runs the conformance test of levers on pod.evict_from_node. What it
+// changes of the node is its mark.
+func TestEvictPod(t *testing.T) {
+	steptest.TestLever(t, "pod.evict_from_node", map[string]any{"node": "node-0"}, func(t *testing.T) steptest.World {
+		s := gpuCluster(t)
+		ourCordon(s)
+		w := nodeWorld(t, s, func() { s.Cordon("node-0", "kubectl", false) })
+		cordon := w.Spec
+		w.Spec = func(tb testing.TB) string {
+			n, err := w.Deps.Nodes.Node(t.Context(), "node-0")
+			if err != nil {
+				tb.Fatal(err)
+			}
+			return cordon(tb) + strconv.FormatBool(strings.Contains(n.Annotations[kube.MarkEvict], "/apply#")) // the mark of an undo stays
+		}
+		return w
 	})
 }
 
