@@ -160,7 +160,8 @@ type ending struct {
 	seq uint64
 }
 
-// loadRun reads a run. Of an ended one only recent levers matter.
+// loadRun reads a run. Of an ended one only recent levers matter, and its end while its
+// alerts are remembered.
 func (e *Executor) loadRun(info audit.StreamInfo) *loadedRun {
 	l := &loadedRun{id: strings.TrimPrefix(info.Name, prefixRun)}
 	for rec, err := range e.o.Journal.Stream(info.Name, info.Head-1) {
@@ -170,15 +171,21 @@ func (e *Executor) loadRun(info audit.StreamInfo) *loadedRun {
 		}
 		l.ended = rec.Kind == string(machine.RunEnded)
 		if l.ended && e.clock.now().Sub(rec.Time) <= dispatch.EpisodesKept {
-			if ev, err := event(rec); err == nil {
-				l.ending = ending{ev.Ending, rec.Time, rec.Seq}
+			ev, err := event(rec)
+			if err == nil && ev.Ending == nil {
+				err = errors.New("it names no outcome")
 			}
+			if err != nil { // not taken for ended: its alerts would stay with it for good
+				l.ended, l.err = false, fmt.Errorf("its end cannot be read, nor which alerts it handed over or released: %w", err)
+				break
+			}
+			l.ending = ending{ev.Ending, rec.Time, rec.Seq}
 		}
 		if l.ended && e.clock.now().Sub(rec.Time) > e.ledger.Horizon() {
 			return l
 		}
 	}
-	if !l.ended {
+	if !l.ended && l.err == nil {
 		l.state, l.err = e.fold(l.id)
 		l.ended = l.state.Phase == machine.PhaseEnded
 	}
@@ -216,6 +223,9 @@ func (e *Executor) loadActs(l *loadedRun, stream string) error {
 func (e *Executor) admit(l *loadedRun, quarantined map[string]quarantine) {
 	if l.err != nil {
 		l.state = e.salvage(l.id)
+		if !l.ended { // also where the end is all that cannot be read
+			l.state.Phase, l.state.Ending, l.state.Ended = machine.PhaseHeld, nil, time.Time{}
+		}
 	}
 	if l.ending.Ending != nil && (l.ending.Into != "" || len(l.ending.Released) > 0) {
 		e.endings[l.id] = l.ending

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/audit"
+	"github.com/inference-responder/responder/internal/executor/dispatch"
 	"github.com/inference-responder/responder/internal/executor/machine"
 )
 
@@ -117,19 +118,22 @@ func (h *rig) lastControl(kind string) string {
 	return out
 }
 
+// appendTo appends a record to a run's stream.
+func appendTo(h *rig, id, kind, data string) {
+	h.t.Helper()
+	head, err := h.journal.Head(streamOf(id))
+	if err == nil {
+		_, err = h.journal.Append(context.Background(), audit.Append{
+			Stream: streamOf(id), After: head, Records: []audit.Record{{Kind: kind, Data: []byte(data)}},
+		})
+	}
+	if err != nil {
+		h.t.Fatal(err)
+	}
+}
+
 // unreadable makes the record of a run one that this program cannot fold.
 func unreadable() map[string]func(h *rig, id string) {
-	appendTo := func(h *rig, id, kind, data string) {
-		head, err := h.journal.Head(streamOf(id))
-		if err == nil {
-			_, err = h.journal.Append(context.Background(), audit.Append{
-				Stream: streamOf(id), After: head, Records: []audit.Record{{Kind: kind, Data: []byte(data)}},
-			})
-		}
-		if err != nil {
-			h.t.Fatal(err)
-		}
-	}
 	return map[string]func(h *rig, id string){
 		"playbook no longer compiles": func(h *rig, _ string) {
 			h.set = loadSet(h.t, func(s string) string { return strings.Replace(s, "within: 15m", "within: 16m", 1) })
@@ -190,6 +194,67 @@ func TestUnreadableRunHoldsItsService(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A run whose end cannot be read may have handed its alerts over or released them: it
+// is quarantined, as long as its alerts are remembered, and a person releases it.
+func TestUnreadableEnd(t *testing.T) {
+	for name, data := range map[string]string{"impossible form": `{"at":7}`, "no outcome": `{}`} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, h *rig) {
+				h.start()
+				h.post(alertOf("Slow", "a"))
+				h.pass(time.Hour)
+				id := h.only().Start.Run
+				if h.only().Ending == nil {
+					t.Fatalf("the run is %s", h.only().Phase)
+				}
+				if err := h.stop(); err != nil {
+					t.Fatal(err)
+				}
+				appendTo(h, id, string(machine.RunEnded), data)
+				h.start()
+				h.pass(time.Second)
+				s := h.only()
+				if s.Quarantine == nil || !strings.Contains(s.Quarantine.Message, "its end cannot be read, nor which alerts it handed over or released") {
+					t.Fatalf("listed as %+v", s)
+				}
+				if h.world.told("runs release "+id) != 1 {
+					t.Errorf("people were told %q", h.world.notices)
+				}
+				other := alertOf("Slow", "a")
+				other.Fingerprint = "other"
+				h.post(other)
+				if f := h.fates(); !strings.Contains(f[len(f)-1], "is quarantined") {
+					t.Errorf("another alert of its target: %v", f)
+				}
+				h.mustRelease(id)
+				h.restart()
+				if all := h.runs(); len(all) != 2 || all[0].Ending == nil || all[0].Ending.Outcome != machine.OutcomeReleased || all[1].Start.Alert.Fingerprint != "other" {
+					t.Errorf("%d runs, want one for the alert that waited: %v", len(all), h.fates())
+				}
+			})
+		})
+	}
+}
+
+// An old run whose end cannot be read stands in nobody's way: its alerts are forgotten.
+func TestUnreadableEndOfLongAgo(t *testing.T) {
+	bubble(t, func(t *testing.T, h *rig) {
+		h.start()
+		h.post(alertOf("Slow", "a"))
+		h.pass(time.Hour)
+		if err := h.stop(); err != nil {
+			t.Fatal(err)
+		}
+		appendTo(h, h.only().Start.Run, string(machine.RunEnded), `{"at":7}`)
+		time.Sleep(dispatch.EpisodesKept + time.Hour)
+		h.start()
+		h.pass(time.Second)
+		if f := h.e.Figures(); len(f.Locks) != 0 || len(h.world.notices) != 0 {
+			t.Errorf("it holds %v, and people were told %q", f.Locks, h.world.notices)
+		}
+	})
 }
 
 // Of a run of which not even the service can be read, nobody knows what it
