@@ -167,7 +167,7 @@ func (e *Executor) decideAlerts(ctx context.Context, found dispatch.Resolved, de
 		if d.Stale {
 			return errStale
 		}
-		b.dispatch, b.resolved = d.Records, d.Resolved
+		b.dispatch, b.resolved = d.Records(), d.Resolved
 		b.notices = append(b.notices, d.Notices...)
 		t.then = d.Commit
 		return nil

@@ -26,7 +26,7 @@ func (d *Decision) alert(a playbook.Alert) {
 	switch {
 	case a.StartsAt.After(d.now.Add(ahead)):
 		// Not remembered: when the clocks agree again, a repeat starts a run.
-		d.became(KindSuppressed, a, Record{Reason: fmt.Sprintf(
+		d.became(KindSuppressed, id, a, Record{Reason: fmt.Sprintf(
 			"starts %s from now (at %s): is a clock wrong?", short(a.StartsAt.Sub(d.now)), a.StartsAt.UTC().Format(time.RFC3339))})
 	case !k.resolved.IsZero():
 		d.refires(id, k, a)
@@ -50,7 +50,7 @@ func (d *Decision) resolved(id string, k known, a playbook.Alert) {
 		v.Reason = "known to be resolved"
 	}
 	k.firing = false
-	d.became(KindResolved, a, v)
+	d.became(KindResolved, id, a, v)
 	d.episodes[id] = k
 }
 
@@ -60,15 +60,15 @@ func (d *Decision) refires(id string, k known, a playbook.Alert) {
 	age := d.now.Sub(k.resolved)
 	switch {
 	case age < lateWithin:
-		d.became(KindRepeated, a, Record{Reason: "late: it resolved " + short(age) + " ago"})
+		d.became(KindRepeated, id, a, Record{Reason: "late: it resolved " + short(age) + " ago"})
 	case len(runs) == 0:
-		d.became(KindRepeated, a, Record{Reason: "it resolved before; an episode starts no run after that"})
+		d.became(KindRepeated, id, a, Record{Reason: "it resolved before; an episode starts no run after that"})
 	default:
 		for _, r := range runs {
 			d.tell(r, a)
 		}
 		k.resolved, k.firing = time.Time{}, true
-		d.became(KindRefired, a, Record{Run: strings.Join(runs, " ")})
+		d.became(KindRefired, id, a, Record{Run: strings.Join(runs, " ")})
 	}
 	d.episodes[id] = k
 }
@@ -95,7 +95,7 @@ func (d *Decision) firing(id string, k known, a playbook.Alert) {
 				d.tell(r, a)
 			}
 		}
-		d.became(KindRepeated, a, Record{Run: refIDs(k.runs)})
+		d.became(KindRepeated, id, a, Record{Run: refIDs(k.runs)})
 		return
 	}
 	services, why, err := d.resolve(id)
@@ -129,9 +129,9 @@ func (d *Decision) without(id string, before, k known, a playbook.Alert, kind st
 	}
 	if same {
 		v.Reason = "still " + kind[len("alert."):] + ": " + v.Reason
-		d.became(KindRepeated, a, v)
+		d.became(KindRepeated, id, a, v)
 	} else {
-		d.became(kind, a, v)
+		d.became(kind, id, a, v)
 		if kind == KindNoService || v.Retry {
 			d.unserved(a, v.Reason)
 		}
@@ -164,7 +164,7 @@ func (d *Decision) begin(id string, before known, a playbook.Alert, p *playbook.
 		if r.Usable {
 			d.tell(r.ID, a)
 			d.part(id, r.ID, p.Name)
-			d.became(KindCoalesced, a, v)
+			d.became(KindCoalesced, id, a, v)
 			return
 		}
 		v.Reason = "run " + r.ID + " on it is quarantined: people have to look at it first"
@@ -183,7 +183,7 @@ func (d *Decision) begin(id string, before known, a playbook.Alert, p *playbook.
 	}
 	v.Run = run
 	d.part(id, run, p.Name)
-	d.became(KindMatched, a, v)
+	d.became(KindMatched, id, a, v)
 }
 
 // part records within the batch that an episode has a part in a run.

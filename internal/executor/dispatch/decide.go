@@ -60,11 +60,10 @@ type Refusal struct {
 	Retry bool // the end of the reason is not announced: ask again after a while
 }
 
-// Decision is what becomes of alerts, in one batch of the executor: its records
+// Decision is what becomes of alerts, in one batch of the executor: its Records
 // are appended with the events of the runs, and Commit is called when they are
 // durable.
 type Decision struct {
-	Records  []audit.Record   // of the stream dispatch, after Head
 	Notices  []machine.Effect // what people are told
 	Resolved []string         // episodes whose end was learned
 
@@ -82,9 +81,11 @@ type Decision struct {
 	strays   map[string]*unserved // by reason: what people are told once
 
 	note Note
-	anew bool   // the note was decided before, and these alerts of it suppressed
-	last Record // the record that the next alert may share
-	kind string
+	anew bool // the note was decided before, and these alerts of it suppressed
+
+	records []audit.Record // of the stream dispatch, after Head
+	last    Record         // the newest one, which the next alert may share: not encoded yet
+	kind    string         // its kind; empty: there is none
 }
 
 // Decide begins a decision with the set of playbooks that is in force.
@@ -94,7 +95,11 @@ func (d *Dispatcher) Decide(runs Runs, now time.Time, set *playbook.Set, found R
 
 // Notifications decides alerts of notifications, as many as fit the batch.
 func (d *Decision) Notifications(notes []Note) {
-	left := batchAlerts
+	left, alerts := batchAlerts, 0
+	for i := range notes {
+		alerts += len(notes[i].data.Alerts)
+	}
+	d.episodes = make(map[string]known, min(alerts, batchAlerts))
 	for i := range notes {
 		left -= d.notification(notes[i], left)
 		if left <= 0 || d.full() {
@@ -103,7 +108,7 @@ func (d *Decision) Notifications(notes []Note) {
 	}
 }
 
-func (d *Decision) full() bool { return d.runs.Full() || len(d.Records) >= batchRecords }
+func (d *Decision) full() bool { return d.runs.Full() || len(d.records) >= batchRecords }
 
 // Quarantine puts a notification into quarantine for good.
 func (d *Decision) Quarantine(n Note, why error) {
@@ -113,9 +118,9 @@ func (d *Decision) Quarantine(n Note, why error) {
 
 // Commit makes what was decided true in memory.
 func (d *Decision) Commit() {
-	d.next.head += uint64(len(d.Records))
+	d.next.head += uint64(len(d.Records()))
 	d.d.cursor = d.next
-	d.d.unsaved += len(d.Records) + len(d.episodes)
+	d.d.unsaved += len(d.records) + len(d.episodes)
 	for id, k := range d.episodes {
 		// Runs were noted before: they know more than the copy does.
 		k.runs = d.d.get(id).runs
@@ -126,8 +131,8 @@ func (d *Decision) Commit() {
 // notification decides alerts of one notification, at most so many and until
 // the batch is full, and returns how many it took.
 func (d *Decision) notification(n Note, most int) int {
+	d.flush()
 	d.note = n
-	d.last, d.kind = Record{}, ""
 	switch {
 	case n.broken != nil:
 		d.whole(KindQuarantined, n.broken.Error())
@@ -167,13 +172,28 @@ func (d *Decision) whole(kind, reason string) {
 	}
 }
 
-func (d *Decision) record(kind string, v Record) {
-	d.Records = append(d.Records, audit.Record{Kind: kind, Time: d.now, Data: encode(v)})
+// Records returns the records of the stream dispatch, to be appended after Head.
+func (d *Decision) Records() []audit.Record {
+	d.flush()
+	return d.records
 }
 
-// became records what became of an alert. Neighbours with the same fate share a
-// record: a notification can carry ten thousand.
-func (d *Decision) became(kind string, a playbook.Alert, v Record) {
+func (d *Decision) record(kind string, v Record) {
+	d.flush()
+	d.last, d.kind = v, kind
+}
+
+// flush encodes the newest record: no further alert shares it.
+func (d *Decision) flush() {
+	if d.kind != "" {
+		d.records = append(d.records, audit.Record{Kind: d.kind, Time: d.now, Data: encode(d.last)})
+		d.last, d.kind = Record{}, ""
+	}
+}
+
+// became records what became of an alert, an episode of that id. Neighbours with the
+// same fate share a record: a notification can carry ten thousand.
+func (d *Decision) became(kind, id string, a playbook.Alert, v Record) {
 	v.Notification, v.Index, v.Status = d.note.seq, d.note.index, string(a.Status)
 	v.Upto, v.Done = d.next.offset, d.next.offset >= len(d.note.data.Alerts)
 	if d.anew {
@@ -182,15 +202,14 @@ func (d *Decision) became(kind string, a playbook.Alert, v Record) {
 			v.Index-- // the last one that is done
 		}
 	}
-	last := d.last
+	last := &d.last
 	if d.kind == kind && last.Run == v.Run && last.Playbook == v.Playbook && last.Service == v.Service && last.Reason == v.Reason && last.Status == v.Status {
-		v.Episodes = append(last.Episodes, a.Episode())
-		d.Records = d.Records[:len(d.Records)-1]
-	} else {
-		v.Episodes = []string{a.Episode()}
+		v.Episodes = append(last.Episodes, id)
+		d.last = v
+		return
 	}
+	v.Episodes = []string{id}
 	d.record(kind, v)
-	d.last, d.kind = v, kind
 }
 
 // get returns what is known of an episode, as the batch leaves it.

@@ -103,7 +103,7 @@ func (x *episodes) keep(id string, k known) {
 	}
 	delete(x.m, id)
 	if _, ok := x.idle[id]; !ok && len(x.idle) >= x.mostIdle {
-		x.idle, x.older = map[string]known{}, x.idle
+		x.idle, x.older = make(map[string]known, x.mostIdle), x.idle
 	}
 	x.idle[strings.Clone(id)] = k
 }

@@ -90,7 +90,7 @@ func (d *Decision) QuarantineAgain(w Waiting, why error) {
 		k := d.get(id)
 		k.kind, k.reason = KindQuarantined, why.Error()
 		d.episodes[id] = k
-		d.became(KindQuarantined, alerts[i], Record{Reason: why.Error()})
+		d.became(KindQuarantined, id, alerts[i], Record{Reason: why.Error()})
 	}
 	d.d.log.Error("suppressed alerts quarantined", "entry", n.seq, "err", why)
 	d.Notices = append(d.Notices, machine.Effect{
