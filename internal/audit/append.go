@@ -65,6 +65,21 @@ func (j *Journal) Append(ctx context.Context, batch ...Append) ([]Record, error)
 	return r.out, nil
 }
 
+// written calls the functions that wait for the request's records.
+func (r *request) written() {
+	if r.err != nil {
+		return
+	}
+	from := 0
+	for _, a := range r.batch {
+		to := from + len(a.Records)
+		if a.Written != nil {
+			a.Written(r.out[from:to:to])
+		}
+		from = to
+	}
+}
+
 // pack packs the request's data. The caller does it, because all callers share
 // one committer.
 func (j *Journal) pack(r *request) {

@@ -117,6 +117,7 @@ func (j *Journal) commit(taken []*request) {
 	}
 	j.release(taken)
 	for _, r := range live {
+		r.written()
 		close(r.done)
 	}
 	if j.Size() > before {

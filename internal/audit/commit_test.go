@@ -130,7 +130,7 @@ func TestConflictAmongNeighbours(t *testing.T) {
 	for i := range 20 {
 		// All claim to be the second record of s; one can be.
 		errs = append(errs,
-			start(t.Context(), j, Append{"s", 1, []Record{rec("k", fmt.Sprint(i))}}, one("t", "k", fmt.Sprint(i))),
+			start(t.Context(), j, Append{Stream: "s", After: 1, Records: []Record{rec("k", fmt.Sprint(i))}}, one("t", "k", fmt.Sprint(i))),
 			start(t.Context(), j, one("u", "k", "")))
 	}
 	for j.queuedNow() < 61 {
@@ -243,7 +243,7 @@ func TestDiskFullRecovers(t *testing.T) {
 	full.Store(false)
 	deadline := time.Now().Add(10 * time.Second)
 	for {
-		_, err := j.Append(t.Context(), Append{"s", 1, []Record{rec("k", "1")}})
+		_, err := j.Append(t.Context(), Append{Stream: "s", After: 1, Records: []Record{rec("k", "1")}})
 		if err == nil {
 			break
 		}
@@ -344,7 +344,7 @@ func TestConcurrentAppends(t *testing.T) {
 						t.Error(err)
 						return
 					}
-					_, err = j.Append(t.Context(), Append{"shared", head, []Record{rec("pair", ""), rec("pair", "")}},
+					_, err = j.Append(t.Context(), Append{Stream: "shared", After: head, Records: []Record{rec("pair", ""), rec("pair", "")}},
 						one(fmt.Sprintf("own/%d", c), "k", fmt.Sprint(i)))
 					if err == nil {
 						break

@@ -72,7 +72,7 @@ func crashChild() {
 					panic(err)
 				}
 				r := []Record{{Kind: "k", Data: data}}
-				if _, err := j.Append(context.Background(), Append{"intake", Any, r}, Append{"run/" + id, 0, r}); err != nil {
+				if _, err := j.Append(context.Background(), Append{Stream: "intake", After: Any, Records: r}, Append{Stream: "run/" + id, After: 0, Records: r}); err != nil {
 					fmt.Fprintln(os.Stderr, err)
 					os.Exit(1)
 				}

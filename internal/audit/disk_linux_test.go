@@ -46,7 +46,7 @@ func TestDiskFullForReal(t *testing.T) {
 		time.Sleep(20 * time.Millisecond)
 	}
 	for i := range 20 {
-		mustAppend(t, j, Append{"s", uint64(acked + i), []Record{rec("k", fmt.Sprint(i))}})
+		mustAppend(t, j, Append{Stream: "s", After: uint64(acked + i), Records: []Record{rec("k", fmt.Sprint(i))}})
 	}
 	key := j.PublicKey()
 	if err := j.Close(); err != nil {

@@ -141,14 +141,14 @@ func TestConflict(t *testing.T) {
 		batch []Append
 		want  *conflictError
 	}{
-		{"behind", []Append{{"s", 1, r}}, &conflictError{"s", 1, 2}},
-		{"ahead", []Append{{"s", 3, r}}, &conflictError{"s", 3, 2}},
-		{"new stream", []Append{{"new", 1, r}}, &conflictError{"new", 1, 0}},
-		{"exists", []Append{{"s", 0, r}}, &conflictError{"s", 0, 2}},
-		{"second part", []Append{{"t", 0, r}, {"s", 1, r}}, &conflictError{"s", 1, 2}},
-		{"same stream twice", []Append{{"s", 2, r}, {"s", 2, r}}, &conflictError{"s", 2, 3}},
-		{"any", []Append{{"s", Any, r}}, nil},
-		{"head, then head", []Append{{"u", 0, r}, {"u", 1, r}}, nil},
+		{"behind", []Append{{Stream: "s", After: 1, Records: r}}, &conflictError{"s", 1, 2}},
+		{"ahead", []Append{{Stream: "s", After: 3, Records: r}}, &conflictError{"s", 3, 2}},
+		{"new stream", []Append{{Stream: "new", After: 1, Records: r}}, &conflictError{"new", 1, 0}},
+		{"exists", []Append{{Stream: "s", After: 0, Records: r}}, &conflictError{"s", 0, 2}},
+		{"second part", []Append{{Stream: "t", After: 0, Records: r}, {Stream: "s", After: 1, Records: r}}, &conflictError{"s", 1, 2}},
+		{"same stream twice", []Append{{Stream: "s", After: 2, Records: r}, {Stream: "s", After: 2, Records: r}}, &conflictError{"s", 2, 3}},
+		{"any", []Append{{Stream: "s", After: Any, Records: r}}, nil},
+		{"head, then head", []Append{{Stream: "u", After: 0, Records: r}, {Stream: "u", After: 1, Records: r}}, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			size := j.Size()
@@ -382,5 +382,25 @@ func TestSince(t *testing.T) {
 		if at, err := j.Since("dispatch", first.Add(since)); at != want || err != nil {
 			t.Errorf("since %s: %d, %v; want %d", since, at, err, want)
 		}
+	}
+}
+
+// Whoever is handed what was written gets its own records, in their order, before
+// the append returns, and nothing of an append that was refused.
+func TestWritten(t *testing.T) {
+	j := openTest(t, Options{})
+	var got []Record
+	written := func(recs []Record) { got = append(got, recs...) }
+	want := mustAppend(t, j,
+		Append{Stream: "a", After: 0, Records: []Record{rec("x", "1"), rec("x", "2")}, Written: written},
+		Append{Stream: "b", After: 0, Records: []Record{rec("x", "3")}},
+		Append{Stream: "a", After: 2, Records: []Record{rec("x", "4")}, Written: written})
+	if diff := cmp.Diff([]Record{want[0], want[1], want[3]}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	got = nil
+	_, err := j.Append(t.Context(), Append{Stream: "a", After: 1, Records: []Record{rec("x", "5")}, Written: written})
+	if !errors.Is(err, ErrConflict) || got != nil {
+		t.Errorf("after %v it was handed %v", err, got)
 	}
 }

@@ -43,6 +43,11 @@ type Append struct {
 	Stream  string
 	After   uint64   // head of the stream the caller has seen, or Any
 	Records []Record // Kind, Data and, if it is not now, Time
+
+	// Written, unless nil, is called with the records as they are on disk, before
+	// those who watch the journal are signalled. It must return at once: the
+	// committer calls it.
+	Written func([]Record)
 }
 
 // StreamInfo names a stream and how many records it has.
