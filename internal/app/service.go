@@ -120,6 +120,7 @@ func (s *Service) executorOptions(o Options) executor.Options {
 	return executor.Options{
 		Policy:    s.rules.policy(),
 		Journal:   s.journal,
+		Intake:    s.intake,
 		Playbooks: s.library.set,
 		Kinds:     kinds.Declarations(),
 		Services:  resolver(s.world.Resolve),

@@ -27,6 +27,7 @@ type Steps interface {
 // Options of New. Journal, Playbooks, Services and Steps are required.
 type Options struct {
 	Journal   *audit.Journal
+	Intake    *dispatch.Intake     // admits the notifications; nil: they are only found in the journal
 	Playbooks func() *playbook.Set // the set in force now; never nil
 	Kinds     []playbook.Kind      // to compile playbooks of runs whose document is no longer in the set
 	Services  dispatch.Services
@@ -130,7 +131,7 @@ func New(o Options) (*Executor, error) {
 	e.timers.clock, e.saveEvery = e.clock, saveEvery
 	e.library = &library{e: e, at: map[string]uint64{}, compiled: map[string]*playbook.Playbook{}}
 	e.crashes = newCrashGuard(o.Journal, e.alive)
-	e.dispatch = dispatch.New(o.Journal, o.Services, e.crashes.blames, o.Log)
+	e.dispatch = dispatch.New(dispatch.Options{Journal: o.Journal, Intake: o.Intake, Services: o.Services, Blames: e.crashes.blames, Log: o.Log})
 	return e, nil
 }
 

@@ -12,8 +12,8 @@ import (
 // Bounds of one batch of the dispatcher: a burst shares appends, a lone
 // notification waits for nobody.
 const (
-	batchNotifications = 64
-	batchAlerts        = 256
+	batchNotifications = 256
+	batchAlerts        = 1024
 	batchRecords       = audit.MaxBatch / 4 // of the stream dispatch: what follows for runs has to fit, too
 	ahead              = 5 * time.Minute    // clock skew that is still believed
 )
@@ -137,7 +137,7 @@ func (d *Decision) notification(n Note, most int) int {
 	case n.broken != nil:
 		d.whole(KindQuarantined, n.broken.Error())
 		return 1
-	case d.d.blames(Place(n.index, d.next.offset)):
+	case d.d.o.Blames(Place(n.index, d.next.offset)):
 		d.whole(KindQuarantined, "the process ended while it was being processed, more than once")
 		return 1
 	case len(n.data.Alerts) == 0:
@@ -167,7 +167,7 @@ func (d *Decision) whole(kind, reason string) {
 		Notification: d.note.seq, Index: d.note.index, Upto: len(d.note.data.Alerts), Done: true, Reason: reason,
 	})
 	if kind == KindQuarantined {
-		d.d.log.Error("notification quarantined", "entry", d.note.seq, "err", reason)
+		d.d.o.Log.Error("notification quarantined", "entry", d.note.seq, "err", reason)
 		d.Notices = append(d.Notices, d.note.quarantined(reason))
 	}
 }

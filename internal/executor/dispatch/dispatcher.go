@@ -22,11 +22,7 @@ type Services interface {
 // goroutine reads with it; Decision and what it does belong to the executor's
 // loop, which that goroutine waits for.
 type Dispatcher struct {
-	journal  *audit.Journal
-	services Services
-	blames   func(place string) bool
-	log      *slog.Logger
-
+	o Options
 	*episodes
 	cursor  cursor
 	unsaved int    // records and their episodes that follow the last snapshot
@@ -42,11 +38,17 @@ type cursor struct {
 	large Note // the notification at index, when it is decided in parts
 }
 
-// New returns a dispatcher that has read nothing. blames reports whether the
-// process died over a place too often: see Place.
-func New(journal *audit.Journal, services Services, blames func(place string) bool, log *slog.Logger) *Dispatcher {
-	return &Dispatcher{journal: journal, services: services, blames: blames, log: log, episodes: newEpisodes()}
+// Options of New. All but Intake are required.
+type Options struct {
+	Journal  *audit.Journal
+	Intake   *Intake // hands over what it admits; nil: all is read from the journal
+	Services Services
+	Blames   func(place string) bool // whether the process died over a place too often: see Place
+	Log      *slog.Logger
 }
+
+// New returns a dispatcher that has read nothing.
+func New(o Options) *Dispatcher { return &Dispatcher{o: o, episodes: newEpisodes()} }
 
 // Head is the head of the stream dispatch.
 func (d *Dispatcher) Head() uint64 { return d.cursor.head }
@@ -56,7 +58,7 @@ func (d *Dispatcher) Halfway() bool { return d.cursor.offset != 0 }
 
 // Check makes sure that nobody else dispatches.
 func (d *Dispatcher) Check() error {
-	head, err := d.journal.Head(Stream)
+	head, err := d.o.Journal.Head(Stream)
 	if err == nil && head != d.cursor.head {
 		err = fmt.Errorf("stream dispatch has %d records, %d were expected: does a second executor run on this journal?", head, d.cursor.head)
 	}
@@ -77,7 +79,7 @@ func (d *Dispatcher) Places(notes []Note) []string {
 
 // OnlyWaiting names the notification that waits, when no other does.
 func (d *Dispatcher) OnlyWaiting() (place string, ok bool, err error) {
-	head, err := d.journal.Head(StreamIntake)
+	head, err := d.o.Journal.Head(StreamIntake)
 	if err != nil {
 		return "", false, fmt.Errorf("read intake: %w", err)
 	}
@@ -87,7 +89,7 @@ func (d *Dispatcher) OnlyWaiting() (place string, ok bool, err error) {
 // Load finds the cursor and rebuilds the known episodes: from the last snapshot and
 // the records after it, or without one from all records young enough to matter.
 func (d *Dispatcher) Load(now time.Time) error {
-	head, err := d.journal.Head(Stream)
+	head, err := d.o.Journal.Head(Stream)
 	if err != nil {
 		return fmt.Errorf("read dispatch: %w", err)
 	}
@@ -100,10 +102,10 @@ func (d *Dispatcher) Load(now time.Time) error {
 	if snapshot != nil {
 		d.restore(snapshot, now)
 		from, d.size = snapshot.Head, snapshot.Size
-	} else if from, err = d.journal.Since(Stream, now.Add(-EpisodesKept)); err != nil {
+	} else if from, err = d.o.Journal.Since(Stream, now.Add(-EpisodesKept)); err != nil {
 		return err
 	}
-	for rec, err := range d.journal.Stream(Stream, from) {
+	for rec, err := range d.o.Journal.Stream(Stream, from) {
 		if err != nil {
 			return fmt.Errorf("read dispatch: %w", err)
 		}
@@ -164,14 +166,19 @@ type Note struct {
 	broken     error
 }
 
-// Next reads the next notifications, as many as fit one batch.
+// Next returns the next notifications, as many as fit one batch.
 func (d *Dispatcher) Next() ([]Note, error) {
 	if l := d.cursor.large; d.cursor.offset > 0 && l.index == d.cursor.index && len(l.data.Alerts) > 0 {
 		return []Note{l}, nil
 	}
+	if d.o.Intake != nil {
+		if out := d.o.Intake.recent.from(d.cursor.index); len(out) > 0 {
+			return out, nil
+		}
+	}
 	var out []Note
 	alerts := 0
-	for rec, err := range d.journal.Stream(StreamIntake, d.cursor.index) {
+	for rec, err := range d.o.Journal.Stream(StreamIntake, d.cursor.index) {
 		if err != nil {
 			return nil, fmt.Errorf("read notifications: %w", err)
 		}

@@ -4,7 +4,9 @@
 //	receiver ──▶ Intake.Admit ──▶ stream intake ──▶ Next ──▶ Resolve ──▶ Decision ──▶ stream dispatch
 //
 // Admission and reading are apart: a notification is answered once it is durable,
-// whatever is decided about it later.
+// whatever is decided about it later. What was admitted just now is handed over in
+// memory (recent.go); after a start, or when there is too much of it, Next reads the
+// stream.
 //
 // # Stored
 //

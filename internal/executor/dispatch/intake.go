@@ -48,6 +48,7 @@ type Intake struct {
 	journal *audit.Journal
 	now     func() time.Time
 	buffers sync.Pool // of *[]byte: notifications on their way into the journal
+	recent  recent    // what was admitted just now
 
 	change sync.Mutex // one change of off at a time
 	off    atomic.Pointer[IntakePause]
@@ -75,7 +76,8 @@ func NewIntake(journal *audit.Journal, now func() time.Time) (*Intake, error) {
 }
 
 // Admit appends the notification to the stream intake, and returns once it is
-// durable. It depends on nothing before it, so it conflicts with nobody.
+// durable. It depends on nothing before it, so it conflicts with nobody. Nobody may
+// change the notification afterwards.
 func (i *Intake) Admit(ctx context.Context, n playbook.Notification) error {
 	if off := i.off.Load(); off != nil {
 		return fmt.Errorf("%w by %s: %s", ErrPaused, off.By, off.Reason)
@@ -88,6 +90,7 @@ func (i *Intake) Admit(ctx context.Context, n playbook.Notification) error {
 	_, err := i.journal.Append(ctx, audit.Append{
 		Stream: StreamIntake, After: audit.Any,
 		Records: []audit.Record{{Kind: KindNotification, Time: n.ReceivedAt, Data: data}},
+		Written: func(recs []audit.Record) { i.recent.add(Note{seq: recs[0].Seq, index: recs[0].Index, data: n}) },
 	})
 	if cap(data) <= keepNotification { // the journal is done with it, whatever the outcome
 		*buf = data

@@ -46,7 +46,7 @@ func (d *Dispatcher) Suppressed(now time.Time) ([]Waiting, error) {
 // ResolveAgain finds the services of alerts that may start a run now.
 func (d *Dispatcher) ResolveAgain(w Waiting, set *playbook.Set) Resolved {
 	found := Resolved{}
-	if !d.blames(w.Place()) {
+	if !d.o.Blames(w.Place()) {
 		d.resolveSome(found, set, w.Alerts)
 	}
 	return found
@@ -54,7 +54,7 @@ func (d *Dispatcher) ResolveAgain(w Waiting, set *playbook.Set) Resolved {
 
 // notification reads the one at that position in the log.
 func (d *Dispatcher) notification(seq uint64) (Note, error) {
-	for rec, err := range d.journal.Log(seq) {
+	for rec, err := range d.o.Journal.Log(seq) {
 		if err != nil {
 			return Note{}, fmt.Errorf("read notification %d: %w", seq, err)
 		}
@@ -72,7 +72,7 @@ func (d *Dispatcher) notification(seq uint64) (Note, error) {
 // and returns how many.
 func (d *Decision) Again(w Waiting) (took int) {
 	d.note, d.anew = w.note, true
-	if d.d.blames(w.Place()) {
+	if d.d.o.Blames(w.Place()) {
 		panic("the process ended over it, more than once")
 	}
 	for ; took < len(w.Alerts) && (took == 0 || !d.full()); took++ {
@@ -92,7 +92,7 @@ func (d *Decision) QuarantineAgain(w Waiting, why error) {
 		d.episodes[id] = k
 		d.became(KindQuarantined, id, alerts[i], Record{Reason: why.Error()})
 	}
-	d.d.log.Error("suppressed alerts quarantined", "entry", n.seq, "err", why)
+	d.d.o.Log.Error("suppressed alerts quarantined", "entry", n.seq, "err", why)
 	d.Notices = append(d.Notices, machine.Effect{
 		Key:  fmt.Sprintf("again/%d/%s/quarantined", n.seq, alerts[0].Episode()),
 		Text: fmt.Sprintf("%d alerts of notification %d cannot be processed and were quarantined, they start no run: %v", len(alerts), n.seq, why),

@@ -22,7 +22,7 @@ type resolution struct {
 func (d *Dispatcher) Resolve(notes []Note, set *playbook.Set) Resolved {
 	found := Resolved{}
 	for _, n := range notes {
-		if d.blames(Place(n.index, d.offset(n))) {
+		if d.o.Blames(Place(n.index, d.offset(n))) {
 			continue
 		}
 		d.resolveSome(found, set, n.data.Alerts[:min(len(n.data.Alerts), d.offset(n)+batchAlerts)][d.offset(n):])
@@ -56,7 +56,7 @@ func (d *Dispatcher) resolveSome(found Resolved, set *playbook.Set, alerts []pla
 // where it is counted against the notification.
 func (d *Dispatcher) resolve(a playbook.Alert) (r resolution) {
 	defer func() { r.panicked = recover() }()
-	r.services, r.why, r.err = d.services.Resolve(a)
+	r.services, r.why, r.err = d.o.Services.Resolve(a)
 	return r
 }
 

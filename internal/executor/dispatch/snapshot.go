@@ -51,7 +51,7 @@ func (d *Dispatcher) Unsaved() int { return d.unsaved }
 // loop may call it, or nobody else may be running: then memory holds what the log does.
 func (d *Dispatcher) Snapshot() *Snapshot {
 	s := &Snapshot{
-		Version: snapshotVersion, Head: d.cursor.head, Size: d.journal.Size(),
+		Version: snapshotVersion, Head: d.cursor.head, Size: d.o.Journal.Size(),
 		Index: d.cursor.index, Offset: d.cursor.offset,
 	}
 	d.unsaved = 0
@@ -96,7 +96,7 @@ func (d *Dispatcher) Save(s *Snapshot) error {
 	if err := gob.NewEncoder(&b).Encode(s); err != nil {
 		panic("dispatch: cannot encode: " + err.Error()) // unreachable unless the struct holds what gob does not know
 	}
-	if err := d.journal.SaveProjection(projectionName, b.Bytes()); err != nil {
+	if err := d.o.Journal.SaveProjection(projectionName, b.Bytes()); err != nil {
 		return fmt.Errorf("save what is known of alerts: %w", err)
 	}
 	return nil
@@ -104,7 +104,7 @@ func (d *Dispatcher) Save(s *Snapshot) error {
 
 // loadSnapshot returns the stored snapshot, nil when there is none of this stream.
 func (d *Dispatcher) loadSnapshot(head uint64) (*Snapshot, error) {
-	b, err := d.journal.Projection(projectionName)
+	b, err := d.o.Journal.Projection(projectionName)
 	if err != nil || b == nil {
 		return nil, err
 	}
@@ -112,7 +112,7 @@ func (d *Dispatcher) loadSnapshot(head uint64) (*Snapshot, error) {
 	if err := gob.NewDecoder(bytes.NewReader(b)).Decode(s); err != nil || !s.usable() {
 		return nil, nil //nolint:nilerr // of another version: the stream is folded whole
 	}
-	if s.Head > head || s.Size > d.journal.Size() {
+	if s.Head > head || s.Size > d.o.Journal.Size() {
 		return nil, nil // the journal is an older copy
 	}
 	digest, err := d.digest(s.Head - 1)
@@ -134,7 +134,7 @@ func (s *Snapshot) usable() bool {
 
 // digest identifies a record of the stream dispatch.
 func (d *Dispatcher) digest(index uint64) (sum [32]byte, err error) {
-	for rec, err := range d.journal.Stream(Stream, index) {
+	for rec, err := range d.o.Journal.Stream(Stream, index) {
 		if err != nil {
 			return sum, fmt.Errorf("read dispatch: %w", err)
 		}

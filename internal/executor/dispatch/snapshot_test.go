@@ -99,7 +99,7 @@ func openJournal(t testing.TB) *audit.Journal {
 // few idle episodes.
 func loadFrom(t rapid.TB, j *audit.Journal) *Dispatcher {
 	t.Helper()
-	d := New(j, nil, func(string) bool { return false }, slog.New(slog.DiscardHandler))
+	d := New(Options{Journal: j, Blames: func(string) bool { return false }, Log: slog.New(slog.DiscardHandler)})
 	d.mostIdle = 4
 	d.Released("r-2")
 	if err := d.Load(time.Now()); err != nil {
