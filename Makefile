@@ -17,8 +17,9 @@ GO_DIRS   := $(wildcard cmd internal test playbooks tools third_party)
 .DEFAULT_GOAL := help
 .PHONY: build test lint e2e soak bench demo generate clean help
 
-build: ## build bin/responder and bin/responder-agent
+build: ## build bin/responder, bin/responder-helm and bin/responder-agent
 	@go build -trimpath -buildvcs=auto -o bin/responder ./cmd/responder
+	@go build -trimpath -buildvcs=auto -o bin/responder-helm ./cmd/responder/helm
 	@go build -trimpath -buildvcs=auto -o bin/responder-agent ./cmd/responder/agent
 
 test: ## unit tests: no servers, no root, no GPU

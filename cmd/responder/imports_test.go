@@ -62,6 +62,8 @@ var mayImport = map[string][]string{
 	"internal/gitops/command":   {"internal/fault", "internal/gitops/edit"},
 	"internal/gitops/kustomize": {"internal/fault", "internal/gitops/edit"},
 	"internal/gitops/helm":      {"internal/fault", "internal/gitops/edit", "internal/gitops/command"},
+	// Helm's engine: only the program responder-helm links it, which the service starts.
+	"internal/gitops/helm/engine": {"internal/gitops/helm"},
 
 	"internal/gitops/forge": {"internal/fault", "internal/gitops", "internal/outbound"},
 	// The editor, the repositories and the pull requests put together, for the levers' interfaces.
@@ -170,6 +172,7 @@ var mayImport = map[string][]string{
 		"internal/kube", "internal/playbook", "internal/policy", "internal/runview", "internal/step",
 	},
 	"cmd/responder":       {"internal/cli", "internal/cli/command"},
+	"cmd/responder/helm":  {"internal/gitops/helm/engine"},
 	"cmd/responder/agent": {"internal/cli/agentflags", "internal/gpu", "internal/gpu/agent", "internal/gpu/judge", "internal/gpu/nvml", "internal/gpu/podresources"},
 }
 
@@ -235,6 +238,9 @@ func TestImports(t *testing.T) {
 		for _, imp := range pkg.Imports {
 			if strings.HasPrefix(imp, "github.com/NVIDIA/go-nvml/pkg/nvml/mock") {
 				t.Errorf("%s imports %s, which is for tests", dir, imp)
+			}
+			if strings.HasPrefix(imp, "helm.sh/helm/") && dir != "internal/gitops/helm/engine" {
+				t.Errorf("%s imports %s, which is internal/gitops/helm/engine's alone", dir, imp)
 			}
 			if why := everywhere[imp]; why != "" {
 				t.Errorf("%s imports %s: %s", dir, imp, why)

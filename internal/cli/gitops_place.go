@@ -36,6 +36,9 @@ type placeFlags struct {
 	path   string // local checkout
 	source string // in it
 
+	values  []string // Helm value files in it, in their order
+	release string
+
 	bounds playbook.Service // of the replicas, as the catalog has them; of a checkout none are known
 }
 
@@ -46,6 +49,8 @@ func (f *placeFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.config, "config", "responder.yaml", "configuration file")
 	cmd.Flags().StringVar(&f.path, "path", "", "look in this local checkout instead; it needs no configuration")
 	cmd.Flags().StringVar(&f.source, "source", "", "with --path: the directory in it that is deployed (default: all of it)")
+	cmd.Flags().StringSliceVar(&f.values, "values", nil, "with --path: Helm value files that the chart is deployed with, in their order, as paths in the checkout")
+	cmd.Flags().StringVar(&f.release, "release", "", "with --path: name of the Helm release (default: one with which the chart makes the workload)")
 	cmd.Flags().StringVar(&f.kind, "kind", "Deployment", "with --path: kind of the workload, or of the object that Git holds")
 	cmd.Flags().StringVar(&f.container, "container", "", "container of the engine (default: the catalog's, else the one that runs an engine)")
 	cmd.Flags().StringVar(&f.component, "component", "", "component of a Dynamo graph, or of a set: decode, prefill, leader, worker (default: the one that the workload is made of)")
@@ -173,10 +178,10 @@ func (f *placeFlags) checkout() (checkout, error) {
 	if !ok {
 		namespace, name = "", f.service
 	}
-	files, err := manifests.ReadDir(f.path, strings.TrimRight(f.source, "/"))
+	files, err := manifests.ReadDir(f.path, strings.TrimRight(f.source, "/"), f.values...)
 	return checkout{
 		files: files, source: gitops.Source{Path: strings.TrimRight(f.source, "/")},
-		target: gitops.Target{Kind: f.kind, Namespace: namespace, Name: name, Container: f.container, Component: f.component, Path: strings.TrimRight(f.source, "/")},
+		target: gitops.Target{Kind: f.kind, Namespace: namespace, Name: name, Container: f.container, Component: f.component, Path: strings.TrimRight(f.source, "/"), ValueFiles: f.values, Release: f.release},
 	}, err
 }
 

@@ -150,6 +150,9 @@ type touchView struct {
 
 func viewOfProposal(p gitops.Proposal) proposalView {
 	v := proposalView{Base: p.Base, Diff: p.Diff(), Changes: []touchView{}}
+	for _, r := range p.Rendered {
+		v.Notes = append(v.Notes, "rendered: "+r)
+	}
 	if p.Unbuilt != "" {
 		v.Notes = append(v.Notes, "not rendered: "+p.Unbuilt)
 	}

@@ -11,6 +11,8 @@ type Application struct {
 	Chart     []string   // of each source: the Helm chart, when it is of a chart repository
 	Target    []string   // targetRevision of each source
 	Values    [][]string // of each source: Helm's value files as written, below the path or as $REF/FILE of another source
+	Refs      []string   // of each source: the name by which value files refer to it; empty: none
+	Releases  []string   // of each source: the name that it gives Helm's release; empty: the application's
 	Revisions []string   // revision of each source that the live state was compared with last
 	Sync      string     // Synced, OutOfSync, Unknown
 	Health    string     // Healthy, Progressing, Degraded, Suspended, Missing, Unknown

@@ -17,12 +17,19 @@ import (
 // maxCompared limits the nodes of two builds that are compared.
 const maxCompared = 2_000_000
 
-// checkBuilt builds the kustomizations of the edited sites before and after the edit
-// and compares every object. It returns an error unless the edit changes one field of
-// the target for each site, or of what the target alone reads. unbuilt tells why a
-// kustomization could not be built, or not all of it.
-func checkBuilt(before, after []File, t Target, sites []*edit.Site) (unbuilt string, err error) {
+// checkBuilt builds the kustomizations and renders the charts of the edited sites before
+// and after the edit, and compares every object. It returns an error unless the edit changes one field of
+// the target for each site, or of what the target alone reads. rendered
+// describes what changes in what a chart renders. unbuilt tells why a kustomization or
+// chart could not be built, or not all of it.
+func checkBuilt(before, after []File, t Target, sites []*edit.Site) (rendered []string, unbuilt string, err error) {
 	var dirs []string
+	values := slices.DeleteFunc(slices.Clone(sites), func(s *edit.Site) bool { return s.Object.Kind != edit.ValuesKind })
+	if len(values) > 0 {
+		if rendered, unbuilt, err = checkRendered(before, after, t, values); err != nil {
+			return nil, "", err
+		}
+	}
 	for _, s := range sites {
 		if dir := s.Object.Builder; dir != "" && !slices.Contains(dirs, dir) {
 			dirs = append(dirs, dir)
@@ -32,7 +39,7 @@ func checkBuilt(before, after []File, t Target, sites []*edit.Site) (unbuilt str
 		of := slices.DeleteFunc(slices.Clone(sites), func(s *edit.Site) bool { return s.Object.Builder != dir })
 		why, err := checkBuild(before, after, dir, of)
 		if err != nil {
-			return "", err
+			return nil, "", err
 		}
 		if why != "" {
 			unbuilt = why
@@ -40,10 +47,10 @@ func checkBuilt(before, after []File, t Target, sites []*edit.Site) (unbuilt str
 	}
 	for _, s := range sites {
 		if err := checkConfigMap(before, t, s); err != nil {
-			return "", err
+			return nil, "", err
 		}
 	}
-	return unbuilt, nil
+	return rendered, unbuilt, nil
 }
 
 // checkBuild compares the results of one kustomization.
@@ -65,7 +72,7 @@ func checkBuild(before, after []File, dir string, sites []*edit.Site) (unbuilt s
 		if o.String() != n.String() {
 			return "", invalidEdit(sites[0], fmt.Sprintf("the kustomization %s would build %s in place of %s", dir, n, o))
 		}
-		fields := differences(o.Root, n.Root, "", &left)
+		fields := differences(o.Root, n.Root, &left)
 		changes += len(fields)
 		if len(fields) == 0 || slices.ContainsFunc(sites, func(s *edit.Site) bool { return s.Object.String() == o.String() }) {
 			continue
@@ -120,9 +127,24 @@ func alsoChanges(s *edit.Site, what string) error {
 	return &fault.Error{Reason: fault.Owned, Message: fmt.Sprintf("%s:%d:%d: a change here would also change %s: set it for %s alone first", s.File(), s.Line, s.Column, what, s.Object)}
 }
 
-// differences returns the paths of the fields that differ. Items that are added to a
-// list, or removed, count as one field.
-func differences(a, b *yaml.Node, at string, left *int) []string {
+// fieldChange is a field that differs between two trees.
+type fieldChange struct {
+	path     string
+	from, to *yaml.Node // nil: it has none; of a list: the items that are removed and added
+}
+
+// differences returns the paths of the fields that differ.
+func differences(a, b *yaml.Node, left *int) []string {
+	var out []string
+	for _, c := range changesOf(a, b, "", left) {
+		out = append(out, c.path)
+	}
+	return out
+}
+
+// changesOf returns the fields that differ. Items that are added to a list, or removed,
+// count as one field.
+func changesOf(a, b *yaml.Node, at string, left *int) []fieldChange {
 	a, b = edit.Deref(a), edit.Deref(b)
 	if *left--; *left < 0 {
 		return nil
@@ -132,52 +154,57 @@ func differences(a, b *yaml.Node, at string, left *int) []string {
 		if a == b {
 			return nil
 		}
-		return []string{at}
+		return []fieldChange{{at, a, b}}
 	case a.Kind == yaml.ScalarNode:
 		if a.Value != b.Value || a.ShortTag() != b.ShortTag() {
-			return []string{at}
+			return []fieldChange{{at, a, b}}
 		}
 		return nil
 	case edit.IsMap(a):
-		return differentKeys(edit.Flatten(a), edit.Flatten(b), at, left)
+		return changedKeys(edit.Flatten(a), edit.Flatten(b), at, left)
 	}
 	from, x, y := 0, a.Content, b.Content
-	for len(x) > 0 && len(y) > 0 && len(x) != len(y) && len(differences(x[0], y[0], "", left)) == 0 {
+	for len(x) > 0 && len(y) > 0 && len(x) != len(y) && len(changesOf(x[0], y[0], "", left)) == 0 {
 		x, y = x[1:], y[1:]
 		from++
 	}
 	if len(x) != len(y) {
-		for len(x) > 0 && len(y) > 0 && len(differences(x[len(x)-1], y[len(y)-1], "", left)) == 0 {
+		for len(x) > 0 && len(y) > 0 && len(changesOf(x[len(x)-1], y[len(y)-1], "", left)) == 0 {
 			x, y = x[:len(x)-1], y[:len(y)-1]
 		}
 		if len(x) > 0 && len(y) > 0 {
-			return []string{at, at} // more than items that are added or removed
+			return []fieldChange{{path: at}, {path: at}} // more than items that are added or removed
 		}
-		return []string{at}
+		return []fieldChange{{at, itemsOf(x), itemsOf(y)}}
 	}
-	var out []string
+	var out []fieldChange
 	for i := range x {
-		out = append(out, differences(x[i], y[i], at+"["+strconv.Itoa(from+i)+"]", left)...)
+		out = append(out, changesOf(x[i], y[i], at+"["+strconv.Itoa(from+i)+"]", left)...)
 	}
 	return out
 }
 
-// differentKeys returns the paths of the fields of two mappings that differ.
-func differentKeys(a, b *yaml.Node, at string, left *int) []string {
+// itemsOf returns a list of items.
+func itemsOf(items []*yaml.Node) *yaml.Node {
+	return &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq", Content: items}
+}
+
+// changedKeys returns the fields of two mappings that differ.
+func changedKeys(a, b *yaml.Node, at string, left *int) []fieldChange {
 	under := func(key string) string { return strings.TrimPrefix(at+"."+key, ".") }
-	var out []string
+	var out []fieldChange
 	for i := 0; i+1 < len(a.Content); i += 2 {
 		key := a.Content[i].Value
 		j := edit.KeyIndex(b, key)
 		if j < 0 {
-			out = append(out, under(key))
+			out = append(out, fieldChange{under(key), a.Content[i+1], nil})
 			continue
 		}
-		out = append(out, differences(a.Content[i+1], b.Content[j+1], under(key), left)...)
+		out = append(out, changesOf(a.Content[i+1], b.Content[j+1], under(key), left)...)
 	}
 	for i := 0; i+1 < len(b.Content); i += 2 {
 		if key := b.Content[i].Value; edit.KeyIndex(a, key) < 0 {
-			out = append(out, under(key))
+			out = append(out, fieldChange{under(key), nil, b.Content[i+1]})
 		}
 	}
 	return out

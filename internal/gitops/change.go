@@ -51,8 +51,11 @@ type Proposal struct {
 	Manifests []Manifest
 	Plain     bool
 
-	// Unbuilt tells why the kustomization that deploys the edited files, or a part of
-	// it, could not be built before and after the edit. Empty: it was, or there is none.
+	// Rendered describes what changes in what a Helm chart renders, one field each.
+	Rendered []string
+
+	// Unbuilt tells why the kustomization or chart that deploys the edited files, or a part
+	// of it, could not be built before and after the edit. Empty: it was, or there is none.
 	Unbuilt string
 
 	Reverts []string // commits that it takes back, line by line; empty: it is an edit

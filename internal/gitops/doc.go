@@ -2,12 +2,12 @@
 // and replicas of serving engines in the manifests of a repository.
 //
 // The package has the types of the subject and its pure part: it reads no file and
-// uses no network. The packages below it:
+// uses no network. It starts one program, which renders charts. The packages below it:
 //
 //	gitops/edit        YAML files with the place of every value; changes of the bytes of one value
 //	gitops/command     flags and environment variables on command lines
 //	gitops/kustomize   builds of kustomizations
-//	gitops/helm        value files and the charts that are known
+//	gitops/helm        value files, the charts that are known, and charts that are rendered
 //
 //	gitops/manifests   proposals and commits for the levers: the three below put together
 //	gitops/repository  one repository: clone, read, commit, push, revert
@@ -26,6 +26,8 @@
 // value. The kustomization that deploys it is built before and after, by the code in
 // gitops/kustomize, and every object compared: an edit that changes nothing there, or
 // another object, is refused. So is one of a ConfigMap that another workload reads.
+// A chart of the tree is rendered before and after, by the program responder-helm: a
+// value counts if its change shows in the wanted variable of the target and nowhere else.
 // What cannot be built is in [Edit.Unbuilt]. Credentials are not shown: flags and
 // variables with such names are refused, and differences hide them.
 //
@@ -33,8 +35,9 @@
 //
 // Not followed: replacements and transformers of a kustomization that touch a
 // command line, environment or replicas; selectors of patches by label; copy and move
-// in JSON patches; templates of Helm charts, except for the values of the vLLM
-// production stack and of llm-d's modelservice; nested quotes in scripts.
+// in JSON patches; templates of Helm charts that are not in the tree, except for the
+// values of the vLLM production stack and of llm-d's modelservice; templates of an
+// ApplicationSet; nested quotes in scripts.
 //
 // Nothing here knows playbooks, runs or its callers.
 package gitops

@@ -39,7 +39,7 @@ func Live(objects [][]byte, t Target, v Variable) (Reading, error) {
 	for i, data := range objects {
 		files[i] = File{Path: fmt.Sprintf("live-%d.json", i), Data: data}
 	}
-	t.Path, t.ValueFiles = "", nil
+	t.Path, t.ValueFiles, t.Release = "", nil, ""
 	tr, err := newTree(files, t)
 	if err != nil {
 		return Reading{}, withoutFile(err)

@@ -63,22 +63,27 @@ func (v Variable) String() string {
 
 // resolve returns the one site that takes effect.
 func resolve(files []File, t Target, v Variable) (*edit.Site, error) {
-	return resolveKnown(files, t, v, nil)
+	return resolveKnown(files, t, v, "", nil)
 }
 
 // resolveKnown resolves with a document of the files that is already parsed and that
-// nothing else uses.
-func resolveKnown(files []File, t Target, v Variable, known *edit.Document) (*edit.Site, error) {
+// nothing else uses. want is the value that the variable will be set to; empty: any.
+func resolveKnown(files []File, t Target, v Variable, want string, known *edit.Document) (*edit.Site, error) {
 	tr, err := newTree(files, t)
 	if err != nil {
 		return nil, err
 	}
 	tr.Know(known)
-	return tr.resolve(v)
+	tr.edited = known
+	return tr.resolveFor(v, want)
 }
 
 // resolve returns the one site of the variable that takes effect.
-func (tr *tree) resolve(v Variable) (*edit.Site, error) {
+func (tr *tree) resolve(v Variable) (*edit.Site, error) { return tr.resolveFor(v, "") }
+
+// resolveFor returns the one site of the variable that takes effect. want is the value
+// that it will be set to; empty: any.
+func (tr *tree) resolveFor(v Variable, want string) (*edit.Site, error) {
 	t := tr.target
 	if err := v.check(); err != nil {
 		return nil, err
@@ -93,7 +98,7 @@ func (tr *tree) resolve(v Variable) (*edit.Site, error) {
 	tr.all = all
 	candidates := tr.candidates(all)
 	if len(candidates) == 0 {
-		return tr.fromValues(v)
+		return tr.fromValues(v, want)
 	}
 	var sites []*edit.Site
 	for _, c := range candidates {

@@ -65,7 +65,7 @@ func Unset(files []File, t Target, v Variable) (Edit, error) {
 	if err := apply(work, s, cut); err != nil {
 		return Edit{}, err
 	}
-	after, err := resolveKnown(work, t, v, result(s))
+	after, err := resolveKnown(work, t, v, "", result(s))
 	if err != nil || !after.Missing {
 		return Edit{}, s.Doc.Invalid(s.Node, "cannot be taken away safely: it would still be set elsewhere")
 	}
@@ -89,11 +89,11 @@ func reason(err error) fault.Reason {
 
 // change makes one change in work.
 func change(work []File, t Target, v Variable, value string) (Change, *edit.Site, error) {
-	s, err := resolve(work, t, v)
+	s, err := resolveKnown(work, t, v, value, nil)
 	if err != nil {
 		return Change{}, nil, plain(err)
 	}
-	if s.Value == value {
+	if takes(s, value) && !s.Missing || s.Value == value {
 		return Change{}, nil, &fault.Error{Reason: fault.NothingToDo, Message: fmt.Sprintf("%s:%d:%d: %s is already %s", s.File(), s.Line, s.Column, v, value)}
 	}
 	cut, err := s.Set(value)
@@ -103,15 +103,20 @@ func change(work []File, t Target, v Variable, value string) (Change, *edit.Site
 	if err := apply(work, s, cut); err != nil {
 		return Change{}, nil, err
 	}
-	after, err := resolveKnown(work, t, v, result(s))
+	after, err := resolveKnown(work, t, v, "", result(s))
 	if err != nil {
 		return Change{}, nil, plain(err)
 	}
 	gone := after.Missing && value == "false" && v.Switch
-	if !gone && (after.Missing || after.Value != value || after.File() != s.File()) {
+	if !gone && (after.Missing || !takes(after, value) || after.File() != s.File()) {
 		return Change{}, nil, s.Doc.Invalid(s.Node, fmt.Sprintf("cannot be edited safely: %s would be %q afterwards, not %q", v, edit.Clip(after.Value), edit.Clip(value)))
 	}
 	return Change{Place: placeOf(s), From: s.Value, To: value}, s, nil
+}
+
+// takes reports whether a site has a value.
+func takes(s *edit.Site, value string) bool {
+	return s.Value == value || s.Object.Kind == edit.ValuesKind && sameRendered(s.Value, value)
 }
 
 // result returns the document of the file as the change left it.
@@ -142,7 +147,7 @@ func edited(before, after []File, t Target, changes []Change, sites []*edit.Site
 	}
 	e := Edit{Place: changes[0].Place, From: changes[0].From, To: changes[0].To, More: changes[1:]}
 	var err error
-	if e.Unbuilt, err = checkBuilt(before, after, t, sites); err != nil {
+	if e.Rendered, e.Unbuilt, err = checkBuilt(before, after, t, sites); err != nil {
 		return Edit{}, err
 	}
 	for i := range before {

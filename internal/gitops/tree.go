@@ -17,7 +17,8 @@ type tree struct {
 	target    Target
 	all       []*edit.Object // that may be or concern the target
 	builds    *kustomize.Builds
-	elsewhere []string // workloads of the target's name that are not the target
+	edited    *edit.Document // a change was made in it, whose result is looked for; nil: none was
+	elsewhere []string       // workloads of the target's name that are not the target
 }
 
 func newTree(files []File, t Target) (*tree, error) {

@@ -7,6 +7,9 @@ type Source struct {
 	Repository string // URL without credentials: https, ssh or file
 	Branch     string // empty: the remote's default branch
 	Path       string // directory or file below the repository's root, slash-separated; empty: all of it
+
+	// Values are Helm value files that it is built of too, from the repository's root.
+	Values []string
 }
 
 // Target names the workload that a variable belongs to, as the cluster knows it.
@@ -23,6 +26,7 @@ type Target struct {
 	// changed along either. Empty: everything in the tree counts.
 	Path       string
 	ValueFiles []string // of the Helm source, in order, from the repository's root; empty: the only ones below Path
+	Release    string   // of the Helm source; empty: not known
 }
 
 // Variable is the one thing that an edit changes: a flag of the engine, or the
@@ -68,8 +72,11 @@ type Edit struct {
 	Files []File   // new contents of the files that change
 	Old   []File   // what stood in them, in the same order
 
-	// Unbuilt tells why the kustomization, or a part of it, could not be built and
-	// compared. Empty: it was, or there is none.
+	// Rendered describes what changes in what a Helm chart renders.
+	Rendered []string // of the target, one field each
+
+	// Unbuilt tells why the kustomization or chart, or a part of it, could not be built
+	// and compared. Empty: it was, or there is none.
 	Unbuilt string
 }
 

@@ -12,8 +12,9 @@ import (
 )
 
 // fromValues returns the site of the variable in Helm values, for a target of which
-// the tree has no manifest.
-func (tr *tree) fromValues(v Variable) (*edit.Site, error) {
+// the tree has no manifest: where a chart that is known keeps it, or else where a chart
+// of the tree takes it from. want is the value that it will be set to; empty: any.
+func (tr *tree) fromValues(v Variable, want string) (*edit.Site, error) {
 	layers, err := helm.Values(tr.Tree, tr.target.Path, tr.target.ValueFiles, helm.Workload{Namespace: tr.target.Namespace, Name: tr.target.Name})
 	if err != nil {
 		return nil, err
@@ -38,6 +39,9 @@ func (tr *tree) fromValues(v Variable) (*edit.Site, error) {
 	}
 	switch len(all) {
 	case 0:
+		if s, err := tr.fromCharts(v, want); s != nil || err != nil {
+			return s, err
+		}
 		return nil, tr.noManifest(layers)
 	case 1:
 		return all[0], nil

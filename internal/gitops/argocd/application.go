@@ -97,10 +97,12 @@ func convert(raw *v1alpha1.Application) gitops.Application {
 		app.Chart = append(app.Chart, s.Chart)
 		app.Target = append(app.Target, s.TargetRevision)
 		var values []string
+		release := ""
 		if s.Helm != nil {
-			values = slices.Clone(s.Helm.ValueFiles)
+			values, release = slices.Clone(s.Helm.ValueFiles), s.Helm.ReleaseName
 		}
-		app.Values = append(app.Values, values)
+		app.Values, app.Releases = append(app.Values, values), append(app.Releases, release)
+		app.Refs = append(app.Refs, s.Ref)
 	}
 	for _, condition := range raw.Status.Conditions {
 		if condition.IsError() {

@@ -61,6 +61,7 @@ func TestApplication(t *testing.T) {
 			{Repository: "https://git.example/fleet", Branch: "main", Path: "serving"},
 		},
 		Chart: []string{"vllm", ""}, Target: []string{"1.x", "main"}, Values: [][]string{{"$values/chat.yaml"}, nil},
+		Refs: []string{"", "values"}, Releases: []string{"", ""},
 		Revisions: []string{"1.2.3", wanted}, Sync: "OutOfSync", Health: "Degraded", Message: "one line",
 		Compared: at.Time, Automated: true, SelfHeal: true, Generator: "fleet", Problems: []string{"SyncError: failed"},
 		Operation: gitops.Operation{

@@ -412,3 +412,9 @@ func (l *Line) CheckAssigned(name string, n *yaml.Node) error {
 	}
 	return l.container.Object.Invalid(n, fmt.Sprintf("the script sets $%s itself, so that what the manifest says of it may not count", name))
 }
+
+// ReadText returns the command line that a text holds.
+func ReadText(c Container, v *edit.Value) (*Line, error) {
+	l := &Line{container: c}
+	return l, l.words(v, 0)
+}

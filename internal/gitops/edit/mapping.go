@@ -1,6 +1,7 @@
 package edit
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 
@@ -29,17 +30,64 @@ func (d *Document) AddText(m *yaml.Node, key, text string) (Splice, error) {
 	return d.addKey(m, key, text, doc.Content[0])
 }
 
+// PutText sets a key to a text of YAML in flow style. The mapping has no such key, or
+// its value is null or empty.
+func (d *Document) PutText(m *yaml.Node, key, text string) (Splice, error) {
+	i := KeyIndex(m, key)
+	if i < 0 {
+		return d.AddText(m, key, text)
+	}
+	var doc yaml.Node
+	if err := yaml.Unmarshal([]byte(text), &doc); err != nil || len(doc.Content) != 1 {
+		return Splice{}, d.Invalid(m, fmt.Sprintf("%q is no YAML", Clip(text)))
+	}
+	old := m.Content[i+1]
+	if err := d.unshared(old); err != nil {
+		return Splice{}, err
+	}
+	s := Splice{with: text, want: d.altered(m, func(c *yaml.Node) { c.Content[i+1] = doc.Content[0] })}
+	var err error
+	switch {
+	case old.Kind == yaml.ScalarNode && old.Value == "" && old.Style == 0:
+		if s.start, err = d.end(m.Content[i]); err == nil {
+			if colon := bytes.IndexByte(d.Data[s.start:], ':'); colon >= 0 {
+				s.start += colon + 1
+			}
+		}
+		s.end, s.with = s.start, " "+text
+	case old.Kind == yaml.ScalarNode:
+		t, textErr := d.text(old)
+		if textErr != nil {
+			return Splice{}, textErr
+		}
+		s.start, s.end = t.start, t.end
+	case len(old.Content) == 0 && old.Style&yaml.FlowStyle != 0:
+		s.start = d.offset(old)
+		s.end, err = d.closing(old)
+	default:
+		err = d.Invalid(old, "has a value already")
+	}
+	return s, err
+}
+
 // addKey adds a key to a mapping. value is YAML on one line that parses as node.
 func (d *Document) addKey(m *yaml.Node, name, value string, node *yaml.Node) (Splice, error) {
 	if err := d.unshared(m); err != nil {
 		return Splice{}, err
 	}
-	if len(m.Content) == 0 {
-		return Splice{}, d.Invalid(m, "is empty: there is no style to follow")
-	}
 	want := d.altered(m, func(c *yaml.Node) {
 		c.Content = append(c.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: name}, node)
 	})
+	if len(m.Content) == 0 && m.Style&yaml.FlowStyle != 0 {
+		end, err := d.closing(m)
+		if err != nil {
+			return Splice{}, err
+		}
+		return Splice{start: end - 1, end: end - 1, with: name + ": " + value, want: want}, nil
+	}
+	if len(m.Content) == 0 {
+		return Splice{}, d.Invalid(m, "is empty: there is no style to follow")
+	}
 	end, err := d.end(m.Content[len(m.Content)-1])
 	if err != nil {
 		return Splice{}, err

@@ -23,12 +23,13 @@ const (
 )
 
 // ReadDir reads a local checkout like a repository: the files below the source's
-// path (empty: all), files elsewhere that the kustomizations there use, and all
+// path (empty: all), files elsewhere that the kustomizations there use, the Helm value
+// files that are named, and all
 // other kustomizations, which show who else uses the same files. It reads nothing
 // outside of the checkout, and nothing that is certainly not a manifest. It
 // refuses symbolic links, submodules, Git LFS pointers and oversized files where a
 // manifest may stand.
-func ReadDir(dir, source string) ([]gitops.File, error) {
+func ReadDir(dir, source string, values ...string) ([]gitops.File, error) {
 	if info, err := os.Stat(dir); err == nil && !info.IsDir() {
 		return nil, invalid("%s is a file: name the directory of the checkout with --path, and the file in it with --source", dir)
 	}
@@ -48,6 +49,11 @@ func ReadDir(dir, source string) ([]gitops.File, error) {
 	if err == nil && source != "." {
 		err = c.reachable(source)
 	}
+	for _, p := range values {
+		if err == nil {
+			err = c.value(p)
+		}
+	}
 	if err == nil && source != "." {
 		err = c.read(".", isKustomization, false)
 	}
@@ -60,6 +66,17 @@ func ReadDir(dir, source string) ([]gitops.File, error) {
 		files = append(files, gitops.File{Path: p, Data: c.files[p]})
 	}
 	return files, err
+}
+
+// value adds a Helm value file, which may stand outside the source's path.
+func (c *checkout) value(p string) error {
+	if !fs.ValidPath(p) {
+		return invalid("%s is not below the checkout: name a value file in it, with slashes", p)
+	}
+	if err := c.reach(p); err != nil {
+		return err
+	}
+	return c.read(p, readable, true)
 }
 
 // checkout is a local checkout being read.

@@ -263,6 +263,7 @@ func edit(p *gitops.Proposal, files []gitops.File, t gitops.Target, w gitops.Wan
 	}
 	for _, e := range edits {
 		p.Unbuilt = cmp.Or(p.Unbuilt, e.Unbuilt)
+		p.Rendered = append(p.Rendered, e.Rendered...)
 	}
 	after := overlaid(files, edits)
 	for i, f := range files {

@@ -48,7 +48,7 @@ func (b *branch) head(ctx context.Context, src gitops.Source) (reading, error) {
 // its path, what kustomizations there take from elsewhere, and all other
 // kustomizations, which tell who else uses the same.
 func (b *branch) read(ctx context.Context, src gitops.Source, sha string) (reading, error) {
-	at := sha + "\x00" + src.Path
+	at := strings.Join(append([]string{sha, src.Path}, src.Values...), "\x00")
 	b.mu.Lock()
 	r, known := b.last[at]
 	b.mu.Unlock()
@@ -86,7 +86,7 @@ func (b *branch) readAll(ctx context.Context, src gitops.Source, sha string) (re
 		files[f.Path] = f.Data
 	}
 	if src.Path != "" {
-		if r.beyond, err = b.reachable(ctx, sha, src.Path, files); err != nil {
+		if r.beyond, err = b.reachable(ctx, sha, src, files); err != nil {
 			return r, err
 		}
 	}
@@ -139,7 +139,12 @@ var extensions = []string{".yaml", ".yml", ".json", ".env", ".properties", ".con
 
 // readable leaves out what is certainly no manifest and nothing that one is
 // built of.
-func readable(p string) bool { return slices.Contains(extensions, strings.ToLower(path.Ext(p))) }
+func readable(p string) bool {
+	return slices.Contains(extensions, strings.ToLower(path.Ext(p))) || vendored(p)
+}
+
+// vendored reports whether a file is a packed chart that another chart depends on.
+func vendored(p string) bool { return path.Ext(p) == ".tgz" && path.Base(path.Dir(p)) == "charts" }
 
 var kustomizations = []string{"kustomization.yaml", "kustomization.yml", "Kustomization"}
 
@@ -148,12 +153,32 @@ func isKustomization(p string) bool { return slices.Contains(kustomizations, pat
 // maxBeyond bounds how many places outside its path one source is built of.
 const maxBeyond = 100
 
-// reachable adds to files what the kustomizations in them are built of and
+// reachable adds to files what the kustomizations and charts in them are built of and
 // stands outside the path, and gives the names of that.
-func (b *branch) reachable(ctx context.Context, sha, below string, files map[string][]byte) ([]string, error) {
+func (b *branch) reachable(ctx context.Context, sha string, src gitops.Source, files map[string][]byte) ([]string, error) {
 	seen := map[string]bool{}
 	queue := slices.Clone(sortedKeys(files))
+	below := src.Path
 	var beyond []string
+	for _, p := range src.Values {
+		if _, there := files[p]; there {
+			continue
+		}
+		tree, err := b.repo.Files(ctx, repository.Query{SHA: sha, Path: p, Accept: readable})
+		if isNotFound(err) {
+			continue // the editor refuses a value file that is missing
+		}
+		if err == nil {
+			err = whole(tree)
+		}
+		if err != nil {
+			return nil, err
+		}
+		beyond = append(beyond, p)
+		for _, f := range tree.Files {
+			files[f.Path] = f.Data
+		}
+	}
 	for len(queue) > 0 {
 		file := queue[0]
 		queue = queue[1:]

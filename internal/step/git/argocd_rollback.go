@@ -134,7 +134,8 @@ func (l argocdRollback) inGit(ctx context.Context, in step.Input, at site, with 
 func sourced(in step.Input, at site) (site, error) {
 	var err error
 	if at.src, at.index, err = source(in.Service, at.app); err == nil {
-		at.object.ValueFiles = valueFiles(at.app, at.index)
+		at.object.ValueFiles, at.object.Release = valueFiles(at.app, at.index), releaseOf(at.app, at.index)
+		at.src.Values = at.object.ValueFiles
 	}
 	return at, err
 }

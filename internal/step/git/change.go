@@ -46,6 +46,7 @@ type gitPayload struct {
 	Object      objectName   `json:"object"`
 	Container   string       `json:"container,omitempty"`
 	ValueFiles  []string     `json:"valueFiles,omitempty"`
+	Release     string       `json:"release,omitempty"`     // of Helm
 	PullRequest bool         `json:"pullRequest,omitempty"` // it is made by one; false: pushed to the branch
 	Read        string       `json:"read"`                  // digest of the manifests: the precondition
 	Set         []assignment `json:"set,omitempty"`
@@ -81,12 +82,12 @@ func (a assignment) made(now string) bool {
 }
 
 func (p gitPayload) src() gitops.Source {
-	return gitops.Source{Repository: p.Repository, Branch: p.Branch, Path: p.Path}
+	return gitops.Source{Repository: p.Repository, Branch: p.Branch, Path: p.Path, Values: p.ValueFiles}
 }
 
 func (p gitPayload) target(namespace string) gitops.Target {
 	return gitops.Target{
-		Kind: p.Object.Kind, Namespace: namespace, Name: p.Object.Name, Workload: p.Object.Workload, Component: p.Object.Component, Container: p.Container, ValueFiles: p.ValueFiles,
+		Kind: p.Object.Kind, Namespace: namespace, Name: p.Object.Name, Workload: p.Object.Workload, Component: p.Object.Component, Container: p.Container, ValueFiles: p.ValueFiles, Release: p.Release,
 	}
 }
 

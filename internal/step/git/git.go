@@ -79,6 +79,22 @@ func followed(app gitops.Application, index int) string {
 	return strings.TrimPrefix(app.Target[index], "refs/heads/")
 }
 
+// referred reports whether a name that value files refer to is a source of the same
+// repository as another source.
+func referred(app gitops.Application, index int, name string) bool {
+	i := slices.Index(app.Refs, name)
+	return i >= 0 && sameRepository(app.Sources[i].Repository, app.Sources[index].Repository)
+}
+
+// releaseOf returns the name of the Helm release that an application makes of one of its
+// sources. A source of value files alone belongs to the release of the chart.
+func releaseOf(app gitops.Application, index int) string {
+	if index < len(app.Releases) && app.Releases[index] != "" {
+		return app.Releases[index]
+	}
+	return app.Name[strings.LastIndexByte(app.Name, '/')+1:]
+}
+
 // valueFiles returns the Helm value files of a source, as paths from the
 // repository's root: those next to its chart, and those that another source
 // takes from it.
@@ -88,8 +104,10 @@ func valueFiles(app gitops.Application, index int) []string {
 		for _, f := range files {
 			ref, file, named := strings.Cut(f, "/")
 			switch {
-			case strings.HasPrefix(ref, "$") && named && len(app.Sources) > 1 && i != index:
+			case strings.HasPrefix(ref, "$") && named && len(app.Sources) > 1 && (i != index || referred(app, index, ref[1:])):
 				out = append(out, file)
+			case i == index && strings.HasPrefix(ref, "$"):
+				out = append(out, f) // of another repository: it is not found, and the change is refused
 			case i == index && !strings.HasPrefix(f, "$") && !strings.Contains(f, "://"):
 				out = append(out, path.Join(app.Sources[i].Path, f))
 			}

@@ -218,7 +218,7 @@ func (g Change) read(ctx context.Context, in step.Input, object gitops.Target, l
 	ids := []kube.ObjectID{{Group: "apps", Kind: ref.Kind, Namespace: ref.Namespace, Name: ref.Name}}
 	if l.Kind != "" {
 		t = object
-		t.ValueFiles = nil
+		t.ValueFiles, t.Release = nil, ""
 		own := kube.ObjectID{Group: l.Group, Kind: l.Kind, Namespace: ref.Namespace, Name: l.Name}
 		if own.Kind == object.Kind && own.Name == object.Name {
 			ids = []kube.ObjectID{own}

@@ -59,7 +59,8 @@ func (g Change) find(ctx context.Context, in step.Input) (site, error) {
 		return s, err
 	}
 	if s.src, s.index, err = source(in.Service, s.app); err == nil {
-		s.object.ValueFiles = valueFiles(s.app, s.index)
+		s.object.ValueFiles, s.object.Release = valueFiles(s.app, s.index), releaseOf(s.app, s.index)
+		s.src.Values = s.object.ValueFiles
 	}
 	return s, err
 }
@@ -114,7 +115,7 @@ func (g Change) planSet(ctx context.Context, in step.Input, at site, stepName st
 		}
 		t := prop.Touches[i]
 		if t.Unknown != "" {
-			notes = append(notes, fmt.Sprintf("the value of %s before is unknown: %s", a.Variable, t.Unknown))
+			notes = append(notes, fmt.Sprintf("the value of %s before is unknown: %s; KServe puts the service's own arguments after those of the runtime, and the engine takes the last one", a.Variable, t.Unknown))
 		}
 		p.Set = append(p.Set, assignment{Flag: a.Variable.Flag, Switch: a.Variable.Switch, Replicas: a.Variable.Replicas, From: t.From, To: t.To})
 		does = append(does, fmt.Sprintf("set %s from %s to %s", a.Variable, step.OrNone(t.From), t.To))
@@ -172,7 +173,7 @@ func payloadAt(at site, prop gitops.Proposal) gitPayload {
 		Application: at.app.Name, Index: at.index, Follows: &follows,
 		Repository: prop.Source.Repository, Branch: prop.Source.Branch, Path: prop.Source.Path,
 		Object: objectName{at.object.Kind, at.object.Name, at.object.Workload, at.object.Component}, Container: at.object.Container,
-		ValueFiles: at.object.ValueFiles, Read: prop.Read,
+		ValueFiles: at.object.ValueFiles, Release: at.object.Release, Read: prop.Read,
 	}
 }
 
@@ -214,6 +215,9 @@ func (g Change) planOf(ctx context.Context, in step.Input, at site, stepName str
 	}
 	if len(at.app.Overrides) > 0 {
 		plan.Notes = append(plan.Notes, fmt.Sprintf("the application sets values outside Git, so the live values are read after the sync: %s", fields(at.app.Overrides)))
+	}
+	for _, r := range prop.Rendered {
+		plan.Notes = append(plan.Notes, "rendered: "+r)
 	}
 	if prop.Unbuilt != "" {
 		plan.Notes = append(plan.Notes, "not rendered: "+prop.Unbuilt)

@@ -28,6 +28,13 @@ func BuildResponder(t testing.TB, failpoints bool) string {
 	return build(t, "responder", Tag, "./cmd/responder")
 }
 
+// BuildHelm builds the program that renders charts, beside the service, once per test
+// binary. Needs [Main].
+func BuildHelm(t testing.TB) string {
+	t.Helper()
+	return build(t, "responder-helm", Tag, "./cmd/responder/helm")
+}
+
 // BuildAgent builds the node agent, once per test binary, and returns its path.
 // Needs [Main].
 func BuildAgent(t testing.TB) string {
