@@ -41,6 +41,7 @@ var mayImport = map[string][]string{
 	// The contract speaks of workloads, places in Git, series and GPUs, so it imports their types.
 	"internal/step": {
 		"internal/playbook", "internal/executor/machine", "internal/fault", "internal/kube", "internal/gitops", "internal/slo", "internal/gpu",
+		"internal/engine", // the series in which an engine exports what a service is judged by
 	},
 	// One file for each check and lever; siblings never import each other.
 	"internal/step/kube":   {"internal/playbook", "internal/executor/machine", "internal/fault", "internal/step", "internal/kube"},

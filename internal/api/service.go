@@ -26,6 +26,8 @@ type Service struct {
 	MinReady  int      `json:"minReady"`
 	MaxScale  int      `json:"maxScale"`
 	Selector  string   `json:"selector,omitempty"` // label matchers of its series
+	LoadTime  string   `json:"loadTime,omitempty"` // duration: how long a replica takes to load its model
+	Recovery  string   `json:"recovery,omitempty"` // duration: how long its objectives must hold before a loan is returned
 }
 
 // Workload names a Kubernetes object in the service's namespace.
@@ -40,6 +42,10 @@ type SLO struct {
 	Objective float64 `json:"objective"`
 	Window    string  `json:"window"`              // duration
 	Threshold float64 `json:"threshold,omitempty"` // seconds
+	Indicator string  `json:"indicator,omitempty"` // what is measured; absent: the name
+	Model     string  `json:"model,omitempty"`     // only requests of this model
+	Route     string  `json:"route,omitempty"`     // only series with the label route
+	By        string  `json:"by,omitempty"`        // label whose every value must meet the objective
 }
 
 // GitOps is where Git holds a service's manifests.

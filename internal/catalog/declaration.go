@@ -86,7 +86,7 @@ func (d Declaration) service() playbook.Service {
 		s.Workload.Kind = "Deployment"
 	}
 	for _, o := range d.SLOs {
-		s.SLOs = append(s.SLOs, playbook.SLO(o))
+		s.SLOs = append(s.SLOs, playbook.SLO{Name: o.Name, Objective: o.Objective, Window: o.Window, Threshold: o.Threshold})
 	}
 	finish(&s)
 	return s

@@ -179,7 +179,7 @@ func (d *decoder) workload(w *playbook.Workload) *problem {
 // slo decodes what playbook.SLO writes. One without a window is not for it to
 // judge.
 func (d *decoder) slo(o *playbook.SLO) *problem {
-	err := d.object([]string{"name", "objective", "window", "threshold"}, func(field string) *problem {
+	err := d.object([]string{"name", "objective", "window", "threshold", "indicator", "model", "route", "by"}, func(field string) *problem {
 		switch field {
 		case "name":
 			return text(d, &o.Name)
@@ -187,8 +187,16 @@ func (d *decoder) slo(o *playbook.SLO) *problem {
 			return d.number(&o.Objective)
 		case "window":
 			return d.window(&o.Window)
-		default: // threshold
+		case "threshold":
 			return d.number(&o.Threshold)
+		case "indicator":
+			return text(d, &o.Indicator)
+		case "model":
+			return text(d, &o.Model)
+		case "route":
+			return text(d, &o.Route)
+		default: // by
+			return text(d, &o.By)
 		}
 	})
 	if err == nil && o.Window == 0 {

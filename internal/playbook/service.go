@@ -49,6 +49,18 @@ type SLO struct {
 	Objective float64       `json:"objective"`           // 0 < objective < 1, e.g. 0.99
 	Window    time.Duration `json:"window"`              // e.g. 28 days
 	Threshold float64       `json:"threshold,omitempty"` // seconds; the histogram bucket that counts as good
+	Indicator string        `json:"indicator,omitempty"` // ttft, tpot, itl, e2e, errors, goodput; empty: Name
+	Model     string        `json:"model,omitempty"`     // only requests of this model, by the engine's own label
+	Route     string        `json:"route,omitempty"`     // only series with the label route
+	By        string        `json:"by,omitempty"`        // every value of this label must meet the objective by itself
+}
+
+// Measures returns the indicator that the objective is about.
+func (o SLO) Measures() string {
+	if o.Indicator == "" {
+		return o.Name
+	}
+	return o.Indicator
 }
 
 // sloJSON is the JSON form of an SLO. Its window is text such as 28d.
@@ -57,11 +69,15 @@ type sloJSON struct {
 	Objective float64 `json:"objective"`
 	Window    string  `json:"window"`
 	Threshold float64 `json:"threshold,omitempty"`
+	Indicator string  `json:"indicator,omitempty"`
+	Model     string  `json:"model,omitempty"`
+	Route     string  `json:"route,omitempty"`
+	By        string  `json:"by,omitempty"`
 }
 
 // MarshalJSON writes the window as text.
 func (o SLO) MarshalJSON() ([]byte, error) {
-	return json.Marshal(sloJSON{o.Name, o.Objective, FormatDuration(o.Window), o.Threshold})
+	return json.Marshal(sloJSON{o.Name, o.Objective, FormatDuration(o.Window), o.Threshold, o.Indicator, o.Model, o.Route, o.By})
 }
 
 // UnmarshalJSON reads what MarshalJSON writes.
@@ -74,7 +90,7 @@ func (o *SLO) UnmarshalJSON(data []byte) error {
 	if err != nil {
 		return fmt.Errorf("decode SLO %s: window: %w", j.Name, err)
 	}
-	*o = SLO{j.Name, j.Objective, window, j.Threshold}
+	*o = SLO{j.Name, j.Objective, window, j.Threshold, j.Indicator, j.Model, j.Route, j.By}
 	return nil
 }
 

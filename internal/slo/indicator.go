@@ -2,6 +2,7 @@ package slo
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -159,6 +160,54 @@ type chosen struct {
 	failed bool   // the counter of failed requests exists
 }
 
+// events returns the expressions that count the events of an objective over a
+// span, by their parts.
+func (c chosen) events(service string, o Objective, span Span) map[string]string {
+	s := o.Sources[c.source]
+	m := o.matchers(service, s)
+	sum := "sum"
+	if o.By != "" {
+		sum = "sum by (" + o.By + ") "
+	}
+	increase := func(name string, more ...string) string {
+		return fmt.Sprintf("%s(increase(%s%s))", sum, selector(name, append(slices.Clone(m), more...)...), span)
+	}
+	out := map[string]string{}
+	switch {
+	case c.native:
+		h := increase(s.Histogram)
+		at := strconv.FormatFloat(o.Threshold/s.unit(), 'g', -1, 64)
+		out[partTotal] = "histogram_count(" + h + ")"
+		out[partGood] = "histogram_fraction(-Inf, " + at + ", " + h + ") * histogram_count(" + h + ")"
+	case s.Histogram != "":
+		out[partTotal] = increase(s.Histogram + "_count")
+		out[partGood] = increase(s.Histogram+"_bucket", "le=~"+strconv.Quote(c.le))
+	default:
+		out[partTotal] = increase(s.Total, s.TotalMatch)
+	}
+	if c.failed {
+		out[partBad] = increase(s.Failed, s.FailedMatch)
+	}
+	if s.Requests != "" {
+		out[partRequests] = increase(s.Requests)
+	}
+	return out
+}
+
+// ratio returns the expression of the bad share over a window, by the label of
+// the objective.
+func (c chosen) ratio(service string, o Objective, window time.Duration) string {
+	e := c.events(service, o, Span{Window: window})
+	total, failed := e[partTotal], "0 * "+e[partTotal]
+	if c.failed {
+		failed = fmt.Sprintf("(%s or %s)", e[partBad], failed)
+	}
+	if e[partGood] == "" {
+		return failed + " / " + total
+	}
+	return fmt.Sprintf("(%s - %s + %s) / %s", total, e[partGood], failed, total)
+}
+
 // counts asks for the events of every objective over every span.
 func counts(service string, objectives []Objective, from []*chosen, spans []Span) string {
 	var terms []string
@@ -166,35 +215,10 @@ func counts(service string, objectives []Objective, from []*chosen, spans []Span
 		if from[i] == nil {
 			continue
 		}
-		c, s := from[i], o.Sources[from[i].source]
-		m := o.matchers(service, s)
-		sum := "sum"
-		if o.By != "" {
-			sum = "sum by (" + o.By + ") "
-		}
 		for k, span := range spans {
-			ask := func(part, name string, more ...string) {
-				expr := fmt.Sprintf("%s(increase(%s%s))", sum, selector(name, append(slices.Clone(m), more...)...), span)
-				terms = append(terms, key{i, c.source, k, part}.ask(expr))
-			}
-			switch {
-			case c.native:
-				h := fmt.Sprintf("%s(increase(%s%s))", sum, selector(s.Histogram, m...), span)
-				at := strconv.FormatFloat(o.Threshold/s.unit(), 'g', -1, 64)
-				terms = append(terms,
-					key{i, c.source, k, partTotal}.ask("histogram_count("+h+")"),
-					key{i, c.source, k, partGood}.ask("histogram_fraction(-Inf, "+at+", "+h+") * histogram_count("+h+")"))
-			case s.Histogram != "":
-				ask(partTotal, s.Histogram+"_count")
-				ask(partGood, s.Histogram+"_bucket", "le=~"+strconv.Quote(c.le))
-			default:
-				ask(partTotal, s.Total, s.TotalMatch)
-			}
-			if c.failed {
-				ask(partBad, s.Failed, s.FailedMatch)
-			}
-			if s.Requests != "" {
-				ask(partRequests, s.Requests)
+			events := from[i].events(service, o, span)
+			for _, part := range slices.Sorted(maps.Keys(events)) {
+				terms = append(terms, key{i, from[i].source, k, part}.ask(events[part]))
 			}
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -42,6 +43,22 @@ type Measured struct {
 	Counts    []Counts // one for each span; NaN where nothing was counted
 	Reason    fault.Reason
 	Detail    string // for people, when Reason is set: why there are no counts
+
+	service string
+	from    *chosen // nil: nothing answers
+}
+
+// RatioQuery returns PromQL for the bad share over a window; empty if nothing
+// answers for the objective.
+func (m Measured) RatioQuery(window time.Duration) string {
+	if m.from == nil {
+		return ""
+	}
+	o := m.Objective
+	if o.By != "" {
+		o.Match = strings.TrimPrefix(o.Match+","+o.By+"="+strconv.Quote(m.Value), ",")
+	}
+	return m.from.ratio(m.service, o, window)
 }
 
 // Name returns the name of the objective, with the label's value.
@@ -102,7 +119,10 @@ func Measure(ctx context.Context, q Asker, a Ask, at time.Time, spans ...Span) (
 			out.Measured = append(out.Measured, missing[i])
 			continue
 		}
-		out.Measured = append(out.Measured, collect(i, a.Objectives[i], c, got, spans, out.Unfinished)...)
+		for _, m := range collect(i, a.Objectives[i], c, got, spans, out.Unfinished) {
+			m.service, m.from = a.Service, c
+			out.Measured = append(out.Measured, m)
+		}
 	}
 	return out, nil
 }

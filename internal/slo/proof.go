@@ -235,6 +235,31 @@ func (t Test) Window(hold, asked, inEffect time.Duration) time.Duration {
 	return max(hold, (time.Duration(need) + time.Second - 1).Truncate(time.Second))
 }
 
+// Standing is how a service stands to an objective.
+type Standing string
+
+// The standings. Unknown is never good.
+const (
+	Met      Standing = "met"      // its true bad share is within the objective, as far as can be told
+	Breached Standing = "breached" // it is not
+	Unknown  Standing = "unknown"  // too few requests, or no numbers
+)
+
+// Stands returns how a window stands to the objective, with one sentence for
+// people: with the tests of a proof's last look.
+func (t Test) Stands() (Standing, Decision) {
+	t.Final, t.Before = true, nil
+	d := t.Decide()
+	switch {
+	case d.Verdict == Verified:
+		return Met, d
+	case d.Total > 0 && d.Reason != fault.NoTraffic:
+		d.Text = t.numbers(d)
+		return Breached, d
+	}
+	return Unknown, d
+}
+
 // Combine returns the verdict on a change by the decisions of all objectives of
 // its service at one look. Worse by one is worse, and only all of them verify.
 func Combine(all []Decision) Verdict {
@@ -256,15 +281,20 @@ func Combine(all []Decision) Verdict {
 	return Inconclusive
 }
 
-// sentence writes the numbers of a decision, and what follows from them.
-func (t Test) sentence(d Decision) string {
+// numbers writes the numbers of a window.
+func (t Test) numbers(d Decision) string {
 	word := t.Bad
 	if word == "" {
 		word = "bad"
 	}
-	text := fmt.Sprintf("%s of %s requests were %s, at most %s may be", percent(d.Ratio), thousands(d.Total), word, percent(d.Allowed))
+	return fmt.Sprintf("%s of %s requests were %s, at most %s may be", Percent(d.Ratio), thousands(d.Total), word, Percent(d.Allowed))
+}
+
+// sentence writes the numbers of a decision, and what follows from them.
+func (t Test) sentence(d Decision) string {
+	text := t.numbers(d)
 	if d.BeforeRatio != nil {
-		text += "; before " + percent(*d.BeforeRatio)
+		text += "; before " + Percent(*d.BeforeRatio)
 	}
 	switch {
 	case d.Verdict == Worse:
@@ -281,8 +311,35 @@ func (t Test) sentence(d Decision) string {
 	return text
 }
 
-// percent writes a share with three digits.
-func percent(share float64) string { return strconv.FormatFloat(100*share, 'g', 3, 64) + " %" }
+// Direction is where a bad share goes.
+type Direction string
+
+// The directions.
+const (
+	Rising  Direction = "rising"
+	Falling Direction = "falling"
+	Level   Direction = "level" // no difference that is more than chance
+)
+
+// directionError bounds, for each side, that chance is taken for a direction.
+const directionError = 0.025
+
+// Heads compares the bad shares of two windows that follow each other. It
+// returns [Level] for windows without events.
+func Heads(earlier, later Counts) Direction {
+	switch {
+	case !earlier.usable() || !later.usable():
+		return Level
+	case exceeds(later.bounded(), earlier.bounded(), 1) <= directionError:
+		return Rising
+	case exceeds(earlier.bounded(), later.bounded(), 1) <= directionError:
+		return Falling
+	}
+	return Level
+}
+
+// Percent writes a share with three digits.
+func Percent(share float64) string { return strconv.FormatFloat(100*share, 'g', 3, 64) + " %" }
 
 // thousands writes a count with separators.
 func thousands(v float64) string {

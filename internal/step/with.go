@@ -16,6 +16,11 @@ import (
 // Duration is a time.Duration that is encoded like 5m.
 type Duration time.Duration
 
+// MarshalJSON encodes the form of the playbook language.
+func (d Duration) MarshalJSON() ([]byte, error) {
+	return json.Marshal(playbook.FormatDuration(time.Duration(d)))
+}
+
 // UnmarshalJSON decodes the form of the playbook language.
 func (d *Duration) UnmarshalJSON(b []byte) error {
 	var s string

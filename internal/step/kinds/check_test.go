@@ -104,6 +104,7 @@ func TestKinds(t *testing.T) {
 	defer srv.Close()
 	with := map[string]map[string]any{
 		"prometheus.query":  {"query": query, "range": "10m"},
+		"slo.burn":          nil,
 		"gpu.health":        nil,
 		"http.probe":        {"path": "/health?x=1"},
 		"kube.changes":      {"window": "1h"},
@@ -143,6 +144,9 @@ func TestKinds(t *testing.T) {
 			e := machine.Effect{Key: "r-1/s#1/x#1", Run: "r-1", Step: k.Name, Service: svc, With: args, Action: machine.ActionCheck}
 			if k.Role == playbook.RoleLever {
 				e.Action = machine.ActionPlan
+			}
+			if k.Name == "slo.burn" {
+				live, e.Service = badRelease(t)
 			}
 			o := stepsFor(t, k.Name, live).Do(t.Context(), e)
 			if o.Status != machine.StatusOK {

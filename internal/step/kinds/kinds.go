@@ -42,6 +42,7 @@ func All() map[string]step.Kind {
 		"node.untaint":        {Decl: node.UntaintKind(), Lever: node.NewUntaint},
 		"pod.evict_from_node": {Decl: node.EvictPodKind(), Lever: node.NewEvictPod},
 		"prometheus.query":    {Decl: slo.QueryKind(), Check: slo.NewQuery},
+		"slo.burn":            {Decl: slo.BurnKind(), Check: slo.NewBurn},
 	}
 }
 

@@ -1,4 +1,5 @@
-// Package slo holds the check prometheus.query, which evaluates a PromQL query
+// Package slo holds the checks slo.burn, which measures the objectives of a
+// service, and prometheus.query, which evaluates a PromQL query
 // over a time range. Missing, stale and NaN samples are a status of the evidence
 // and never count as zero.
 package slo

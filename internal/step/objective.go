@@ -1,0 +1,106 @@
+package step
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/inference-responder/responder/internal/engine"
+	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/slo"
+)
+
+// Objectives returns what is to be measured of a service: its objectives, each
+// with the series of its engine in the order in which they are tried.
+func Objectives(svc playbook.Service) slo.Ask {
+	e, _ := engine.Named(svc.Engine)
+	ask := slo.Ask{Service: svc.Selector}
+	for _, o := range svc.SLOs {
+		x := slo.Objective{
+			Name: o.Name, Indicator: o.Measures(), Objective: o.Objective, Threshold: o.Threshold, Model: o.Model, By: o.By,
+		}
+		if o.Route != "" {
+			x.Match = "route=" + strconv.Quote(o.Route)
+		}
+		for _, s := range e.Series(x.Indicator) {
+			x.Sources = append(x.Sources, source(s))
+		}
+		ask.Objectives = append(ask.Objectives, x)
+	}
+	for _, p := range e.Progress() {
+		from := slo.Progress{Running: p.Running, Waiting: p.Waiting, Finished: p.Finished}
+		for _, s := range p.Steps {
+			from.Steps = append(from.Steps, s.Name)
+		}
+		ask.Progress = append(ask.Progress, from)
+	}
+	return ask
+}
+
+func source(s engine.Series) slo.Source {
+	out := slo.Source{
+		Histogram: s.Histogram, Requests: s.Requests, Model: s.Model,
+		Failed: s.Failed.Name, FailedMatch: s.Failed.Match, FailedLazy: s.Failed.Lazy,
+		Total: s.Total.Name, TotalMatch: s.Total.Match,
+	}
+	if s.Millis {
+		out.Unit = time.Millisecond.Seconds()
+	}
+	return out
+}
+
+// BadWord returns what a bad request is by an indicator, in one word or a few.
+func BadWord(indicator string) string {
+	switch indicator {
+	case engine.Errors:
+		return "failed"
+	case engine.Goodput:
+		return "slow or failed"
+	}
+	return "slow"
+}
+
+// Patient returns a Querier that asks again while Prometheus is away, for as long
+// as the context lasts. A query that is refused for what it is fails at once.
+func Patient(q Querier) Querier { return patient{q} }
+
+type patient struct{ Querier }
+
+// patience is the longest pause between two attempts.
+const patience = 10 * time.Second
+
+// Instant implements [Querier].
+func (p patient) Instant(ctx context.Context, expr string, at time.Time) (v slo.Vector, err error) {
+	err = again(ctx, func() error {
+		v, err = p.Querier.Instant(ctx, expr, at)
+		return err
+	})
+	return v, err
+}
+
+// Range implements [Querier].
+func (p patient) Range(ctx context.Context, expr string, from, to time.Time, step time.Duration) (m slo.Matrix, err error) {
+	err = again(ctx, func() error {
+		m, err = p.Querier.Range(ctx, expr, from, to, step)
+		return err
+	})
+	return m, err
+}
+
+// again repeats what failed for a reason that may pass, until the context's
+// deadline is nearer than the next attempt. Without a deadline nothing is
+// repeated.
+func again(ctx context.Context, try func() error) error {
+	for pause := time.Second; ; pause = min(2*pause, patience) {
+		err := try()
+		deadline, bounded := ctx.Deadline()
+		if err == nil || !bounded || !AsError(err).Reason.Retryable() || time.Until(deadline) <= pause {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(pause):
+		}
+	}
+}
