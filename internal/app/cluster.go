@@ -58,7 +58,7 @@ func OpenCluster(c config.Config, temp TempDir, log *slog.Logger) (World, error)
 		return w, err
 	}
 	services := catalog.New(options)
-	w.Resolve, w.Services = services.Resolve, services.Services
+	w.Resolve, w.Services, w.Known = services.Resolve, services.Services, services.Known
 	w.Deps.Services = services.Services
 	w.Prepare, w.Run, w.Missing = services.Refresh, services.Run, services.Missing
 	return w, nil

@@ -45,7 +45,7 @@ func SandboxWorld(sim *sandbox.World, more ...string) World {
 			Prober: sim, Now: sim.Clock().Now,
 		},
 		Resolve:  services.Resolve,
-		Services: services.Services,
+		Services: services.Services, Known: services.Known,
 		GPUNodes: sim.GPUNodes,
 		Now:      sim.Clock().Now,
 		Pace:     sim.Clock().Pace(),

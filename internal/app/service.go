@@ -128,7 +128,7 @@ func (s *Service) executorOptions(o Options) executor.Options {
 		Guards:    o.Config.Guards.ExecutorOptions(),
 		Autonomy:  o.Config.Autonomy,
 		Ladder:    s.ladder,
-		Catalog:   s.world.Services,
+		Catalog:   s.world.Known,
 		Now:       s.world.Now,
 		Pace:      s.world.Pace,
 		Log:       o.Log,

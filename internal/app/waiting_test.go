@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -121,22 +122,9 @@ func TestWaitingServiceChild(t *testing.T) {
 	c := config.Default()
 	c.Autonomy, c.Journal.Dir, c.Auth.Insecure = playbook.Auto, filepath.Join(dir, "data"), true
 	BoundGarbage(os.Getenv)
-	s, err := New(Options{Config: c, World: waitingWorld(), Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- s.Run(ctx, ln) }()
-	for s.executor.Ready() != nil {
-		time.Sleep(time.Millisecond) // another goroutine gets ready; what it takes is measured
-	}
+	s, address, stop := runWaitingWorld(t, c)
 	fmt.Println("figure", time.Since(start).Seconds(), "s-to-ready")
-	fmt.Println("listening", "http://"+ln.Addr().String())
+	fmt.Println("listening", "http://"+address)
 	for s.executor.Figures().Phases[executor.Standing{Playbook: "inference-slo-breach", Phase: machine.PhaseDeciding}] < waitingRuns {
 		time.Sleep(100 * time.Millisecond)
 	}
@@ -151,11 +139,31 @@ func TestWaitingServiceChild(t *testing.T) {
 	}
 	reportResident()
 	stop()
-	if err := <-ended; err != nil {
-		t.Error(err)
+}
+
+// runWaitingWorld runs the whole service in the waiting world, and returns it with its
+// address when it is ready. stop ends it.
+func runWaitingWorld(tb testing.TB, c config.Config) (s *Service, address string, stop func()) {
+	tb.Helper()
+	s, err := New(Options{Config: c, World: waitingWorld(), Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		tb.Fatal(err)
 	}
-	if err := s.Close(); err != nil {
-		t.Error(err)
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	ctx, end := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx, ln) }()
+	for s.executor.Ready() != nil {
+		time.Sleep(time.Millisecond) // another goroutine gets ready; what it takes is measured
+	}
+	return s, ln.Addr().String(), func() {
+		end()
+		if err := errors.Join(<-ended, s.Close()); err != nil {
+			tb.Error(err)
+		}
 	}
 }
 
@@ -200,7 +208,7 @@ func waitingWorld() World {
 	troubled := troubledCluster{}
 	return World{
 		Deps:    step.Deps{Querier: troubled, Workloads: troubled, Changer: troubled},
-		Resolve: services.Resolve, Services: services.Services,
+		Resolve: services.Resolve, Services: services.Services, Known: services.Known,
 	}
 }
 

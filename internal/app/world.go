@@ -39,6 +39,9 @@ type World struct {
 	// Services lists the catalog, for `responder services`.
 	Services func() []playbook.Service
 
+	// Known is Services, and an error if services may be missing from it.
+	Known func() ([]playbook.Service, error)
+
 	// GPUNodes names the nodes that have GPUs; nil: there is no cluster.
 	GPUNodes func(ctx context.Context) ([]string, error)
 

@@ -164,6 +164,13 @@ func (c *Catalog) Services() []playbook.Service {
 	return out
 }
 
+// Known is Services, and an error if services may be missing from it: the cluster has
+// not been asked yet, or its last answer is too old.
+func (c *Catalog) Known() ([]playbook.Service, error) {
+	_, err := c.entries() // first: a list that is complete now is complete a moment later
+	return c.Services(), err
+}
+
 // Missing returns what the catalog lacks for readiness, one line each.
 func (c *Catalog) Missing() []string {
 	if _, err := c.entries(); err != nil {

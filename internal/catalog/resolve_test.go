@@ -149,6 +149,9 @@ func TestStaleDiscoveryIsAnError(t *testing.T) {
 		if _, _, err := c.Resolve(alert); err == nil || len(c.Missing()) == 0 {
 			t.Error("resolved before the first answer of the cluster")
 		}
+		if known, err := c.Known(); err == nil || len(known) != 0 {
+			t.Errorf("before the first answer of the cluster %v is all that is known", known)
+		}
 		if err := c.Refresh(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -160,9 +163,15 @@ func TestStaleDiscoveryIsAnError(t *testing.T) {
 		if got, _, err := c.Resolve(alert); err != nil || len(got) != 1 {
 			t.Errorf("after 9m: %v, %v; want the last good answer", got, err)
 		}
+		if known, err := c.Known(); err != nil || len(known) != 1 {
+			t.Errorf("after 9m: %v, %v; want the last good answer", known, err)
+		}
 		time.Sleep(2 * time.Minute) // virtual
 		if _, _, err := c.Resolve(alert); err == nil || !strings.Contains(err.Error(), "forbidden") {
 			t.Errorf("after 11m: error = %v, want why", err)
+		}
+		if known, err := c.Known(); err == nil || len(known) != 1 {
+			t.Errorf("after 11m: %v, %v; want what was known, and that some may be missing", known, err)
 		}
 	})
 }

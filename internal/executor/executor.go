@@ -37,10 +37,11 @@ type Options struct {
 	Autonomy  playbook.Autonomy   // ceiling over everything; the zero value observes
 	Ladder    *ladder.TrackRecord // empty: the start folds it; the executor alone changes it. nil: one of its own
 
-	// Catalog lists the services in force now, for what Ladder says of levels.
-	// Nil: levels of services are not looked at there, and no run is started by
-	// hand.
-	Catalog func() []playbook.Service
+	// Catalog lists the services in force now, with their levels, and returns an error
+	// when it cannot say whether these are all. A service that is not among all of them
+	// is only observed. Nil: levels of services are not looked at, and no run is
+	// started by hand.
+	Catalog func() ([]playbook.Service, error)
 
 	Now  func() time.Time // nil: time.Now. All times of runs are of this clock
 	Pace float64          // seconds of Now that pass in a real second; 0: 1

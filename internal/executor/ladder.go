@@ -158,7 +158,8 @@ func (e *Executor) Ladder(f Filter) []ladder.Entry {
 	now := ladder.Levels{Ceiling: e.o.Autonomy, Playbooks: e.o.Playbooks()}
 	if e.o.Catalog != nil {
 		now.Services = map[string]playbook.Service{}
-		for _, s := range e.o.Catalog() {
+		known, _ := e.o.Catalog() //nolint:errcheck // of a service that is not known no level is shown
+		for _, s := range known {
 			now.Services[s.Name] = s
 		}
 	}

@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"slices"
 	"time"
 
 	"github.com/inference-responder/responder/internal/executor/guard"
@@ -46,7 +47,8 @@ func (e *Executor) guard(s machine.State) machine.Outcome {
 	if st == nil || (st.Kind != playbook.StateGate && (s.Lever == nil || s.Lever.Plan == nil)) {
 		return machine.Outcome{Status: machine.StatusFailed, Reason: fault.Invalid, Message: "there is no plan to guard"}
 	}
-	q := guard.Question{Now: e.clock.now(), State: st, Ceiling: e.ceiling(s.Start), Paused: e.pauses.why(s.Start.Service.Name, s.Start.Playbook)}
+	q := guard.Question{Now: e.clock.now(), State: st, Paused: e.pauses.why(s.Start.Service.Name, s.Start.Playbook)}
+	q.Ceiling, q.Gone, q.Unsure = e.ceiling(s.Start)
 	out := machine.Outcome{Status: machine.StatusOK}
 	out.Terms, q.Policy = e.askPolicy(q.Now, s, st)
 	if s.Lever != nil {
@@ -59,21 +61,27 @@ func (e *Executor) guard(s machine.State) machine.Outcome {
 
 // ceiling returns the lowest level that configuration, service and playbook allow
 // now. The run began under what they said then. A playbook that is no longer
-// loaded says what it said then.
-func (e *Executor) ceiling(s machine.Start) playbook.Autonomy {
-	level := e.o.Autonomy
+// loaded says what it said then: the run has its document. A service that the catalog
+// no longer has is gone, and only observed: whoever removed it does not want it
+// changed. While the catalog cannot say whether it is gone, unsure says why.
+func (e *Executor) ceiling(s machine.Start) (level playbook.Autonomy, gone bool, unsure error) {
+	level = e.o.Autonomy
 	if p := e.o.Playbooks().ByName(s.Playbook); p != nil {
 		level = min(level, p.Autonomy)
 	}
 	if e.o.Catalog == nil {
-		return level
+		return level, false, nil
 	}
-	for _, svc := range e.o.Catalog() {
-		if svc.Name == s.Service.Name {
-			level = min(level, svc.Autonomy)
-		}
+	known, unsure := e.o.Catalog()
+	i := slices.IndexFunc(known, func(svc playbook.Service) bool { return svc.Name == s.Service.Name })
+	switch {
+	case i >= 0:
+		return min(level, known[i].Autonomy), false, nil
+	case unsure != nil:
+		return level, false, unsure
+	default:
+		return playbook.Observe, true, nil
 	}
-	return level
 }
 
 // askPolicy returns the terms in force now and the policy's verdict. A policy that

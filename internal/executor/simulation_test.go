@@ -124,7 +124,7 @@ func simulate(t *testing.T, seed uint64, counts *simCounts) {
 	s.options = func(o *Options) {
 		o.Playbooks = s.live.Load
 		o.Now, o.Policy = s.rules.now, s.rules
-		o.Steps, o.Failpoint, o.Services, o.Catalog = s.w, s.failpoint, s.rules, s.rules.list
+		o.Steps, o.Failpoint, o.Services, o.Catalog = s.w, s.failpoint, s.rules, s.rules.known
 		o.Guards = guard.Config{EvidenceAge: 10 * time.Minute, Cooldown: time.Minute, Concurrency: guard.Concurrency{Levers: 3, LeversPerService: 1}}
 	}
 	s.start()

@@ -198,11 +198,14 @@ func (b *batch) wanted(q StartRequest) (*playbook.Playbook, playbook.Service, er
 		return nil, svc, fmt.Errorf("%w: no playbook is named %.*q; 'responder playbook list --server URL' shows those in force", ErrNotFound, maxWritten, q.Playbook)
 	}
 	var all []playbook.Service
+	var unsure error
 	if e.o.Catalog != nil {
-		all = e.o.Catalog()
+		all, unsure = e.o.Catalog()
 	}
 	i := slices.IndexFunc(all, func(s playbook.Service) bool { return s.Name == q.Service })
 	switch {
+	case i < 0 && unsure != nil:
+		return nil, svc, fmt.Errorf("%w: the catalog cannot say whether there is a service %.*q: %w; try again in a moment", ErrConflict, maxWritten, q.Service, unsure)
 	case i < 0:
 		return nil, svc, fmt.Errorf("%w: no service is named %.*q; 'responder services' lists them", ErrNotFound, maxWritten, q.Service)
 	case !p.Serves(q.Service):

@@ -17,8 +17,8 @@ import (
 func byHand(h *rig) {
 	h.options = func(o *Options) {
 		o.Autonomy = playbook.Suggest
-		o.Catalog = func() []playbook.Service {
-			return []playbook.Service{testServices()["a"], testServices()["b"]}
+		o.Catalog = func() ([]playbook.Service, error) {
+			return []playbook.Service{testServices()["a"], testServices()["b"]}, nil
 		}
 	}
 	h.start()
@@ -240,7 +240,7 @@ func TestStartRunCrash(t *testing.T) {
 			crash := h.options
 			h.options = func(o *Options) {
 				crash(o)
-				o.Autonomy, o.Catalog = playbook.Suggest, func() []playbook.Service { return []playbook.Service{testServices()["a"]} }
+				o.Autonomy, o.Catalog = playbook.Suggest, func() ([]playbook.Service, error) { return []playbook.Service{testServices()["a"]}, nil }
 			}
 			h.start()
 			_, _, err := h.e.StartRun(t.Context(), wish)

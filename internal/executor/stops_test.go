@@ -103,7 +103,7 @@ func TestLoweredServiceStopsOpenRuns(t *testing.T) {
 	bubble(t, func(t *testing.T, h *rig) {
 		level := playbook.Auto
 		h.options = func(o *Options) {
-			o.Catalog = func() []playbook.Service { return []playbook.Service{{Name: "a", Autonomy: level}} }
+			o.Catalog = func() ([]playbook.Service, error) { return []playbook.Service{{Name: "a", Autonomy: level}}, nil }
 		}
 		h.set = waitingSet(t)
 		h.start()
@@ -120,6 +120,57 @@ func TestLoweredServiceStopsOpenRuns(t *testing.T) {
 			t.Errorf("%d changes of a service that is only to be observed", n)
 		}
 	})
+}
+
+// A service that was removed from the catalog is only observed: its open runs change
+// nothing more, and people are told. While the catalog cannot say whether it still has
+// the service, they wait.
+func TestRemovedServiceStopsOpenRuns(t *testing.T) {
+	for name, tt := range map[string]struct {
+		meanwhile error // of the catalog, for the first ten minutes
+		back      bool  // then it has the service again
+		applied   int
+	}{
+		"removed":                   {},
+		"cannot say, then has it":   {errors.New("discover services: not done yet"), true, 1},
+		"cannot say, then lacks it": {errors.New("discover services: not done yet"), false, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, h *rig) {
+				known, unsure := []playbook.Service{{Name: "a", Autonomy: playbook.Auto}}, error(nil)
+				h.options = func(o *Options) {
+					o.Catalog = func() ([]playbook.Service, error) { return known, unsure }
+				}
+				h.set = waitingSet(t)
+				h.start()
+				h.post(alertOf("Slow", "a"))
+				h.pass(time.Minute)
+				id, all := h.only().Start.Run, known
+				known, unsure = nil, tt.meanwhile
+				h.restart()
+				if err := h.e.Command(t.Context(), id, yes("ada")); err != nil {
+					t.Fatal(err)
+				}
+				h.pass(5 * time.Minute)
+				if n := h.world.count("apply"); n != 0 {
+					t.Fatalf("%d changes of a service that the catalog does not have", n)
+				}
+				if s := h.only(); (s.Ending == nil) != (tt.meanwhile != nil) {
+					t.Fatalf("it is %s: %+v", s.Phase, s.Ending)
+				}
+				if unsure = nil; tt.back {
+					known = all
+				}
+				h.pass(time.Hour)
+				if n := h.world.count("apply"); n != tt.applied {
+					t.Errorf("%d changes, want %d: %+v", n, tt.applied, h.only().Ending)
+				}
+				if s := h.only(); tt.applied == 0 && (s.Ending == nil || s.Ending.Outcome == machine.OutcomeResolved || len(h.world.notices) == 0) {
+					t.Errorf("it ended %+v, and people were told %q", s.Ending, h.world.notices)
+				}
+			})
+		})
+	}
 }
 
 // A paused run lets others pass in the line for a lock.

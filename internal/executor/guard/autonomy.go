@@ -6,11 +6,16 @@ import (
 )
 
 // guardAutonomy holds open runs to a ceiling that was lowered since they began:
-// whoever sets it to observe and restarts wants nothing to be changed any more.
+// whoever sets it to observe and restarts wants nothing to be changed any more. It is
+// observe, too, for a service that the catalog no longer has.
 func guardAutonomy(q Question) machine.GuardVerdict {
 	level := q.Run.Autonomy(q.State)
 	asked := q.Run.Asks(q.State) || q.Run.Consent().Approved != nil
 	switch {
+	case q.Gone && level > playbook.Observe:
+		return refuse("autonomy", "the catalog no longer has service %s, so it is only observed", q.Run.Start.Service.Name)
+	case q.Unsure != nil && level > playbook.Observe:
+		return later("autonomy", "the catalog cannot say whether it still has service %s: %s", q.Run.Start.Service.Name, q.Unsure)
 	case q.Ceiling >= level:
 		return pass("autonomy", "%s", level)
 	case q.Ceiling == playbook.Suggest && asked:

@@ -82,6 +82,8 @@ type Question struct {
 	State   *playbook.State
 	Paused  string                // which pause covers it; empty: none does
 	Ceiling playbook.Autonomy     // in force now; the run began under its own
+	Gone    bool                  // the catalog no longer has the service
+	Unsure  error                 // why the catalog cannot say that; nil: it can
 	Policy  *machine.GuardVerdict // nil: none is configured
 	Demoted *ladder.Demotion      // of this lever on this service; nil: it is not
 
