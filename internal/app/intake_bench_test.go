@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -45,29 +44,14 @@ func intakeService(b *testing.B) string {
 	c := config.Default()
 	c.Journal.Dir = filepath.Join(dir, "data")
 	c.Auth.Tokens = []config.Token{{Name: "alertmanager", File: token, Scopes: []string{"intake"}}}
-	s, err := New(Options{Config: c, World: waitingWorld(), Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		b.Fatal(err)
-	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		b.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- s.Run(ctx, ln) }()
-	for s.executor.Ready() != nil {
-		time.Sleep(time.Millisecond) // another goroutine gets ready
-	}
+	_, address, stop := runWaitingWorld(b, c)
 	b.Cleanup(func() {
 		stop()
-		for _, err := range []error{<-ended, s.Close(), os.RemoveAll(dir)} {
-			if err != nil {
-				b.Error(err)
-			}
+		if err := os.RemoveAll(dir); err != nil {
+			b.Error(err)
 		}
 	})
-	return ln.Addr().String()
+	return address
 }
 
 // naiveReceiver is the receiver everyone writes first: it authenticates nobody,

@@ -9,7 +9,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// A tally is a counter by labels whose values can be stored and restored.
+// A tally is a counter by labels whose values can be stored and restored. A
+// prometheus.CounterVec and HistogramVec cannot: without it, counters would begin at
+// zero with each start, or each start would read the whole journal.
 type tally struct {
 	name   string
 	labels int

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"go.yaml.in/yaml/v3"
 
 	"github.com/inference-responder/responder/internal/kube"
 	"github.com/inference-responder/responder/internal/playbook"
@@ -20,12 +19,8 @@ import (
 func testCatalog(t *testing.T) *Catalog {
 	t.Helper()
 	matched := func(text string) (m Match) {
-		var n yaml.Node
 		var problems yamldoc.Problems
-		if err := yaml.Unmarshal([]byte(text), &n); err != nil {
-			t.Fatal(err)
-		}
-		doc, _ := yamldoc.Part("c.yaml", n.Content[0], &problems)
+		doc := yamldoc.Single("c.yaml", []byte(text), yamldoc.MaxFile, &problems)
 		if m.DecodeYAML(doc, doc.Root, "match"); len(problems) > 0 {
 			t.Fatal(problems)
 		}

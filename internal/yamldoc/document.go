@@ -121,14 +121,6 @@ func text(file string, data []byte, most int, problems *Problems) ([]byte, bool)
 	return data, true
 }
 
-// Part returns a value of a larger file as a document, for a reader that reports
-// to problems. If the value contains an alias, an anchor, a tag or too many
-// levels, it reports that and returns false.
-func Part(file string, root *yaml.Node, problems *Problems) (d *Document, ok bool) {
-	d = &Document{File: file, Root: root, problems: problems}
-	return d, d.plain(root, 0)
-}
-
 // badUTF8 returns the line and the column, from 1, of the first byte that is
 // not UTF-8, or the end of a text that is valid.
 func badUTF8(data []byte) (line, column int) {
