@@ -11,8 +11,8 @@ import (
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
-// StatusQuarantined is the status of an open run that cannot be processed.
-const StatusQuarantined = "quarantined"
+// statusQuarantined is the status of an open run that cannot be processed.
+const statusQuarantined = "quarantined"
 
 // each converts every element. The result is never nil.
 func each[A, B any](in []A, convert func(A) B) []B {
@@ -79,7 +79,7 @@ func SummaryOf(s machine.State) RunSummary {
 	case s.Ending != nil:
 		out.Status, out.Why, out.Ended = string(s.Ending.Outcome), s.Ending.Message, s.Ended.UTC()
 	case s.Quarantine != nil:
-		out.Status, out.Why = StatusQuarantined, s.Quarantine.Message
+		out.Status, out.Why = statusQuarantined, s.Quarantine.Message
 	case s.Held != nil:
 		out.Why = s.Held.Message
 	case s.Paused != "":

@@ -188,7 +188,7 @@ func (l *library) tell(set *playbook.Set) {
 // that ship with the program.
 func LoadPlaybooks(path string) (*playbook.Set, error) {
 	if path == "" {
-		return LoadShipped()
+		return loadShipped()
 	}
 	info, err := os.Stat(path)
 	if err != nil {
@@ -232,8 +232,8 @@ func readDocument(what, path string) ([]byte, error) {
 	return data, nil
 }
 
-// LoadShipped compiles the playbooks that are part of the program.
-func LoadShipped() (*playbook.Set, error) {
+// loadShipped compiles the playbooks that are part of the program.
+func loadShipped() (*playbook.Set, error) {
 	names, err := fs.Glob(playbooks.Files, "*.yaml")
 	if err != nil {
 		return nil, err

@@ -80,7 +80,7 @@ func (r *run) view() machine.State {
 func (r *run) standing() Standing {
 	now := r.published.Load()
 	if now.dead != nil {
-		return Standing{now.state.Start.Playbook, PhaseQuarantined}
+		return Standing{now.state.Start.Playbook, phaseQuarantined}
 	}
 	return Standing{now.state.Start.Playbook, now.state.Phase}
 }

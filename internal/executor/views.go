@@ -209,9 +209,9 @@ type Figures struct {
 	guard.Holdings
 }
 
-// PhaseQuarantined stands for the phase of a run that cannot be processed: its
+// phaseQuarantined stands for the phase of a run that cannot be processed: its
 // own phase says only where it was.
-const PhaseQuarantined machine.Phase = "set-aside"
+const phaseQuarantined machine.Phase = "set-aside"
 
 // Standing is what open runs are counted by.
 type Standing struct {
@@ -232,7 +232,7 @@ func (e *Executor) Figures() Figures {
 	for _, r := range runs {
 		at := r.standing()
 		f.Phases[at]++
-		if at.Phase == PhaseQuarantined {
+		if at.Phase == phaseQuarantined {
 			f.Quarantined++
 		}
 		if _, holds := f.Holders[r.id]; holds {

@@ -51,7 +51,7 @@ func mark(kind string, m metav1.ObjectMeta, cs []corev1.Container) Marked {
 	w := Marked{Ref: Ref{Kind: kind, Namespace: m.Namespace, Name: m.Name}, Labels: m.Labels, Annotations: maps.Clone(m.Annotations)}
 	// It repeats the whole object, with the values of secret variables.
 	delete(w.Annotations, corev1.LastAppliedConfigAnnotation)
-	w.Application, _ = ArgoApplication(w.Ref, m)
+	w.Application, _ = argoApplication(w.Ref, m)
 	for _, c := range cs {
 		w.Containers = append(w.Containers, Container{Name: c.Name, Image: c.Image, Command: c.Command, Args: c.Args})
 	}

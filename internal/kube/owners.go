@@ -80,7 +80,7 @@ func declaredOwners(ref Ref, meta metav1.ObjectMeta) []Owner {
 			out = append(out, Owner{Field: "*", Kind: r.Kind, Name: r.Name, Why: "it is the controlling ownerReference"})
 		}
 	}
-	if app, why := ArgoApplication(ref, meta); app != "" {
+	if app, why := argoApplication(ref, meta); app != "" {
 		out = append(out, Owner{Field: "*", Kind: "ArgoCD", Name: app, Why: why})
 	}
 	for _, label := range []string{fluxKustomize, fluxHelm} {
@@ -91,13 +91,13 @@ func declaredOwners(ref Ref, meta metav1.ObjectMeta) []Owner {
 	return out
 }
 
-// ArgoApplication returns the Argo CD application that manages the object, and the
+// argoApplication returns the Argo CD application that manages the object, and the
 // evidence; empty if none does.
 //
 // The tracking id counts only if it names this very object. Copies of an object
 // carry it along, and Argo CD ignores it there. Charts set the instance label too,
 // so it counts only together with fields that Argo CD manages.
-func ArgoApplication(ref Ref, meta metav1.ObjectMeta) (app, why string) {
+func argoApplication(ref Ref, meta metav1.ObjectMeta) (app, why string) {
 	if id := meta.Annotations[argoTrackingID]; id != "" {
 		// <application>:<group>/<kind>:<namespace>/<name>
 		parts := strings.SplitN(id, ":", 3)

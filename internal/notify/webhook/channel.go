@@ -16,7 +16,7 @@ import (
 // Limits of the content of an event.
 const (
 	maxText = 8 << 10  // bytes
-	maxData = 48 << 10 // bytes; the envelope needs some of MaxEvent
+	maxData = 48 << 10 // bytes; the envelope needs some of maxEvent
 )
 
 // typePrefix begins the type of every event.

@@ -14,9 +14,9 @@ import (
 	"github.com/inference-responder/responder/internal/outbound/endpoint"
 )
 
-// MaxEvent is the largest CloudEvent that is sent, in bytes. The CloudEvents
+// maxEvent is the largest CloudEvent that is sent, in bytes. The CloudEvents
 // specification asks every intermediary to forward that much, and no more.
-const MaxEvent = 64 << 10
+const maxEvent = 64 << 10
 
 // Client posts events. It is safe for concurrent use.
 type Client struct {
@@ -105,8 +105,8 @@ func (ev Event) encode() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(body) > MaxEvent {
-		return nil, endpoint.Invalid("event: %d bytes, more than %d; leave something out", len(body), MaxEvent)
+	if len(body) > maxEvent {
+		return nil, endpoint.Invalid("event: %d bytes, more than %d; leave something out", len(body), maxEvent)
 	}
 	return body, nil
 }

@@ -65,7 +65,7 @@ func TestRefusesBadEvents(t *testing.T) {
 		"broken UTF-8":      func(e *Event) { e.ID = "a\xff" },
 		"bad source":        func(e *Event) { e.Source = "http://[::1" },
 		"data not JSON":     func(e *Event) { e.Data = json.RawMessage(`{`) },
-		"too large":         func(e *Event) { e.Data = json.RawMessage(`"` + strings.Repeat("x", MaxEvent) + `"`) },
+		"too large":         func(e *Event) { e.Data = json.RawMessage(`"` + strings.Repeat("x", maxEvent) + `"`) },
 	} {
 		ev := testEvent()
 		change(&ev)
