@@ -80,6 +80,7 @@ func TestScripts(t *testing.T) {
 			"journal":      makeJournal,
 			"tamper":       tamper,
 			"learned":      learned,
+			"aged":         aged,
 			"post":         post,
 			"await":        await,
 			"columns":      columns,
@@ -267,4 +268,30 @@ func damage(ts *testscript.TestScript, _ bool, args []string) {
 		data[i] = 0xa5
 	}
 	ts.Check(os.WriteFile(file, data, 0o600))
+}
+
+// aged DIR writes a journal that is a hundred days old: notifications that started
+// nothing, the run r-old, which has ended, and a pause that somebody lifted.
+func aged(ts *testscript.TestScript, _ bool, args []string) {
+	dir := ts.MkAbs(args[0])
+	ts.Check(os.MkdirAll(dir, 0o700))
+	j, err := audit.Open(filepath.Join(dir, app.JournalFile), audit.Options{NoSync: true, CheckpointEvery: 8})
+	ts.Check(err)
+	at := time.Now().Add(-100 * 24 * time.Hour)
+	add := func(stream, kind, data string) {
+		_, err := j.Append(context.Background(), audit.Append{Stream: stream, After: audit.Any, Records: []audit.Record{{
+			Kind: kind, Time: at, Data: []byte(data),
+		}}})
+		ts.Check(err)
+		at = at.Add(time.Hour)
+	}
+	add("control", "pause.set", `{"by":"user:ada","reason":"maintenance"}`)
+	for i := range 20 {
+		add("intake", "notification", fmt.Sprintf(`{"groupKey":"%d","alerts":[]}`, i))
+		add("dispatch", "alert.unmatched", fmt.Sprintf(`{"notification":%d,"index":%d,"upto":1,"done":true,"episodes":["e@%d"]}`, 1+2*i, i, i))
+	}
+	add("run/r-old", "run.started", `{"start":{"run":"r-old","playbook":"inference-slo-breach"}}`)
+	add("run/r-old", "run.ended", `{"ending":{"outcome":"resolved"}}`)
+	add("control", "pause.lifted", `{"by":"user:ada","reason":"done"}`)
+	ts.Check(j.Close())
 }

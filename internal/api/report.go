@@ -59,6 +59,8 @@ type Verification struct {
 	Since       string   `json:"since"`  // when it was created
 	Entries     uint64   `json:"entries"`
 	Streams     uint64   `json:"streams"`
+	Archived    uint64   `json:"archived"`          // entries of which the file has only the hash
+	Segments    uint64   `json:"segments"`          // of the archive, which have their bodies by the journal
 	Checkpoints uint64   `json:"checkpoints"`       // with a valid signature and the right root
 	Signed      uint64   `json:"signed"`            // entries that the last of them covers
 	Unsigned    uint64   `json:"unsigned"`          // entries after it: consistent, not yet signed
@@ -129,6 +131,8 @@ type ConfigCheck struct {
 	Repositories []string `json:"repositories"`     // of Git, by their addresses
 	ArgoCD       string   `json:"argocd,omitempty"` // absent: none is configured
 	Channels     []string `json:"channels"`
+	Keep         string   `json:"keep"`              // journal.keep
+	Archive      string   `json:"archive,omitempty"` // absent: nothing of the journal is archived
 
 	Policy *ConfigPolicy `json:"policy,omitempty"` // absent: none is configured
 

@@ -160,16 +160,23 @@ type AuditPage struct {
 	Entries []Entry `json:"entries"`
 	Next    uint64  `json:"next"`
 	More    bool    `json:"more"` // false: the log has no further entries
+
+	// Archived is how many entries were passed over because they are archived: whether
+	// they are of the stream and kind that were asked for, their segments tell.
+	Archived int `json:"archived,omitempty"`
 }
 
 // Entry is one entry of the journal.
 type Entry struct {
 	Seq    uint64          `json:"seq"`
-	Time   time.Time       `json:"time"`
+	Time   time.Time       `json:"time,omitzero"`
 	Stream string          `json:"stream"`
 	Index  uint64          `json:"index"` // in the stream
 	Kind   string          `json:"kind"`
 	Data   json.RawMessage `json:"data,omitempty"` // the record as it is stored: what the log proves, and not part of the API's version
+
+	// Archived is the segment of the archive that has the entry. Then only Seq is known.
+	Archived string `json:"archived,omitempty"`
 }
 
 // Readiness is the answer of GET /readyz, with status 503 unless it is ready.

@@ -70,6 +70,7 @@ func refusalOf(err error) error {
 		{executor.ErrForbidden, webhook.ErrForbidden},
 		{executor.ErrConflict, webhook.ErrConflict},
 		{executor.ErrInvalid, webhook.ErrInvalid},
+		{audit.ErrArchived, webhook.ErrArchived},
 	} {
 		if errors.Is(err, kind.theirs) {
 			return &refused{as: kind.ours, because: err, message: strings.TrimPrefix(err.Error(), kind.theirs.Error()+": ")}
@@ -223,11 +224,21 @@ type journalLog struct{ journal *audit.Journal }
 func (l journalLog) Entries(from uint64) iter.Seq2[api.Entry, error] {
 	return func(yield func(api.Entry, error) bool) {
 		for r, err := range l.journal.Log(from) {
-			if !yield(api.Entry(r), err) {
+			if !yield(EntryOf(r, err)) {
 				return
 			}
 		}
 	}
+}
+
+// EntryOf returns an entry of the journal as the API shows it. Of an archived one there
+// is the place, and the segment that has the rest.
+func EntryOf(r audit.Record, err error) (api.Entry, error) {
+	var absent *audit.ArchivedError
+	if errors.As(err, &absent) {
+		return api.Entry{Seq: r.Seq, Archived: absent.Segment}, nil
+	}
+	return api.Entry{Seq: r.Seq, Time: r.Time, Stream: r.Stream, Index: r.Index, Kind: r.Kind, Data: r.Data}, err
 }
 
 // Checkpoint returns a signed checkpoint over everything.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"log/slog"
+	"os"
 
 	"github.com/inference-responder/responder/internal/api"
 	"github.com/inference-responder/responder/internal/config"
@@ -74,6 +75,10 @@ func summarize(file string, c config.Config, w World, set *playbook.Set, rules *
 		File: file, Listen: c.Listen, Autonomy: c.Autonomy.String(), Services: len(w.Services()), Playbooks: len(set.All()),
 		Prometheus: c.Prometheus.URL, Cluster: clusterName(c.Kubernetes), Discovery: c.Discovery.Enabled,
 		Policy: rules, Repositories: []string{}, Channels: []string{}, Warnings: []string{},
+	}
+	summary.Keep, summary.Archive = playbook.FormatDuration(c.Journal.Keep), c.Journal.Archive
+	if info, err := os.Stat(c.Journal.Archive); c.Journal.Archive != "" && (err != nil || !info.IsDir()) {
+		summary.Warnings = append(summary.Warnings, "journal.archive: "+c.Journal.Archive+" is not a directory: nothing is archived, and the journal only grows")
 	}
 	if summary.Playbooks == 0 {
 		summary.Warnings = append(summary.Warnings, noPlaybooks+" (playbooks.dir: "+c.Playbooks.Dir+")")

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -18,12 +17,13 @@ const countedEvery = 100_000
 const countedVersion = 1
 
 // countedSoFar is the stored form of a projection: what was counted up to an entry.
-// The next start counts what follows. One of another build is not used: that may have
-// counted differently.
+// The next start counts what follows. One of another build may have counted
+// differently: then everything is counted anew, unless entries are archived that could
+// not be.
 type countedSoFar struct {
 	Build    string                        `json:"build"`
 	Next     uint64                        `json:"next"`
-	Last     string                        `json:"last"` // digest of the entry before
+	Last     string                        `json:"last"` // leaf hash of the entry before
 	Counters map[string]map[string]float64 `json:"counters"`
 	Phases   map[string]spread             `json:"phases"`
 	Open     map[string]openRun            `json:"open"`
@@ -50,12 +50,12 @@ func (p *projection) save() error {
 		return nil
 	}
 	p.saved = p.next // after a failure, the next try is as far away as after a success
-	last, err := p.digest(p.next - 1)
+	last, err := p.journal.LeafHash(p.next - 1)
 	if err != nil {
 		return err
 	}
 	c := countedSoFar{
-		Build: p.build, Next: p.next, Last: last, Counters: map[string]map[string]float64{},
+		Build: p.build, Next: p.next, Last: last.String(), Counters: map[string]map[string]float64{},
 		Phases: p.phases.stored(), Open: map[string]openRun{},
 	}
 	for _, t := range p.tallies() {
@@ -74,14 +74,20 @@ func (p *projection) save() error {
 	return nil
 }
 
-// restore goes on from what was stored, if it is of this build and this log.
+// restore goes on from what was stored, if it is of this log, and of this build or all
+// there is of entries that are archived.
 func (p *projection) restore() error {
 	b, err := p.journal.Projection(countedName)
 	var c countedSoFar
-	if err != nil || json.Unmarshal(b, &c) != nil || c.Build != p.build || c.Next == 0 || c.Next > p.journal.Size() {
+	if err != nil || json.Unmarshal(b, &c) != nil || c.Next == 0 || c.Next > p.journal.Size() {
 		return err
 	}
-	if last, err := p.digest(c.Next - 1); err != nil || last != c.Last {
+	if c.Build != p.build {
+		if archived, err := p.journal.Archived(); err != nil || archived == 0 {
+			return err
+		}
+	}
+	if last, err := p.journal.LeafHash(c.Next - 1); err != nil || last.String() != c.Last {
 		return err
 	}
 	p.next, p.saved = c.Next, c.Next
@@ -93,16 +99,4 @@ func (p *projection) restore() error {
 		p.open[id] = &runFacts{r.Playbook, r.Lever, r.Phase, r.Since, r.Gate}
 	}
 	return nil
-}
-
-// digest identifies an entry of the log.
-func (p *projection) digest(seq uint64) (string, error) {
-	for rec, err := range p.journal.Log(seq) {
-		if err != nil {
-			return "", fmt.Errorf("read entry %d: %w", seq, err)
-		}
-		sum := rec.Digest()
-		return hex.EncodeToString(sum[:]), nil
-	}
-	return "", fmt.Errorf("read entry %d: the log ends before it", seq)
 }

@@ -64,8 +64,21 @@ func VerificationOf(r audit.Report) api.Verification {
 		Intact: r.OK(), Origin: r.Origin, Since: r.Created, Entries: r.Entries, Streams: r.Streams, Checkpoints: r.Checkpoints,
 		Signed: r.Signed, Unsigned: r.Unsigned, Root: r.Root, Continues: r.External,
 	}
-	if f := r.FirstBad; f != nil {
-		out.Finding = &api.Finding{Seq: f.Seq, Last: f.Last, Stream: f.Stream, Kind: f.Kind, Time: f.Time, Problem: f.Problem}
-	}
+	out.Archived, out.Segments, out.Finding = r.Archived, r.Segments, findingOf(r.FirstBad)
 	return out
+}
+
+// SegmentVerificationOf returns what verifying a segment found as the API has it.
+func SegmentVerificationOf(r audit.SegmentReport) api.SegmentVerification {
+	return api.SegmentVerification{
+		Intact: r.OK(), File: r.File, Origin: r.Origin, First: r.First, Last: r.Last, From: r.From, To: r.To,
+		Bytes: r.Bytes, SHA256: r.Digest, Root: r.Root, Finding: findingOf(r.FirstBad),
+	}
+}
+
+func findingOf(f *audit.Finding) *api.Finding {
+	if f == nil {
+		return nil
+	}
+	return &api.Finding{Seq: f.Seq, Last: f.Last, Stream: f.Stream, Kind: f.Kind, Time: f.Time, Problem: f.Problem}
 }

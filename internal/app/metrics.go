@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/inference-responder/responder/internal/api"
 	"github.com/inference-responder/responder/internal/audit"
 	"github.com/inference-responder/responder/internal/executor"
 )
@@ -39,6 +40,7 @@ type metricSources struct {
 	playbooks func() []string // names of those in force
 	step      func(playbook, state string) string
 	now       func() time.Time
+	archiving func() *api.JournalFailure // why the last attempt to archive failed; nil: it did not
 }
 
 // newAppendTimes makes the histogram that the journal fills. It is made first,
@@ -140,6 +142,10 @@ func (g gauges) Collect(ch chan<- prometheus.Metric) {
 	gauge("responder_playbooks_loaded", "Playbooks in force.", float64(len(s.playbooks())))
 	gauge("responder_journal_entries", "Entries of the journal.", float64(s.journal.Size()))
 	gauge("responder_journal_unsigned_entries", "Entries after the last signed checkpoint.", float64(s.journal.Unsigned()))
+	if archived, err := s.journal.Archived(); err == nil {
+		gauge("responder_journal_archived_entries", "Entries of which the journal's file has only the hash; their bodies are in the archive.", float64(archived))
+	}
+	gauge("responder_journal_archive_last_failed", "1: the last attempt to archive the journal failed, and everything stays in it.", oneIf(s.archiving() != nil))
 	if info, err := os.Stat(s.journal.Path()); err == nil {
 		gauge("responder_journal_size_bytes", "Size of the journal's file.", float64(info.Size()))
 	}

@@ -69,7 +69,12 @@ func (l pageLog) Size() uint64 { return l.journal.Size() }
 func (l pageLog) Entries(from uint64) iter.Seq2[web.Entry, error] {
 	return func(yield func(web.Entry, error) bool) {
 		for r, err := range l.journal.Log(from) {
-			if !yield(web.Entry{Seq: r.Seq, Time: r.Time, Stream: r.Stream, Kind: r.Kind, What: runview.EntrySummary(r.Data)}, err) {
+			e := web.Entry{Seq: r.Seq, Time: r.Time, Stream: r.Stream, Kind: r.Kind, What: runview.EntrySummary(r.Data)}
+			var absent *audit.ArchivedError
+			if errors.As(err, &absent) {
+				e, err = web.Entry{Seq: r.Seq, What: "archived in segment " + absent.Segment}, nil
+			}
+			if !yield(e, err) {
 				return
 			}
 		}

@@ -111,6 +111,10 @@ func (p *projection) catchUp() error {
 		}
 	}
 	for rec, err := range p.journal.Log(p.next) {
+		if errors.Is(err, audit.ErrArchived) { // what was counted of it is lost
+			p.next = rec.Seq + 1
+			continue
+		}
 		if err != nil {
 			if errors.Is(err, audit.ErrClosed) {
 				return nil

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/inference-responder/responder/internal/api"
 	"github.com/inference-responder/responder/internal/audit"
 	"github.com/inference-responder/responder/internal/executor"
 	"github.com/inference-responder/responder/internal/executor/guard"
@@ -112,6 +113,7 @@ func TestMetricsFollowTheJournal(t *testing.T) {
 			playbooks: func() []string { return []string{"pb", "second", "third"} },
 			step:      func(_, state string) string { return "kube." + state },
 			now:       func() time.Time { return at.Add(90 * time.Second) },
+			archiving: func() *api.JournalFailure { return &api.JournalFailure{} },
 		}, slog.New(slog.DiscardHandler))
 	}
 	want := map[string]string{
@@ -126,6 +128,8 @@ func TestMetricsFollowTheJournal(t *testing.T) {
 		`responder_break_glass_total{playbook="third"}`:                      "0", // so that the first time is an increase
 		`responder_alerts_total{decision="matched"}`:                         "1",
 		`responder_gates_open`:                                               "1",
+		`responder_journal_archive_last_failed`:                              "1",
+		`responder_journal_archived_entries`:                                 "0",
 		`responder_gate_oldest_seconds`:                                      "90",
 		`responder_paused{scope="service:serving/chat"}`:                     "1",
 		`responder_levers_demoted{playbook="pb"}`:                            "2",
@@ -176,6 +180,7 @@ func TestCountingGoesOn(t *testing.T) {
 			journal: j, policy: func() (bool, bool) { return true, true }, figures: func() executor.Figures { return executor.Figures{} },
 			pauses: func() []string { return nil }, demoted: func() map[string]int { return nil }, playbooks: func() []string { return []string{"pb"} },
 			step: func(_, state string) string { return "kube." + state }, now: func() time.Time { return at },
+			archiving: func() *api.JournalFailure { return nil },
 		}, slog.New(slog.DiscardHandler))
 	}
 	ours := func(m *metrics) map[string]string {

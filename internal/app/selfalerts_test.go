@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/inference-responder/responder/internal/api"
 	"github.com/inference-responder/responder/internal/audit"
 	"github.com/inference-responder/responder/internal/executor"
 	"github.com/inference-responder/responder/internal/executor/machine"
@@ -87,6 +88,7 @@ func exportedSeries(t *testing.T) string {
 		journal: j, figures: func() executor.Figures { return executor.Figures{} }, pauses: func() []string { return nil }, demoted: func() map[string]int { return nil },
 		policy:    func() (bool, bool) { return true, false },
 		playbooks: func() []string { return []string{"pb"} }, step: func(string, string) string { return "" }, now: time.Now,
+		archiving: func() *api.JournalFailure { return nil },
 	}, slog.New(slog.DiscardHandler))
 	var none noRuns
 	if _, err := approvals.New(approvals.Options{

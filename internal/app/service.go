@@ -39,7 +39,9 @@ type Service struct {
 	slack    *slackParts // nil: no Slack
 	metrics  *metrics
 	world    World
-	log      *slog.Logger
+
+	retention *retention
+	log       *slog.Logger
 
 	link       notify.Link // where people reach it
 	processors bool        // how many processors Go's runtime uses is ours to say
@@ -73,6 +75,10 @@ func New(o Options) (_ *Service, err error) {
 			err = errors.Join(err, s.journal.Close())
 		}
 	}()
+	s.retention = &retention{
+		journal: s.journal, keep: o.Config.Journal.Keep, archive: o.Config.Journal.Archive, now: s.world.Now, log: o.Log,
+		rule: func(now time.Time) (*executor.Retention, error) { return s.executor.Retention(now) },
+	}
 	if s.library, err = newLibrary(o.Config.Playbooks.Dir, s.journal, playbooksTell(s.world.Channels), o.Log); err != nil {
 		return nil, o.Config.Unread(err, "playbooks.dir")
 	}
@@ -97,6 +103,7 @@ func New(o Options) (_ *Service, err error) {
 		playbooks: func() []string { return PlaybookNames(s.library.set()) },
 		step:      s.library.step,
 		now:       s.world.Now,
+		archiving: s.retention.failure,
 	}, o.Log)
 	if s.slack, err = s.openApprovals(o); err != nil {
 		return nil, err
@@ -153,6 +160,7 @@ func (s *Service) receiverOptions(c config.Config) webhook.Options {
 		Views:         views{s.executor},
 		Ladder:        trackRecord{s.executor, s.ladder},
 		Log:           journalLog{s.journal},
+		Journal:       s.retention,
 		Playbooks:     func() []*playbook.Playbook { return s.library.set().All() },
 		Services:      s.world.Services,
 		Ready:         s.missing,
@@ -216,6 +224,7 @@ func (s *Service) Run(ctx context.Context, ln net.Listener) error {
 	start("playbooks", func(ctx context.Context) error { return s.library.follow(ctx, s.executor) })
 	start("policy", func(ctx context.Context) error { return s.rules.follow(ctx, s.executor) })
 	start("metrics", s.count)
+	start("retention", s.retain)
 	start("memory", s.rest)
 	start("garbage", s.collect)
 	if s.processors {

@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"sort"
 	"strings"
+	"time"
 
 	bolt "go.etcd.io/bbolt"
 	"golang.org/x/mod/sumdb/tlog"
@@ -61,7 +63,7 @@ type ArchivedError struct{ Segment string }
 
 // Error says where the body is, and how to read it.
 func (e *ArchivedError) Error() string {
-	return "archived in segment " + e.Segment + "; restore it into a copy with 'responder journal restore'"
+	return "archived in segment " + e.Segment
 }
 
 // Unwrap makes errors.Is(err, ErrArchived) hold.
@@ -211,4 +213,40 @@ func (j *Journal) loadArchive(tx *bolt.Tx) error {
 	}
 	j.archive.Store(a)
 	return nil
+}
+
+// Status is how much of the log is where.
+type Status struct {
+	Origin   string
+	Entries  uint64
+	Archived uint64 // entries of which the file has only the hash
+	Segments []Sealed
+	End      uint64    // entry after the last segment
+	Oldest   time.Time // of that entry; zero: there is none
+	Bytes    int64     // size of the file
+}
+
+// Status returns how much of the log is where.
+func (j *Journal) Status() (s Status, err error) {
+	a := j.archive.Load()
+	s = Status{Entries: j.Size(), Segments: slices.Clone(a.sealed), End: a.end()}
+	if s.Archived, err = j.counter(cellBodies); err != nil {
+		return s, err
+	}
+	for rec, err := range j.Log(s.End) {
+		if err != nil {
+			return s, err
+		}
+		s.Oldest = rec.Time
+		break
+	}
+	info, err := os.Stat(j.path)
+	if err != nil {
+		return s, fileError(j.path, err)
+	}
+	s.Bytes = info.Size()
+	return s, j.view(func(tx *bolt.Tx) error {
+		s.Origin = string(tx.Bucket(bucketMeta).Get(keyOrigin))
+		return nil
+	})
 }

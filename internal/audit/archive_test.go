@@ -72,7 +72,7 @@ func archiveAll(ctx context.Context, t testing.TB, j *Journal, dir string) error
 		if err := finish(); err != nil {
 			return err
 		}
-		s, _, err := j.Sealable(time.Now().Add(-24*time.Hour), 40_000)
+		s, _, err := j.Sealable(mustStatus(t, j).End, time.Now().Add(-24*time.Hour), 40_000)
 		if err != nil || s.End == s.First {
 			return err
 		}
@@ -385,7 +385,7 @@ func TestArchiveRefused(t *testing.T) {
 			must(t, os.Mkdir(dir, 0o700))
 			undo := func() {}
 			if tt.prepare != nil {
-				s, _, err := j.Sealable(time.Now(), 40_000)
+				s, _, err := j.Sealable(mustStatus(t, j).End, time.Now(), 40_000)
 				must(t, err)
 				undo = tt.prepare(t, dir, filepath.Join(dir, segmentName(j.Origin(), s.First, s.End)))
 			}
@@ -422,7 +422,7 @@ func TestDropRefused(t *testing.T) {
 	j := openTest(t, Options{NoSync: true, CheckpointEvery: 16})
 	aged(t, j, 100)
 	dir := t.TempDir()
-	s, _, err := j.Sealable(time.Now(), 40_000)
+	s, _, err := j.Sealable(mustStatus(t, j).End, time.Now(), 40_000)
 	must(t, err)
 	sealed, err := j.Seal(t.Context(), dir, s, goes)
 	must(t, err)
@@ -590,4 +590,11 @@ func FuzzSegment(f *testing.F) {
 			}
 		}
 	})
+}
+
+func mustStatus(t testing.TB, j *Journal) Status {
+	t.Helper()
+	s, err := j.Status()
+	must(t, err)
+	return s
 }

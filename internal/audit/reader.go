@@ -46,5 +46,8 @@ func OpenReader(ctx context.Context, path string, check Checker) (_ *Reader, err
 // Log yields the records from seq from on, ascending.
 func (r *Reader) Log(from uint64) iter.Seq2[Record, error] { return r.j.Log(from) }
 
+// Status returns how much of the log is where.
+func (r *Reader) Status() (Status, error) { return r.j.Status() }
+
 // Close closes the file.
 func (r *Reader) Close() error { return r.j.db.Close() }

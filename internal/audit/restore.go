@@ -11,9 +11,9 @@ import (
 
 // Restored is the result of Restore.
 type Restored struct {
-	Segment  SegmentReport `json:"segment"`
-	Restored uint64        `json:"restored"` // bodies that are back in the file
-	Present  uint64        `json:"present"`  // that were there already
+	Segment  SegmentReport
+	Restored uint64 // bodies that are back in the file
+	Present  uint64 // that were there already
 }
 
 // Restore puts the bodies of a segment back into a journal's file, usually a copy, that

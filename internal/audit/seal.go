@@ -28,11 +28,10 @@ type Stretch struct {
 	Full       bool      // it has as many bytes as a segment should
 }
 
-// Sealable returns the next stretch of entries that are older than a time, of about most
-// bytes. It begins where the archive ends, and ends at a signed checkpoint. Where there
-// is none, why says what it waits for.
-func (j *Journal) Sealable(before time.Time, most int64) (s Stretch, why string, err error) {
-	first := j.archive.Load().end()
+// Sealable returns the next stretch, from an entry on, of entries that are older than a
+// time. It has about most bytes, and ends at a signed checkpoint. Where there is none,
+// why says what it waits for.
+func (j *Journal) Sealable(first uint64, before time.Time, most int64) (s Stretch, why string, err error) {
 	s = Stretch{First: first, End: first}
 	var next Stretch // up to the entry that is looked at
 	for rec, err := range j.Log(first) {

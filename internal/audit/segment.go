@@ -61,17 +61,16 @@ func segmentName(origin string, first, end uint64) string {
 
 // A SegmentReport is the result of VerifySegment.
 type SegmentReport struct {
-	File     string    `json:"file"`
-	Origin   string    `json:"origin"`
-	First    uint64    `json:"first"`
-	Last     uint64    `json:"last"`
-	Entries  uint64    `json:"entries"`
-	From     time.Time `json:"from,omitzero"` // of the oldest and newest entry
-	To       time.Time `json:"to,omitzero"`
-	Bytes    int64     `json:"bytes"`
-	Digest   string    `json:"digest"`         // SHA-256 of the file, in hex
-	Root     string    `json:"root,omitempty"` // of the log up to the last entry, as it was signed
-	FirstBad *Finding  `json:"firstBad,omitempty"`
+	File     string
+	Origin   string
+	First    uint64 // entry
+	Last     uint64
+	Entries  uint64    // that were found good, by themselves
+	From, To time.Time // of the oldest and newest of them
+	Bytes    int64
+	Digest   string // SHA-256 of the file, in hex
+	Root     string // of the log up to the last entry, as it was signed
+	FirstBad *Finding
 
 	before, after tree // of the log up to the first entry, and after the last
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"net/url"
 	"strconv"
 	"strings"
@@ -65,11 +66,18 @@ func (s *entrySource) entries(ctx context.Context, f entryFilter) ([]api.Entry, 
 	}
 	defer r.Close()
 	found := []api.Entry{}
+	archived := 0
+	defer func() { s.tellArchived(archived) }()
 	for rec, err := range r.Log(f.from) {
+		e, err := app.EntryOf(rec, err)
 		if err != nil {
 			return nil, err
 		}
-		if e := api.Entry(rec); f.matches(e) {
+		if e.Archived != "" && (f.stream != "" || f.kind != "") {
+			archived++
+			continue
+		}
+		if f.matches(e) {
 			found = append(found, e)
 		}
 		if f.limit > 0 && len(found) == f.limit {
@@ -82,7 +90,8 @@ func (s *entrySource) entries(ctx context.Context, f entryFilter) ([]api.Entry, 
 // fromServer asks for page after page.
 func (s *entrySource) fromServer(ctx context.Context, f entryFilter) ([]api.Entry, error) {
 	const page = 1000
-	found := []api.Entry{}
+	found, archived := []api.Entry{}, 0
+	defer func() { s.tellArchived(archived) }()
 	for {
 		ask := page
 		if f.limit > 0 {
@@ -100,10 +109,18 @@ func (s *entrySource) fromServer(ctx context.Context, f entryFilter) ([]api.Entr
 			return nil, err
 		}
 		found = append(found, answer.Entries...)
+		archived += answer.Archived
 		if !answer.More || f.limit > 0 && len(found) >= f.limit {
 			return found, nil
 		}
 		f.from = answer.Next
+	}
+}
+
+// tellArchived says that entries were passed over.
+func (s *entrySource) tellArchived(n int) {
+	if n > 0 {
+		fmt.Fprintf(s.client.Process.Stderr, "responder: %d entries are archived; whether they are of that stream and kind, only their segments tell\n", n)
 	}
 }
 

@@ -52,6 +52,10 @@ func entryTable(all []api.Entry) *runview.Table {
 		Empty: "no entries",
 	}
 	for _, e := range all {
+		if e.Archived != "" {
+			t.Add(strconv.FormatUint(e.Seq, 10), "-", "-", "-", "archived in segment "+e.Archived)
+			continue
+		}
 		t.Add(strconv.FormatUint(e.Seq, 10), entryTime(e.Time), e.Stream, e.Kind, runview.EntrySummary(e.Data))
 	}
 	return t
@@ -95,6 +99,10 @@ func oneEntry(ctx context.Context, source *entrySource, seq uint64) (api.Entry, 
 }
 
 func writeEntry(w io.Writer, e api.Entry) error {
+	if e.Archived != "" {
+		_, err := fmt.Fprintf(w, "entry   %d\narchived in segment %s; 'responder journal restore' puts it back into a copy of the journal\n", e.Seq, e.Archived)
+		return err
+	}
 	fmt.Fprintf(w, "entry   %d\ntime    %s\nstream  %s, its record %d\nkind    %s\n", e.Seq, e.Time.UTC().Format("2006-01-02T15:04:05.999999999Z"), runview.Cell(e.Stream), e.Index, runview.Cell(e.Kind))
 	if len(e.Data) == 0 {
 		return nil

@@ -1,15 +1,18 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/inference-responder/responder/internal/api"
 	"github.com/inference-responder/responder/internal/app"
 	"github.com/inference-responder/responder/internal/audit"
 	"github.com/inference-responder/responder/internal/cli/command"
@@ -20,12 +23,18 @@ func newAuditVerifyCommand(p *command.Process) *cobra.Command {
 	var out command.Output
 	var key, checkpoint, file string
 	cmd := &cobra.Command{
-		Use:   "verify FILE --key PUB",
-		Short: "Verify that a copy of the journal is unaltered: offline, with the public key alone",
+		Use:   "verify FILE | SEGMENT | DIR --key PUB",
+		Short: "Verify offline that a copy of the journal, or its archive, is unaltered",
 		Long: `Check every entry of a copied journal against the Merkle tree, and the tree
-against the signed checkpoints in the file. An entry that was edited, removed,
-inserted or reordered is found and named. A log that was truncated at its end is
-found only with a checkpoint that was kept elsewhere: give it with --checkpoint.
+against the signed checkpoints in the file. No service is asked, and the public key is
+all that is needed. An entry that was edited, removed, inserted or reordered is found
+and named. A log that was truncated at its end is found only with a checkpoint that
+was kept elsewhere: give it with --checkpoint.
+
+Of entries whose bodies are archived the file has the hashes, and is as intact as
+before. A segment of the archive is verified by itself: its entries against the
+signed checkpoint it ends at. Of a directory every segment of the journal is
+verified, and that they follow each other.
 
 Exit codes:
   0  intact
@@ -40,10 +49,17 @@ Exit codes:
 			return atMostOne(cmd, args)
 		},
 		Example: `  responder audit verify journal.db --key journal.pub
-  responder audit verify journal.db --key journal.pub --checkpoint kept.checkpoint`,
+  responder audit verify journal.db --key journal.pub --checkpoint kept.checkpoint
+  responder audit verify /mnt/archive --key journal.pub`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 {
 				file = args[0]
+			}
+			if isArchive(file) {
+				if checkpoint != "" {
+					return errors.New("--checkpoint goes with a journal's file; a segment ends at a checkpoint of its own")
+				}
+				return verifyArchive(cmd, p, &out, file, key)
 			}
 			return verifyJournal(cmd, p, &out, file, key, checkpoint)
 		},
@@ -64,24 +80,16 @@ func verifyJournal(cmd *cobra.Command, p *command.Process, out *command.Output, 
 	if err := wantJournal(file); err != nil {
 		return err
 	}
-	keyAdvice := "--key names the " + audit.PublicKeyFile + " that 'responder serve' wrote beside its journal"
-	beside := key == ""
-	if beside {
-		key = filepath.Join(filepath.Dir(file), audit.PublicKeyFile)
-	}
-	public, err := readNote("public key", key, keyAdvice)
+	public, err := publicKey(p, file, key)
 	if err != nil {
 		return err
-	}
-	if beside {
-		fmt.Fprintf(p.Stderr, "responder: using the key beside the file, %s: whoever can change one can change both\n", key)
 	}
 	if checkpoint != "" {
 		if options.Checkpoint, err = readNote("checkpoint", checkpoint, "'responder audit checkpoint' prints one"); err != nil {
 			return err
 		}
 	}
-	report, err := audit.Verify(cmd.Context(), file, strings.TrimSpace(string(public)), options)
+	report, err := audit.Verify(cmd.Context(), file, public, options)
 	if err != nil {
 		return journalAdvice(err)
 	}
@@ -102,6 +110,9 @@ func writeVerifyReport(w io.Writer, file string, r audit.Report, external bool) 
 	fmt.Fprintf(w, "intact: %s\n", file)
 	fmt.Fprintf(w, "  origin       %s, since %s\n", r.Origin, r.Created)
 	fmt.Fprintf(w, "  entries      %d in %s\n", r.Entries, runview.Count(int(r.Streams), "stream")) //nolint:gosec // a count of streams fits
+	if r.Archived > 0 {
+		fmt.Fprintf(w, "  archived     %d of them: their bodies are in %s of the archive, their hashes here\n", r.Archived, runview.Count(int(r.Segments), "segment")) //nolint:gosec // a count of segments fits
+	}
 	fmt.Fprintf(w, "  checkpoints  %d, the last over %d entries\n", r.Checkpoints, r.Signed)
 	if r.Unsigned > 0 {
 		fmt.Fprintf(w, "  unsigned     %s after it: consistent, but no signature covers them yet\n", runview.Count(int(r.Unsigned), "entry")) //nolint:gosec // a count of entries fits
@@ -111,6 +122,56 @@ func writeVerifyReport(w io.Writer, file string, r audit.Report, external bool) 
 	}
 	_, err := fmt.Fprintf(w, "  root         %s\n", r.Root)
 	return err
+}
+
+// isArchive reports whether a path is a segment, or a directory of segments.
+func isArchive(path string) bool {
+	if strings.HasSuffix(path, audit.SegmentSuffix) {
+		return true
+	}
+	found, err := filepath.Glob(filepath.Join(path, "*"+audit.SegmentSuffix))
+	return err == nil && len(found) > 0
+}
+
+func verifyArchive(cmd *cobra.Command, p *command.Process, out *command.Output, path, key string) error {
+	public, err := publicKey(p, path, key)
+	if err != nil {
+		return err
+	}
+	var all []audit.SegmentReport
+	if strings.HasSuffix(path, audit.SegmentSuffix) {
+		var r audit.SegmentReport
+		r, err = audit.VerifySegment(cmd.Context(), path, public)
+		all = append(all, r)
+	} else {
+		all, err = audit.VerifySegments(cmd.Context(), path, public)
+	}
+	if err != nil {
+		return err
+	}
+	found := make([]api.SegmentVerification, len(all))
+	for i := range all {
+		found[i] = app.SegmentVerificationOf(all[i])
+	}
+	err = out.Print(p.Stdout, found, func(w io.Writer) error { return writeSegmentReports(w, all) })
+	if err == nil && slices.ContainsFunc(all, func(r audit.SegmentReport) bool { return !r.OK() }) {
+		return command.ExitCode(command.ExitError)
+	}
+	return err
+}
+
+func writeSegmentReports(w io.Writer, all []audit.SegmentReport) error {
+	for _, r := range all {
+		if !r.OK() {
+			fmt.Fprintf(w, "NOT INTACT: %s\n%s\n", r.File, runview.Cell(r.FirstBad.String()))
+			continue
+		}
+		fmt.Fprintf(w, "intact: %s\n", r.File)
+		fmt.Fprintf(w, "  entries      %d to %d of %s, from %s to %s\n", r.First, r.Last, r.Origin, runview.Time(r.From), runview.Time(r.To))
+		fmt.Fprintf(w, "  sha256       %s\n", r.Digest)
+		fmt.Fprintf(w, "  root         %s, signed over the %d entries up to its last\n", r.Root, r.Last+1)
+	}
+	return nil
 }
 
 // progressOf shows progress on a terminal, and nothing to a file or pipe.

@@ -28,6 +28,7 @@ func commands(p *command.Process) []*cobra.Command {
 		newEngineCommand(p),
 		newSlackCommand(p),
 		newAuditCommand(p),
+		newJournalCommand(p),
 		newConfigCommand(p),
 		newCompletionCommand(p),
 		newVersionCommand(p),

@@ -55,6 +55,13 @@ func policyLines(s *api.ConfigPolicy) []string {
 	return out
 }
 
+func archiveLine(s api.ConfigCheck) string {
+	if s.Archive == "" {
+		return "none: the journal keeps everything and grows (journal.archive)"
+	}
+	return fmt.Sprintf("%s, of what is older than %s", s.Archive, s.Keep)
+}
+
 func writeConfigSummary(w io.Writer, s api.ConfigCheck) error {
 	services := runview.Count(s.Services, "service")
 	if s.Discovery {
@@ -70,6 +77,7 @@ func writeConfigSummary(w io.Writer, s api.ConfigCheck) error {
 		{"cluster", runview.OrText(s.Cluster, "none: no kube checks and levers")},
 		{"git", runview.OrText(strings.Join(s.Repositories, "\n"+strings.Repeat(" ", summaryIndent)), "none: what Git owns is not changed")},
 		{"argo cd", runview.OrText(s.ArgoCD, "none: commits cannot be followed")},
+		{"archive", archiveLine(s)},
 		{"channels", runview.OrText(strings.Join(s.Channels, ", "), "none beside the log")},
 	}
 	verdict := "is good"

@@ -36,6 +36,8 @@ see [authentication](../how-to/authentication.md). An answer that is not a succe
 | ` + "`GET /api/v1/audit`" + ` | read | [AuditPage](#auditpage); ` + "`from`, `limit`, `stream` and `kind`" + ` select |
 | ` + "`GET /api/v1/audit/checkpoint`" + ` | read | the latest signed checkpoint, as a signed note |
 | ` + "`GET /api/v1/audit/export`" + ` | admin | a copy of the journal |
+| ` + "`GET /api/v1/journal`" + ` | read | [JournalStatus](#journalstatus) |
+| ` + "`POST /api/v1/journal/archive`" + ` | admin | [JournalArchive](#journalarchive); body [JournalArchiveRequest](#journalarchiverequest) |
 | ` + "`GET /api/v1/version`" + ` | read | the version of the program |
 | ` + "`GET /readyz`" + ` | | [Readiness](#readiness) |
 | ` + "`GET /healthz`, `GET /metrics`" + ` | | text |
@@ -47,7 +49,7 @@ func apiReference() string {
 	var b strings.Builder
 	b.WriteString(generatedNote + "# HTTP API\n\n")
 	types := ""
-	for _, name := range []string{"doc.go", "run.go", "event.go", "lever.go", "gate.go", "service.go", "request.go", "dryrun.go", "policy.go", "report.go"} {
+	for _, name := range []string{"doc.go", "run.go", "event.go", "lever.go", "gate.go", "service.go", "journal.go", "request.go", "dryrun.go", "policy.go", "report.go"} {
 		source, err := api.Source.ReadFile(name)
 		if err != nil {
 			panic("cli: " + err.Error()) // unreachable: the files are embedded by name

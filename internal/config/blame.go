@@ -64,7 +64,7 @@ func (c Config) Unread(err error, field string) error {
 
 // namesPath reports whether a field is the path of a file or directory.
 func namesPath(field string) bool {
-	return strings.HasSuffix(field, "file") || field == "dir" || field == "kubeconfig"
+	return strings.HasSuffix(field, "file") || field == "dir" || field == "archive" || field == "kubeconfig"
 }
 
 // eachText calls f with the path, the name and the value of every string of a

@@ -107,7 +107,9 @@ type Receiver struct {
 
 // Journal names the directory of the journal.
 type Journal struct {
-	Dir string `yaml:"dir" doc:"Directory of journal.db, journal.key and journal.pub. It is created when missing."`
+	Dir     string        `yaml:"dir" doc:"Directory of journal.db, journal.key and journal.pub. It is created when missing."`
+	Keep    time.Duration `yaml:"keep" doc:"Age at which entries are moved to the archive, at least 360h. Notifications and ended runs leave the journal's file then, and leave their hashes."`
+	Archive string        `yaml:"archive" doc:"Directory of the archive, which must exist. Its segments verify by themselves; put it on a volume that is backed up. Empty: nothing is archived, and the journal only grows."`
 }
 
 // Playbooks names the directory of the playbooks.
@@ -162,7 +164,7 @@ func Default() Config {
 			MaxInFlight:   16 << 20,
 			MaxConcurrent: 2048,
 		},
-		Journal:    Journal{Dir: "data"},
+		Journal:    Journal{Dir: "data", Keep: 90 * 24 * time.Hour},
 		Prometheus: Prometheus{Timeout: 10 * time.Second},
 		Kubernetes: Kubernetes{QPS: 200},
 		Discovery:  Discovery{Interval: time.Minute},

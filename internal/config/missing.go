@@ -25,7 +25,7 @@ func (c Config) MissingFiles() error {
 	var problems yamldoc.Problems
 	eachText(reflect.ValueOf(c), "", func(path, name string, v reflect.Value) {
 		value := v.String()
-		if value == "" || !namesPath(name) || name == "dir" {
+		if value == "" || !namesPath(name) || name == "dir" || name == "archive" {
 			return
 		}
 		for _, block := range unused {

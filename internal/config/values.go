@@ -14,6 +14,9 @@ import (
 	"github.com/inference-responder/responder/internal/yamldoc"
 )
 
+// LeastKeep is the least journal.keep. The executor reads at its start what is younger.
+const LeastKeep = 15 * 24 * time.Hour
+
 // Guards is the executor's guards as the configuration writes them.
 type Guards struct {
 	Cooldown    time.Duration `yaml:"cooldown" doc:"Least time between two levers on one service."`
@@ -92,6 +95,9 @@ func (c *Config) check() yamldoc.Problems {
 	}
 	if c.Journal.Dir == "" {
 		bad("journal.dir", "", "must name a directory")
+	}
+	if least := max(LeastKeep, c.Guards.Budget.Window, c.Guards.Cooldown); c.Journal.Keep < least {
+		bad("journal.keep", "", "must be at least %s: what is younger is read at each start", yamldoc.FormatDuration(least))
 	}
 	for path, raw := range map[string]string{"prometheus.url": c.Prometheus.URL} {
 		if raw != "" && !setting.IsHTTP(raw) {

@@ -138,6 +138,9 @@ func (e *Executor) loadRuns(quarantined map[string]quarantine) error {
 		if l.err != nil && errors.Is(l.err, audit.ErrCorrupt) {
 			return l.err
 		}
+		if errors.Is(l.err, audit.ErrArchived) {
+			continue // it ended longer ago than anything here asks for
+		}
 		e.admit(l, quarantined)
 	}
 	return nil

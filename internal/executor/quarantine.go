@@ -116,6 +116,9 @@ func (e *Executor) noRelease(id string) error {
 		}
 		return fmt.Errorf("%w: run %s has ended %s", ErrConflict, id, s.Ending.Outcome)
 	}
+	if _, err := e.look(id); err != nil {
+		return err
+	}
 	return fmt.Errorf("%w: run %s", ErrNotFound, id)
 }
 
@@ -203,10 +206,11 @@ func remains(rec audit.Record) machine.Event {
 	return ev
 }
 
-// look returns a run from the log, as far as it can be read.
+// look returns a run from the log, as far as it can be read. The error is ErrNotFound or
+// audit.ErrArchived.
 func (e *Executor) look(id string) (machine.State, error) {
 	s, err := e.fold(id)
-	if err == nil || errors.Is(err, ErrNotFound) {
+	if err == nil || errors.Is(err, ErrNotFound) || errors.Is(err, audit.ErrArchived) {
 		return s, err
 	}
 	s = e.salvage(id)

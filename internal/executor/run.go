@@ -126,7 +126,7 @@ func (e *Executor) foldEach(id string, each func(machine.Event)) (machine.State,
 	err := guarded(func() error {
 		for rec, err := range e.o.Journal.Stream(streamOf(id), 0) {
 			if err != nil {
-				return fmt.Errorf("read run %s: %w", id, err)
+				return runError(id, err)
 			}
 			ev, err := d.event(rec)
 			if err != nil {

@@ -124,7 +124,7 @@ func (e *Executor) RunEventsFrom(id string, from uint64) ([]machine.Event, error
 	var out []machine.Event
 	for rec, err := range e.o.Journal.Stream(streamOf(id), from) {
 		if err != nil {
-			return nil, fmt.Errorf("read run %s: %w", id, err)
+			return nil, runError(id, err)
 		}
 		ev, err := event(rec)
 		if err != nil {

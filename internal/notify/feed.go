@@ -93,6 +93,10 @@ func (f *Feed) catchUp(ctx context.Context) error {
 		return err
 	}
 	for rec, err := range f.journal.Log(f.at.Next) {
+		if errors.Is(err, audit.ErrArchived) { // too old to tell anybody
+			f.at.Next = rec.Seq + 1
+			continue
+		}
 		if err != nil {
 			if errors.Is(err, audit.ErrClosed) {
 				return nil

@@ -71,6 +71,9 @@ func openQuestions(journal *audit.Journal) (end uint64, told []uint64, err error
 	end = journal.Size()
 	open := map[string][]uint64{} // of a run's open question
 	for rec, err := range journal.Log(0) {
+		if errors.Is(err, audit.ErrArchived) {
+			continue // its run has ended
+		}
 		if err != nil {
 			return 0, nil, err
 		}
@@ -99,6 +102,9 @@ func (f *Feed) sendOwed(ctx context.Context) (done bool, err error) {
 		for rec, err := range f.journal.Log(f.at.Owed[0]) {
 			if errors.Is(err, audit.ErrClosed) {
 				return false, nil
+			}
+			if errors.Is(err, audit.ErrArchived) { // its run has ended
+				break
 			}
 			if err != nil {
 				return false, fmt.Errorf("channel %s: %w", f.Name, err)

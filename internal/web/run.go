@@ -76,6 +76,9 @@ type address struct{ Name, URL, Text string }
 func (s *Site) run(w http.ResponseWriter, r *http.Request, v Visitor, id string) error {
 	run, ok := s.o.Runs.Run(id)
 	if !ok {
+		if _, err := s.o.Runs.Events(id, 0); err != nil {
+			return err // there is one, in the archive
+		}
 		return fmt.Errorf("%w: no run %.64q: it never existed, or the address is incomplete", ErrNotFound, id)
 	}
 	p := s.frame(r, v, run.Start.Service.Name+": "+run.Start.Playbook, "")

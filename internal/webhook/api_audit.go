@@ -45,6 +45,10 @@ func (s *Server) auditEntries(c echo.Context, _ Identity) error {
 		}
 		page.Next = e.Seq + 1
 		seen++
+		if e.Archived != "" && (streamName != "" || kind != "") {
+			page.Archived++
+			continue
+		}
 		if inStream(e.Stream, streamName) && (kind == "" || kind == e.Kind) {
 			page.Entries = append(page.Entries, e)
 			size += len(e.Data)

@@ -67,6 +67,9 @@ func (s *Server) run(id string) (machine.State, error) {
 	}
 	run, ok := s.o.Views.Run(id)
 	if !ok {
+		if _, err := s.o.Views.Events(id, 0); err != nil {
+			return run, err // there is one, in the archive
+		}
 		return run, problem(http.StatusNotFound, "not_found", fmt.Sprintf("no run %.64q", id), "'responder runs list' lists them")
 	}
 	return run, nil

@@ -24,7 +24,7 @@ const (
 	ScopeIntake Scope = "intake" // deliver notifications
 	ScopeRead   Scope = "read"   // runs, playbooks, services, the audit log
 	ScopeDecide Scope = "decide" // approve, deny, cancel, resolve, pause
-	ScopeAdmin  Scope = "admin"  // export the journal
+	ScopeAdmin  Scope = "admin"  // export and archive the journal
 )
 
 // Auth lists the credentials that are accepted. If it lists none, only loopback

@@ -137,6 +137,7 @@ func scopesOfRoutes() map[string]Scope {
 		"POST /api/v1/runs/r-1/approve": ScopeDecide, "POST /api/v1/runs/r-1/deny": ScopeDecide, "POST /api/v1/runs/r-1/replan": ScopeDecide, "POST /api/v1/runs/r-1/cancel": ScopeDecide,
 		"POST /api/v1/runs/r-1/resolve": ScopeDecide, "POST /api/v1/runs/r-1/release": ScopeDecide, "POST /api/v1/pauses": ScopeDecide, "DELETE /api/v1/pauses": ScopeDecide,
 		"POST /api/v1/ladder/promote": ScopeDecide, "POST /api/v1/runs": ScopeDecide, "GET /api/v1/audit/export": ScopeAdmin,
+		"GET /api/v1/journal": ScopeRead, "POST /api/v1/journal/archive": ScopeAdmin,
 	}
 	for _, page := range []string{"/", "/runs/r-1", "/audit", "/ladder", "/policy"} {
 		routes["GET "+page], routes["HEAD "+page] = ScopeRead, ScopeRead

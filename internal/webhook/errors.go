@@ -44,6 +44,8 @@ func problemOf(err error) *Problem {
 		return routingProblem(routing.Code)
 	case errors.Is(err, ErrNotFound):
 		return problem(http.StatusNotFound, "not_found", err.Error(), "")
+	case errors.Is(err, ErrArchived):
+		return problem(http.StatusGone, "archived", err.Error(), "'responder journal restore' puts it back into a copy of the journal")
 	case errors.Is(err, ErrConflict):
 		return problem(http.StatusConflict, "conflict", err.Error(), "look at the run again: it may have moved on")
 	case errors.Is(err, ErrForbidden):

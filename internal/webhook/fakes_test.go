@@ -196,6 +196,17 @@ func (h fakeLog) Snapshot(w io.Writer) error {
 	return err
 }
 
+// fakeJournal answers with what it was asked, or fails.
+type fakeJournal struct{ err error }
+
+func (j fakeJournal) Status() (api.JournalStatus, error) {
+	return api.JournalStatus{Entries: 7}, j.err
+}
+
+func (j fakeJournal) Archive(_ context.Context, q api.JournalArchiveRequest) (api.JournalArchive, error) {
+	return api.JournalArchive{Waits: fmt.Sprint(q.DryRun, q.From)}, j.err
+}
+
 // fakePages reports what it was asked to show.
 type fakePages struct{}
 
@@ -241,7 +252,7 @@ func options(t testing.TB, h *fakeHouse) Options {
 		a.Tokens = append(a.Tokens, Token{Grant: Grant{Name: name, Scopes: []Scope{Scope(name)}, Groups: []string{"g-" + name}}, File: file})
 	}
 	return Options{
-		Intake: h, Control: h, Starter: h, Pauses: h, Views: h, Ladder: h, Log: fakeLog{h}, Watch: h.Watch,
+		Intake: h, Control: h, Starter: h, Pauses: h, Views: h, Ladder: h, Log: fakeLog{h}, Journal: fakeJournal{}, Watch: h.Watch,
 		Playbooks: func() []*playbook.Playbook { return []*playbook.Playbook{{Name: "p", Autonomy: playbook.Suggest}} },
 		Services:  func() []playbook.Service { return nil },
 		Version:   map[string]string{"version": "v1"},

@@ -67,7 +67,7 @@ type Log interface {
 }
 
 // Options is what a [Server] needs. Intake is required; a nil Control, Starter, Pauses,
-// Views, Ladder, Log, Playbooks or Services answers 404 on its routes.
+// Views, Ladder, Log, Journal, Playbooks or Services answers 404 on its routes.
 type Options struct {
 	Intake  Intake
 	Control Control
@@ -76,6 +76,7 @@ type Options struct {
 	Views   Views
 	Ladder  Ladder
 	Log     Log
+	Journal Journal
 
 	Playbooks func() []*playbook.Playbook
 	Services  func() []playbook.Service
@@ -134,6 +135,7 @@ var (
 	ErrUnavailable = errors.New("the journal cannot take it now")
 
 	ErrNotFound  = errors.New("not found")
+	ErrArchived  = errors.New("archived")
 	ErrConflict  = errors.New("not possible in the present state")
 	ErrForbidden = errors.New("not allowed to decide this")
 	ErrInvalid   = errors.New("invalid request")

@@ -175,6 +175,9 @@ func (s *Server) routes() {
 	s.route(http.MethodGet, "/api/v1/audit/checkpoint", ScopeRead, s.auditCheckpoint)
 	s.route(http.MethodGet, "/api/v1/audit/export", ScopeAdmin, s.auditExport)
 
+	s.route(http.MethodGet, "/api/v1/journal", ScopeRead, s.journalStatus)
+	s.route(http.MethodPost, "/api/v1/journal/archive", ScopeAdmin, s.archiveJournal)
+
 	s.route(http.MethodGet, "/api/v1/playbooks", ScopeRead, s.listPlaybooks)
 	s.route(http.MethodGet, "/api/v1/services", ScopeRead, s.listServices)
 	s.route(http.MethodGet, "/api/v1/version", ScopeRead, s.version)

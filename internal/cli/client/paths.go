@@ -12,6 +12,8 @@ const (
 	AuditPath      = "/api/v1/audit"
 	CheckpointPath = "/api/v1/audit/checkpoint"
 	ExportPath     = "/api/v1/audit/export"
+	JournalPath    = "/api/v1/journal"
+	ArchivePath    = "/api/v1/journal/archive"
 	PlaybooksPath  = "/api/v1/playbooks"
 	ServicesPath   = "/api/v1/services"
 	LadderPath     = "/api/v1/ladder"

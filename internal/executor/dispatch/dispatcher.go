@@ -56,6 +56,10 @@ func (d *Dispatcher) Head() uint64 { return d.cursor.head }
 // Halfway reports whether the next notification is decided in part.
 func (d *Dispatcher) Halfway() bool { return d.cursor.offset != 0 }
 
+// Decided reports whether every alert of the notification with that index in the stream
+// intake is decided.
+func (d *Dispatcher) Decided(index uint64) bool { return index < d.cursor.index }
+
 // Check makes sure that nobody else dispatches.
 func (d *Dispatcher) Check() error {
 	head, err := d.o.Journal.Head(Stream)

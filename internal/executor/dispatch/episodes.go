@@ -249,6 +249,20 @@ func (x *episodes) suppressed(since time.Time) map[uint64][]string {
 	return out
 }
 
+// Needed returns the notifications, by their position in the log, that told of episodes
+// which fire still: one that waits, or that a run releases, is decided from it again.
+func (x *episodes) Needed() map[uint64]bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	out := map[uint64]bool{}
+	for _, k := range x.m {
+		if k.firing {
+			out[k.note] = true
+		}
+	}
+	return out
+}
+
 // Remembered returns what is known of each episode, as text: its runs, and what
 // became of it when no run did. Two dispatchers that know the same return the same.
 func (x *episodes) Remembered() map[string]string {

@@ -1,11 +1,13 @@
 package dispatch
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"time"
 
+	"github.com/inference-responder/responder/internal/audit"
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/playbook"
 )
@@ -30,6 +32,10 @@ func (d *Dispatcher) Suppressed(now time.Time) ([]Waiting, error) {
 	suppressed := d.suppressed(now.Add(-stillBelieved))
 	for _, seq := range slices.Sorted(maps.Keys(suppressed)) {
 		note, err := d.notification(seq)
+		if errors.Is(err, audit.ErrArchived) {
+			d.o.Log.Error("suppressed alerts are not decided again: their notification is archived", "entry", seq, "err", err)
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -145,6 +145,10 @@ func sameLabels(alert, silence map[string]string) bool {
 // read marks the runs that changed since the last call.
 func (s *Silencer) read(dirty map[string]bool) {
 	for rec, err := range s.o.Journal.Log(s.next) {
+		if errors.Is(err, audit.ErrArchived) {
+			s.next = rec.Seq + 1
+			continue
+		}
 		if err != nil {
 			s.o.Log.Error("silencer cannot follow the journal, retrying", "err", err)
 			return
