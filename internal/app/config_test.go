@@ -114,7 +114,7 @@ f.yaml:10:22: discovery.enabled: there is no cluster to look in (set kubernetes.
 	if err == nil || err.Error() != want {
 		t.Errorf("got\n%v\nwant\n%s", err, want)
 	}
-	if _, err := config.Parse("f.yaml", nil); err == nil || !strings.HasPrefix(err.Error(), "f.yaml:1:1: auth: nobody") {
+	if _, err := config.Parse("f.yaml", nil); err == nil || !strings.HasPrefix(err.Error(), "f.yaml:1:1: auth: no credential is accepted") {
 		t.Errorf("an empty file: %v", err)
 	}
 }
