@@ -40,12 +40,21 @@ func (d *Dispatcher) offset(n Note) int {
 
 func (d *Dispatcher) resolveSome(found Resolved, set *playbook.Set, alerts []playbook.Alert) {
 	for _, a := range alerts {
+		if a.Status != playbook.Firing {
+			continue
+		}
+		var playbooks []*playbook.Playbook
+		if set != nil {
+			if playbooks = set.Match(a); len(playbooks) == 0 {
+				continue // as most do
+			}
+		}
 		id := a.Episode()
-		if _, ok := found[id]; ok || a.Status != playbook.Firing {
+		if _, ok := found[id]; ok {
 			continue
 		}
 		k := d.get(id)
-		starts := set == nil || k.resolved.IsZero() && slices.ContainsFunc(set.Match(a), func(p *playbook.Playbook) bool { return !k.had(p.Name) })
+		starts := set == nil || k.resolved.IsZero() && slices.ContainsFunc(playbooks, func(p *playbook.Playbook) bool { return !k.had(p.Name) })
 		if starts {
 			found[id] = d.resolve(a)
 		}
