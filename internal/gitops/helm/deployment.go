@@ -81,6 +81,37 @@ func chartsOf(tr *edit.Tree) []string {
 			out = append(out, path.Dir(p))
 		}
 	}
+	for _, dir := range slices.Clone(out) {
+		for _, l := range locals(tr, dir) {
+			out = slices.DeleteFunc(out, func(d string) bool { return d == l.dir })
+		}
+	}
+	return out
+}
+
+// local is a dependency that a chart takes from a directory of the tree.
+type local struct{ name, dir string }
+
+// locals returns the dependencies of a chart that are in other directories of the tree,
+// and not in its charts directory.
+func locals(tr *edit.Tree, dir string) []local {
+	docs, err := tr.Open(path.Join(dir, "Chart.yaml"))
+	if err != nil || len(docs) != 1 {
+		return nil
+	}
+	root, err := docs[0].Parse()
+	if err != nil {
+		return nil
+	}
+	var out []local
+	for _, d := range edit.List(root, "dependencies") {
+		at, isFile := strings.CutPrefix(edit.Str(d, "repository"), "file://")
+		name := edit.Str(d, "name")
+		l := local{name, path.Join(dir, at)}
+		if isFile && tr.File(path.Join(l.dir, "Chart.yaml")) != nil && tr.File(path.Join(dir, "charts", name, "Chart.yaml")) == nil {
+			out = append(out, l)
+		}
+	}
 	return out
 }
 
@@ -266,6 +297,13 @@ func (d Deployment) Request(tr *edit.Tree, namespace string) Request {
 			req.Files[below] = tr.File(p)
 		} else if d.Dir == "." {
 			req.Files[p] = tr.File(p)
+		}
+	}
+	for _, l := range locals(tr, d.Dir) {
+		for _, p := range tr.Paths() {
+			if below, ok := strings.CutPrefix(p, l.dir+"/"); ok {
+				req.Files[path.Join("charts", l.name, below)] = tr.File(p)
+			}
 		}
 	}
 	return req

@@ -35,6 +35,10 @@ func BuildHelm(t testing.TB) string {
 	return build(t, "responder-helm", Tag, "./cmd/responder/helm")
 }
 
+// Helm is the path of helm: the one of the PATH, or the one that Argo CD's repo-server
+// runs.
+func Helm(t testing.TB) string { return source(t, "helm") }
+
 // BuildAgent builds the node agent, once per test binary, and returns its path.
 // Needs [Main].
 func BuildAgent(t testing.TB) string {
@@ -82,12 +86,17 @@ func Repository() string {
 // built once.
 func Kustomize(t testing.TB) string {
 	t.Helper()
-	if path, err := exec.LookPath("kustomize"); err == nil {
+	return source(t, "kustomize")
+}
+
+func source(t testing.TB, name string) string {
+	t.Helper()
+	if path, err := exec.LookPath(name); err == nil {
 		return path
 	}
 	dir, err := built("sources.sh", "sourcebox")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return filepath.Join(dir, "kustomize")
+	return filepath.Join(dir, name)
 }

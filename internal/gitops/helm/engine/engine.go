@@ -84,6 +84,9 @@ func render(req helm.Request, v helm.Variant) (files map[string]string, unchecke
 		}
 		values = merge(values, layer)
 	}
+	if err := vendored(c, values); err != nil {
+		return nil, "", err
+	}
 	if err := chartutil.ProcessDependenciesWithMerge(c, values); err != nil {
 		return nil, "", err
 	}
@@ -133,24 +136,46 @@ func load(req helm.Request, v helm.Variant) (*chart.Chart, error) {
 	case c.Metadata.Type == "library":
 		return nil, errors.New("it is a library chart, which makes nothing by itself")
 	}
-	return c, vendored(c)
+	return c, nil
 }
 
-// vendored returns an error for a dependency that is not in the chart.
-func vendored(c *chart.Chart) error {
+// vendored returns an error for a dependency that is not in the chart and that the
+// values do not switch off. It removes one that they do.
+func vendored(c *chart.Chart, values map[string]any) error {
+	all, err := chartutil.CoalesceValues(c, values)
+	if err != nil {
+		return err
+	}
 	have := map[string]bool{}
 	for _, d := range c.Dependencies() {
 		have[d.Name()] = true
-		if err := vendored(d); err != nil {
+		of, _ := all[d.Name()].(map[string]any)
+		if err := vendored(d, of); err != nil {
 			return err
 		}
 	}
+	var used []*chart.Dependency
 	for _, d := range c.Metadata.Dependencies {
-		if !have[d.Name] {
+		switch {
+		case have[d.Name]:
+			used = append(used, d)
+		case !off(d, all):
 			return fmt.Errorf("the dependency %s of the chart %s is not in its charts directory: commit it there (helm dependency build)", d.Name, c.Name())
 		}
 	}
+	c.Metadata.Dependencies = used
 	return nil
+}
+
+// off reports whether the first condition of a dependency that the values have is false.
+func off(d *chart.Dependency, values chartutil.Values) bool {
+	for condition := range strings.SplitSeq(strings.TrimSpace(d.Condition), ",") {
+		if v, err := values.PathValue(condition); err == nil {
+			on, known := v.(bool)
+			return known && !on
+		}
+	}
+	return false
 }
 
 // merge merges the values of a later file into those of the earlier ones, as Helm's
