@@ -80,7 +80,29 @@ func (tr *tree) noManifest(layers []*edit.Object) error {
 			break
 		}
 	}
+	if name := tr.generated(); name != "" {
+		message += "; the ApplicationSet " + edit.Clip(name) + " makes applications from a template, which is not read: name the directory and the value files of the chart that it deploys"
+	}
 	return &fault.Error{Reason: fault.NotFound, Message: message + tr.unread()}
+}
+
+// generated returns the name of an ApplicationSet of the tree, or "".
+func (tr *tree) generated() string {
+	for _, p := range tr.Paths() {
+		if !edit.IsYAML(p) || !strings.Contains(string(tr.File(p)), "kind: ApplicationSet") {
+			continue
+		}
+		docs, err := tr.Open(p)
+		if err != nil {
+			continue // it is named among what could not be read
+		}
+		for _, d := range docs {
+			if root, err := d.Parse(); err == nil && edit.Str(root, "kind") == "ApplicationSet" {
+				return edit.Str(root, "metadata", "name")
+			}
+		}
+	}
+	return ""
 }
 
 // unread returns the files that could not be read, in words: they do not mention the

@@ -46,7 +46,7 @@ type gitPayload struct {
 	Object      objectName   `json:"object"`
 	Container   string       `json:"container,omitempty"`
 	ValueFiles  []string     `json:"valueFiles,omitempty"`
-	Release     string       `json:"release,omitempty"`     // of Helm
+	Release     string       `json:"release,omitempty"`     // of Helm; empty: the application's name
 	PullRequest bool         `json:"pullRequest,omitempty"` // it is made by one; false: pushed to the branch
 	Read        string       `json:"read"`                  // digest of the manifests: the precondition
 	Set         []assignment `json:"set,omitempty"`
@@ -87,7 +87,8 @@ func (p gitPayload) src() gitops.Source {
 
 func (p gitPayload) target(namespace string) gitops.Target {
 	return gitops.Target{
-		Kind: p.Object.Kind, Namespace: namespace, Name: p.Object.Name, Workload: p.Object.Workload, Component: p.Object.Component, Container: p.Container, ValueFiles: p.ValueFiles, Release: p.Release,
+		Kind: p.Object.Kind, Namespace: namespace, Name: p.Object.Name, Workload: p.Object.Workload, Component: p.Object.Component, Container: p.Container, ValueFiles: p.ValueFiles,
+		Release: cmp.Or(p.Release, p.Application[strings.LastIndexByte(p.Application, '/')+1:]),
 	}
 }
 

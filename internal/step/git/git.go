@@ -1,6 +1,7 @@
 package git
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"slices"
@@ -89,10 +90,16 @@ func referred(app gitops.Application, index int, name string) bool {
 // releaseOf returns the name of the Helm release that an application makes of one of its
 // sources. A source of value files alone belongs to the release of the chart.
 func releaseOf(app gitops.Application, index int) string {
-	if index < len(app.Releases) && app.Releases[index] != "" {
+	return cmp.Or(named(app, index), app.Name[strings.LastIndexByte(app.Name, '/')+1:])
+}
+
+// named returns the name that an application gives the release of one of its sources;
+// empty: its own.
+func named(app gitops.Application, index int) string {
+	if index < len(app.Releases) {
 		return app.Releases[index]
 	}
-	return app.Name[strings.LastIndexByte(app.Name, '/')+1:]
+	return ""
 }
 
 // valueFiles returns the Helm value files of a source, as paths from the

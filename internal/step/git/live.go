@@ -342,7 +342,7 @@ func withoutArgo(w kube.Workload) kube.Workload {
 
 // overridden returns the error for a change that would have no effect.
 func overridden(stepName string, at site, decided []string) error {
-	return &fault.Error{Reason: fault.Overridden, Message: fmt.Sprintf("%s: a commit would not change what runs: %s%s", stepName, strings.Join(decided, "; "), overrides(at.app))}
+	return &fault.Error{Reason: fault.Overridden, Message: fmt.Sprintf("%s: a commit would not change what runs: %s%s", stepName, strings.Join(decided, "; "), overrides(at.app)+movable(at.app))}
 }
 
 func fields(list []gitops.Override) string {
@@ -359,4 +359,21 @@ func overrides(app gitops.Application) string {
 		return ": the application sets nothing outside Git, so an autoscaler, an admission webhook, another controller or a person sets it"
 	}
 	return fmt.Sprintf(": Argo CD application %s sets outside Git: %s", app.Name, fields(app.Overrides))
+}
+
+// movable tells what to do so that a run can change what the spec of an application
+// decides.
+func movable(app gitops.Application) string {
+	if len(app.Overrides) == 0 {
+		return ""
+	}
+	where := "to a value file that its source names"
+	if !slices.ContainsFunc(app.Overrides, func(o gitops.Override) bool { return o.Values != "" }) {
+		where = "to the manifests of its source"
+	}
+	text := "; a run changes files of the source and not the application: move it " + where
+	if app.Generator != "" {
+		text += ", in the template of ApplicationSet " + app.Generator + ", which makes the application"
+	}
+	return text
 }

@@ -173,7 +173,7 @@ func payloadAt(at site, prop gitops.Proposal) gitPayload {
 		Application: at.app.Name, Index: at.index, Follows: &follows,
 		Repository: prop.Source.Repository, Branch: prop.Source.Branch, Path: prop.Source.Path,
 		Object: objectName{at.object.Kind, at.object.Name, at.object.Workload, at.object.Component}, Container: at.object.Container,
-		ValueFiles: at.object.ValueFiles, Release: at.object.Release, Read: prop.Read,
+		ValueFiles: at.object.ValueFiles, Release: named(at.app, at.index), Read: prop.Read,
 	}
 }
 

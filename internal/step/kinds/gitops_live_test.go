@@ -32,7 +32,7 @@ func TestPlanLooksAtWhatRuns(t *testing.T) {
 		"another value": {"gitops.set_flag", seqs, func(w *gitWorld) {
 			w.Live = map[string]string{"--max-num-seqs": "128"}
 			w.App.Overrides = []gitops.Override{{Field: "spec.source.helm.parameters[maxNumSeqs]"}}
-		}, fault.Overridden, "--max-num-seqs is 256 in Git (apps/chat/values.yaml:7), but Deployment serving/chat has 128: Argo CD application argocd/chat sets outside Git: spec.source.helm.parameters[maxNumSeqs]"},
+		}, fault.Overridden, "--max-num-seqs is 256 in Git (apps/chat/values.yaml:7), but Deployment serving/chat has 128: Argo CD application argocd/chat sets outside Git: spec.source.helm.parameters[maxNumSeqs]; a run changes files of the source and not the application: move it to a value file that its source names"},
 		"nobody tells":     {"gitops.set_flag", seqs, func(w *gitWorld) { w.Live = map[string]string{"--max-num-seqs": "128"} }, fault.Overridden, "an admission webhook, another controller or a person"},
 		"taken away":       {"gitops.set_flag", seqs, func(w *gitWorld) { w.Live = map[string]string{"--max-num-seqs": ""} }, fault.Overridden, "Deployment serving/chat has (not set)"},
 		"added beside Git": {"gitops.set_flag", map[string]any{"flag": "watermark", "value": "0.05"}, func(w *gitWorld) { w.Live = map[string]string{"--watermark": "0.1"} }, fault.Overridden, "--watermark is (not set) in Git"},
