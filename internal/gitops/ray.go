@@ -3,6 +3,7 @@ package gitops
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -22,7 +23,9 @@ type rayModel struct {
 	object *edit.Object // the service, as far as its serveConfigV2
 	node   *yaml.Node
 	path   string
-	names  []string // of the application and of the model
+	app    *yaml.Node // the application that it is a part of
+	names  []string   // of the application and of the model
+	shares bool       // the application has other models
 }
 
 // rayModels returns the models in the serveConfigV2 of a RayService.
@@ -56,14 +59,18 @@ func (tr *tree) rayModels(o *edit.Object) ([]rayModel, error) {
 				return
 			}
 			if edit.IsMap(edit.Get(n, "engine_kwargs")) {
-				out = append(out, rayModel{&in, n, path, []string{name, edit.Str(n, "model_loading_config", "model_id")}})
+				out = append(out, rayModel{&in, n, path, app, []string{name, edit.Str(n, "model_loading_config", "model_id")}, false})
 				return
 			}
 			for i := 0; i+1 < len(n.Content); i += 2 {
 				walk(n.Content[i+1], path+"."+n.Content[i].Value)
 			}
 		}
+		before := len(out)
 		walk(app, fmt.Sprintf("spec.serveConfigV2.applications[%d]", i))
+		for k := before; k < len(out); k++ {
+			out[k].shares = len(out)-before > 1
+		}
 	}
 	return out, nil
 }
@@ -89,7 +96,7 @@ func (tr *tree) inRay(o *edit.Object, component string, v Variable) (*edit.Site,
 	case v.Replicas:
 		return models[0].replicas(v)
 	case envName.MatchString(v.Flag):
-		return nil, notFound("%s: variables of the environment of Ray Serve are not followed", o)
+		return models[0].env(v, o)
 	}
 	return models[0].flag(v)
 }
@@ -102,6 +109,66 @@ func (m rayModel) replicas(v Variable) (*edit.Site, error) {
 		return part.Bound(v.Bound, "Ray Serve scales between the model's own bounds", []string{"deployment_config", "autoscaling_config"}, "min_replicas", "max_replicas")
 	}
 	return part.Number("no autoscaler of Ray Serve owns the replicas", "deployment_config", "num_replicas")
+}
+
+// env returns the site of an environment variable: of the model or, where only that has
+// it, of its application. The model's own counts over the application's.
+func (m rayModel) env(v Variable, o *edit.Object) (*edit.Site, error) {
+	if setsEnv(edit.Get(o.Root, "spec", "rayClusterConfig"), v.Flag, 0) {
+		return nil, notFound("%s: the containers of its rayClusterConfig set %s, for everything that runs in them: change it there by hand", o, v.Flag)
+	}
+	at := []string{"runtime_env", "env_vars"}
+	for _, holder := range []*yaml.Node{m.node, m.app} {
+		vars := edit.Get(holder, at...)
+		value := edit.Get(vars, v.Flag)
+		if value == nil {
+			continue
+		}
+		d := m.object.DocOf(value)
+		if !edit.IsText(value) || d == nil {
+			return nil, m.object.Invalid(vars, v.Flag+" is not a value that can be set")
+		}
+		s := m.object.Site(d, value, edit.Site{Path: m.path + ".runtime_env.env_vars." + v.Flag, Form: "env", Engine: "vllm", Value: value.Value, Why: "Ray Serve hands it to the model"})
+		s.Set = func(to string) (edit.Splice, error) { return d.SetScalar(value, to) }
+		s.Unset = func() (edit.Splice, error) { return d.RemoveKey(vars, v.Flag) }
+		if holder == m.app && m.shares {
+			s.Set = func(string) (edit.Splice, error) {
+				return edit.Splice{}, &fault.Error{Reason: fault.Owned, Message: fmt.Sprintf("%s:%d:%d: %s is set for all models of the application %s: set it in the model's own runtime_env.env_vars by hand", s.File(), s.Line, s.Column, v.Flag, edit.Clip(m.names[0]))}
+			}
+		}
+		if holder == m.app {
+			s.Path, s.Why = "spec.serveConfigV2.applications.runtime_env.env_vars."+v.Flag, "Ray Serve hands it to the whole application"
+		}
+		return s, nil
+	}
+	parent, key, text := m.node, at[0], func(to string) string { return "{env_vars: {" + v.Flag + ": " + strconv.Quote(to) + "}}" }
+	if runtime := edit.Get(m.node, at[0]); runtime != nil {
+		parent, key, text = runtime, at[1], func(to string) string { return "{" + v.Flag + ": " + strconv.Quote(to) + "}" }
+	}
+	if vars := edit.Get(m.node, at...); vars != nil {
+		parent, key, text = vars, v.Flag, strconv.Quote
+	}
+	d := m.object.DocOf(parent)
+	if !edit.IsMap(parent) || d == nil {
+		return nil, m.object.Invalid(m.node, "has a runtime_env that "+v.Flag+" cannot be added to")
+	}
+	s := m.object.Site(d, parent, edit.Site{Path: m.path + ".runtime_env.env_vars." + v.Flag, Form: "env", Engine: "vllm", Missing: true, Why: "not set; Ray Serve hands the variables of runtime_env to the model"})
+	s.Set = func(to string) (edit.Splice, error) { return d.PutText(parent, key, text(to)) }
+	return s, nil
+}
+
+// setsEnv reports whether a container in a tree sets an environment variable.
+func setsEnv(n *yaml.Node, name string, depth int) bool {
+	n = edit.Deref(n)
+	if n == nil || depth > edit.MaxDepth {
+		return false
+	}
+	for _, e := range edit.List(n, "env") {
+		if edit.Str(e, "name") == name {
+			return true
+		}
+	}
+	return slices.ContainsFunc(n.Content, func(c *yaml.Node) bool { return setsEnv(c, name, depth+1) })
 }
 
 // flag returns the site of a flag among the arguments of the engine.
