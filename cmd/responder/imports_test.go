@@ -114,7 +114,8 @@ var mayImport = map[string][]string{
 	"internal/step/steptest":                {"internal/fault", "internal/playbook", "internal/executor/machine", "internal/step", "internal/step/kinds", "internal/kube", "internal/gitops"},
 
 	// The catalog makes playbook.Service values, which runs keep, and declares its own block of responder.yaml.
-	"internal/catalog": {"internal/config/setting", "internal/playbook", "internal/kube", "internal/yamldoc"},
+	// It knows by what indicators an engine can be judged.
+	"internal/catalog": {"internal/config/setting", "internal/engine", "internal/playbook", "internal/kube", "internal/yamldoc"},
 	// What the API takes and answers: projections of what it must not show as it is stored.
 	"internal/api":     {"internal/fault", "internal/playbook", "internal/executor/machine"},
 	"internal/webhook": {"internal/api", "internal/playbook", "internal/executor/machine", "internal/outbound"},

@@ -128,6 +128,9 @@ type ConfigCheck struct {
 	Cluster    string `json:"cluster,omitempty"`    // absent: none is configured
 	Discovery  bool   `json:"discovery"`            // services are found in the cluster, too
 
+	DefaultSLOs []string `json:"defaultSLOs"` // the objectives of services that declare none, in words
+	Defaulted   []string `json:"defaulted"`   // those of the listed services, by name
+
 	Repositories []string `json:"repositories"`     // of Git, by their addresses
 	ArgoCD       string   `json:"argocd,omitempty"` // absent: none is configured
 	Channels     []string `json:"channels"`

@@ -2,14 +2,17 @@ package app
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"os"
 
 	"github.com/inference-responder/responder/internal/api"
+	"github.com/inference-responder/responder/internal/catalog"
 	"github.com/inference-responder/responder/internal/config"
 	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/policy"
+	"github.com/inference-responder/responder/internal/slo"
 	"github.com/inference-responder/responder/internal/webhook"
 )
 
@@ -86,6 +89,7 @@ func summarize(file string, c config.Config, w World, set *playbook.Set, rules *
 	for _, w := range set.Warnings() {
 		summary.Warnings = append(summary.Warnings, w.String())
 	}
+	objectivesTell(&summary, c)
 	for _, r := range c.Gitops.Repositories {
 		summary.Repositories = append(summary.Repositories, r.URL)
 	}
@@ -96,6 +100,28 @@ func summarize(file string, c config.Config, w World, set *playbook.Set, rules *
 		summary.Channels = append(summary.Channels, ch.Name)
 	}
 	return summary
+}
+
+// objectivesTell adds what services are judged by, and which of their objectives
+// may not be measurable.
+func objectivesTell(summary *api.ConfigCheck, c config.Config) {
+	summary.DefaultSLOs, summary.Defaulted = []string{}, []string{}
+	for _, o := range c.ServiceDefaults().SLOs {
+		text := o.Name + " " + slo.Percent(o.Objective)
+		if o.Threshold > 0 {
+			text += fmt.Sprintf(" within %v s", o.Threshold)
+		}
+		summary.DefaultSLOs = append(summary.DefaultSLOs, text)
+	}
+	for i, e := range c.CatalogEntries() {
+		if len(c.Services[i].SLOs) == 0 {
+			summary.Defaulted = append(summary.Defaulted, e.Service.Name)
+			continue
+		}
+		for _, problem := range catalog.Unusual(e.Service) {
+			summary.Warnings = append(summary.Warnings, e.Service.Name+": "+problem)
+		}
+	}
 }
 
 // checkPolicy sums up the policy file; nil where none is configured.

@@ -29,6 +29,7 @@ type Lister interface {
 type Options struct {
 	Entries  []Entry           // configured; they take precedence over discovered entries of the same name or workload
 	Ceiling  playbook.Autonomy // highest level that an annotation may set
+	Defaults Defaults          // of discovered services; configured entries hold them already
 	Lister   Lister            // nil: no discovery
 	Tenants  Tenants           // nil: an alert that names only a node belongs to no service
 	Interval time.Duration     // between refreshes; default one minute
@@ -115,12 +116,14 @@ func (c *Catalog) Refresh(ctx context.Context) error {
 // that a configured one already describes.
 func (c *Catalog) merge(marked []kube.Marked) (all []Entry, notes []string) {
 	all = slices.Clone(c.o.Entries)
+	shared := map[string][]playbook.SLO{}
 	for _, m := range marked {
 		e, err := discovered(m, c.o.Ceiling)
 		if err != nil {
 			notes = append(notes, err.Error())
 			continue
 		}
+		c.o.Defaults.into(&e.Service, shared)
 		same := func(o Entry) bool {
 			return o.Service.Name == e.Service.Name ||
 				o.Service.Namespace == e.Service.Namespace && o.Service.Workload == e.Service.Workload

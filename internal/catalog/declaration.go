@@ -28,12 +28,14 @@ type Declaration struct {
 	Engine    string            `yaml:"engine" doc:"One of vllm, sglang, dynamo, kserve. gitops.set_flag holds values to its [flags](engine-flags.md); without it no flag is added."`
 	Model     string            `yaml:"model" doc:"The model's name as the engine's metrics carry it."`
 	Endpoint  string            `yaml:"endpoint" doc:"Base URL for probes, e.g. http://chat.serving:8000."`
-	SLOs      []SLO             `yaml:"slos" doc:"Its service-level objectives."`
+	SLOs      []SLO             `yaml:"slos" doc:"Its service-level objectives. Default: slo.defaults."`
 	GitOps    GitOps            `yaml:"gitops" doc:"Where Git has its manifests."`
 	Owners    []string          `yaml:"owners" doc:"Who may decide where a playbook says service.owners: user:ada, group:ml-platform."`
 	Autonomy  playbook.Autonomy `yaml:"autonomy" enum:"observe,suggest,auto" doc:"Ceiling for this service."`
 	MinReady  int               `yaml:"min_ready" doc:"Replicas that must stay ready. Default: guards.min_ready."`
 	MaxScale  int               `yaml:"max_scale" doc:"Most replicas a lever may ask for. Default 0: no lever may scale up."`
+	LoadTime  time.Duration     `yaml:"load_time" doc:"How long a replica takes to load its model, at most 24h: so long a slow rollout is no failed one. Default: unknown."`
+	Recovery  time.Duration     `yaml:"recovery" doc:"How long all objectives must have been met before capacity that was added for an incident is given back, at most 24h. Default: loans.recovery."`
 	Selector  string            `yaml:"selector" doc:"PromQL label matchers of the service's series, without braces. Default: its namespace and workload's name as service."`
 	Match     Match             `yaml:"match" type:"list of string" doc:"Alerts that are certainly this service's, in Alertmanager's matcher syntax, e.g. {namespace=\"serving\", service=\"chat\"}. Or a mapping of labels to values, which must all match."`
 }
@@ -46,10 +48,14 @@ type Workload struct {
 
 // SLO declares a service-level objective.
 type SLO struct {
-	Name      string        `yaml:"name" doc:"E.g. ttft, tpot."`
-	Objective float64       `yaml:"objective" doc:"Between 0 and 1; 0.99 means 99 %."`
-	Window    time.Duration `yaml:"window" doc:"E.g. 28d."`
-	Threshold float64       `yaml:"threshold" doc:"Seconds; the histogram bucket that counts as good."`
+	Name      string        `yaml:"name" doc:"Unique in the service, e.g. ttft, tpot."`
+	Indicator string        `yaml:"indicator" enum:"ttft,tpot,itl,e2e,errors,goodput" doc:"What is measured, by the series of the service's engine: time to first token, time per output token, time between tokens, time of the whole request, requests that fail, requests that end in time and do not fail. Default: name."`
+	Objective float64       `yaml:"objective" doc:"Share of good requests, between 0 and 1; 0.99 means 99 %."`
+	Window    time.Duration `yaml:"window" doc:"Over which the error budget is counted, e.g. 28d."`
+	Threshold float64       `yaml:"threshold" doc:"Seconds that count as good; a bucket of the engine's histogram must end there, unless it is native. Not for errors."`
+	Model     string        `yaml:"model" doc:"Only requests of this model, by the engine's own label."`
+	Route     string        `yaml:"route" doc:"Only series whose label route has this value."`
+	By        string        `yaml:"by" doc:"Label whose every value must meet the objective by itself, e.g. model_name."`
 }
 
 // GitOps declares where Git has the manifests of a service.
@@ -81,25 +87,32 @@ func (d Declaration) service() playbook.Service {
 			Object: playbook.Workload(d.GitOps.Object), Component: d.GitOps.Component,
 		},
 		Owners: d.Owners, Autonomy: d.Autonomy, MinReady: d.MinReady, MaxScale: d.MaxScale, Selector: d.Selector,
+		SLOs: Objectives(d.SLOs), LoadTime: d.LoadTime, Recovery: d.Recovery,
 	}
 	if s.Workload.Kind == "" {
 		s.Workload.Kind = "Deployment"
-	}
-	for _, o := range d.SLOs {
-		s.SLOs = append(s.SLOs, playbook.SLO{Name: o.Name, Objective: o.Objective, Window: o.Window, Threshold: o.Threshold})
 	}
 	finish(&s)
 	return s
 }
 
-// Entries returns the catalog entries of declarations that Check accepts. source
-// returns where the i-th is declared.
-func Entries(list []Declaration, source func(i int) string) []Entry {
-	entries := make([]Entry, 0, len(list))
-	for i, d := range list {
-		entries = append(entries, Entry{Service: d.service(), Match: d.Match, Source: source(i)})
+// Entries returns the catalog entries of declarations that Check accepts, with
+// the defaults filled in. source returns where the i-th is declared.
+func Entries(list []Declaration, d Defaults, source func(i int) string) []Entry {
+	entries, shared := make([]Entry, 0, len(list)), map[string][]playbook.SLO{}
+	for i, one := range list {
+		s := one.service()
+		d.into(&s, shared)
+		entries = append(entries, Entry{Service: s, Match: one.Match, Source: source(i)})
 	}
 	return entries
+}
+
+// CheckSLOs reports what is wrong with a list of objectives at a path.
+func CheckSLOs(list []SLO, at string, bad setting.Report) {
+	for _, p := range validateSLOs(at, Objectives(list)) {
+		bad(p.field, p.hint, "%s", p.message)
+	}
 }
 
 // Check reports what is wrong with the services of a list at a path. source

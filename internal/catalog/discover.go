@@ -23,6 +23,7 @@ const (
 	annotationContainer = "responder.dev/container" // else the first one
 	annotationEndpoint  = "responder.dev/endpoint"  // base URL for probes, of a Service in its own namespace
 	annotationSelector  = "responder.dev/selector"  // PromQL label matchers
+	annotationLoadTime  = "responder.dev/load-time" // how long a replica takes to load its model
 )
 
 // discovered converts a marked workload to a catalog entry, or reports what is
@@ -53,6 +54,13 @@ func discovered(m kube.Marked, ceiling playbook.Autonomy) (Entry, error) {
 			return bad(key, fmt.Errorf("%q is not a number of replicas", a[key]))
 		}
 		*into = n
+	}
+	if v := a[annotationLoadTime]; v != "" {
+		d, err := playbook.ParseDuration(v)
+		if err != nil {
+			return bad(annotationLoadTime, err)
+		}
+		s.LoadTime = d
 	}
 	if v := a[annotationAutonomy]; v != "" {
 		level, err := playbook.ParseAutonomy(v)

@@ -3,7 +3,6 @@ package catalog
 import (
 	"errors"
 	"fmt"
-	"math"
 	"net/url"
 	"slices"
 	"strconv"
@@ -14,6 +13,7 @@ import (
 	"github.com/prometheus/alertmanager/pkg/labels"
 	"github.com/prometheus/prometheus/promql/parser"
 
+	"github.com/inference-responder/responder/internal/engine"
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
@@ -25,14 +25,12 @@ type Entry struct {
 	Source  string            // file:line of a configured entry, kind namespace/name of a discovered one
 }
 
-// engines lists the serving engines that an entry may name.
-var engines = []string{"vllm", "sglang", "dynamo", "kserve"}
-
 // workloadKinds lists the kinds of workloads that levers can change.
 var workloadKinds = []string{"Deployment", "StatefulSet"}
 
-// maxWindow limits the window of an SLO; raw series are not kept for longer.
-const maxWindow = 90 * 24 * time.Hour
+// maxWait limits how long a replica may take to load, and how long a service
+// must have recovered.
+const maxWait = 24 * time.Hour
 
 // finish derives empty fields from the others.
 func finish(s *playbook.Service) {
@@ -67,8 +65,8 @@ func validate(s playbook.Service) []problem {
 		}
 		add("workload.kind", fmt.Sprintf("unknown kind %q", s.Workload.Kind), hint)
 	}
-	if s.Engine != "" && !slices.Contains(engines, s.Engine) {
-		add("engine", fmt.Sprintf("unknown engine %q", s.Engine), "one of "+strings.Join(engines, ", "))
+	if s.Engine != "" && !slices.Contains(engine.Names(), s.Engine) {
+		add("engine", fmt.Sprintf("unknown engine %q", s.Engine), "one of "+strings.Join(engine.Names(), ", "))
 	}
 	if s.MinReady < 0 {
 		add("min_ready", "is negative", "0 or more replicas")
@@ -91,12 +89,12 @@ func validate(s playbook.Service) []problem {
 			add(fmt.Sprintf("owners[%d]", i), fmt.Sprintf("%q is neither user:NAME nor group:NAME", o), "write user:ada or group:ml-platform")
 		}
 	}
-	for i, slo := range s.SLOs {
-		for _, p := range validateSLO(slo) {
-			add(fmt.Sprintf("slos[%d].%s", i, p.field), p.message, p.hint)
+	for field, d := range map[string]time.Duration{"load_time": s.LoadTime, "recovery": s.Recovery} {
+		if d < 0 || d > maxWait {
+			add(field, fmt.Sprintf("%s is not between 0 and 24h", d), "like 12m")
 		}
 	}
-	return ps
+	return append(ps, validateSLOs("slos", s.SLOs)...)
 }
 
 func validateGitOps(g playbook.GitOps) []problem {
@@ -123,23 +121,6 @@ func validateGitOps(g playbook.GitOps) []problem {
 }
 
 func hasPassword(u *url.URL) bool { _, set := u.User.Password(); return set }
-
-func validateSLO(s playbook.SLO) []problem {
-	var ps []problem
-	if s.Name == "" {
-		ps = append(ps, problem{"name", "is missing", "like ttft or tpot"})
-	}
-	if !(s.Objective > 0 && s.Objective < 1) {
-		ps = append(ps, problem{"objective", fmt.Sprintf("%v is not between 0 and 1", s.Objective), "0.99 means 99 %"})
-	}
-	if s.Window <= 0 || s.Window > maxWindow {
-		ps = append(ps, problem{"window", fmt.Sprintf("%s is not between 0 and 90d", playbook.FormatDuration(max(s.Window, 0))), "28d is common"})
-	}
-	if s.Threshold < 0 || math.IsNaN(s.Threshold) || math.IsInf(s.Threshold, 0) {
-		ps = append(ps, problem{"threshold", fmt.Sprintf("%v is not a number of seconds", s.Threshold), "a bucket of the engine's histogram, like 0.5"})
-	}
-	return ps
-}
 
 // checkEndpoint accepts an absolute http or https URL without credentials. An
 // empty one means that there is nothing to probe.

@@ -33,7 +33,7 @@ func testCatalog(t *testing.T) *Catalog {
 		{Namespace: "batch", Workload: Workload{Kind: "StatefulSet", Name: "chat"}, Model: "llama-70b"},
 		{Name: "routed", Namespace: "edge", Workload: Workload{Name: "gateway"}, Match: matched(`['{team="edge"}']`)},
 		{Name: "mapped", Namespace: "edge", Workload: Workload{Name: "router"}, Match: matched(`{team: net, tier: "1"}`)},
-	}, func(i int) string { return fmt.Sprintf("c.yaml:%d", i+1) })
+	}, Defaults{}, func(i int) string { return fmt.Sprintf("c.yaml:%d", i+1) })
 	return New(Options{Entries: entries})
 }
 
@@ -123,7 +123,7 @@ func TestDiscovery(t *testing.T) {
 }
 
 func TestConfiguredWinsOverDiscovered(t *testing.T) {
-	entries := Entries([]Declaration{{Name: "chat", Namespace: "serving", Workload: Workload{Name: "chat"}, MinReady: 4}}, func(int) string { return "c.yaml:1" })
+	entries := Entries([]Declaration{{Name: "chat", Namespace: "serving", Workload: Workload{Name: "chat"}, MinReady: 4}}, Defaults{}, func(int) string { return "c.yaml:1" })
 	c := New(Options{Entries: entries, Lister: &lister{marked: []kube.Marked{marked("chat", nil)}}})
 	if err := c.Refresh(t.Context()); err != nil {
 		t.Fatal(err)

@@ -62,6 +62,22 @@ func archiveLine(s api.ConfigCheck) string {
 	return fmt.Sprintf("%s, of what is older than %s", s.Archive, s.Keep)
 }
 
+// objectiveLines says which services are judged by the defaults.
+func objectiveLines(s api.ConfigCheck) []string {
+	const most = 5
+	defaults := "the defaults (" + strings.Join(s.DefaultSLOs, ", ") + ")"
+	text := "declared by every service"
+	switch n := len(s.Defaulted); {
+	case n > most:
+		text = fmt.Sprintf("%s for %s: %s and %d more", defaults, runview.Count(n, "service"), strings.Join(s.Defaulted[:most], ", "), n-most)
+	case n > 0:
+		text = fmt.Sprintf("%s for %s: %s", defaults, runview.Count(n, "service"), strings.Join(s.Defaulted, ", "))
+	case s.Services == 0:
+		text = defaults + " for services that declare none"
+	}
+	return runview.Wrap(runview.Printable(text), runview.Width-summaryIndent)
+}
+
 func writeConfigSummary(w io.Writer, s api.ConfigCheck) error {
 	services := runview.Count(s.Services, "service")
 	if s.Discovery {
@@ -71,6 +87,7 @@ func writeConfigSummary(w io.Writer, s api.ConfigCheck) error {
 		{"listen", s.Listen},
 		{"autonomy", "at most " + s.Autonomy},
 		{"services", services},
+		{"objectives", strings.Join(objectiveLines(s), "\n"+strings.Repeat(" ", summaryIndent))},
 		{"playbooks", fmt.Sprint(s.Playbooks)},
 		{"policy", strings.Join(policyLines(s.Policy), "\n"+strings.Repeat(" ", summaryIndent))},
 		{"prometheus", runview.OrText(s.Prometheus, "none: no PromQL, so nothing can be verified")},

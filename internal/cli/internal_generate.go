@@ -218,7 +218,8 @@ func configType(t reflect.Type) string {
 
 // configDefault is the default of a field, or nothing where it is empty.
 func configDefault(v reflect.Value) string {
-	if v.IsZero() && v.Type() != reflect.TypeFor[playbook.Autonomy]() || v.Kind() == reflect.Struct {
+	if v.IsZero() && v.Type() != reflect.TypeFor[playbook.Autonomy]() || v.Kind() == reflect.Struct ||
+		v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.Struct { // its doc says it
 		return ""
 	}
 	text := fmt.Sprint(v.Interface())

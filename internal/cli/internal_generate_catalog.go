@@ -21,6 +21,8 @@ const catalogExample = `services:
     autonomy: suggest
     min_ready: 2
     max_scale: 8
+    load_time: 12m
+    recovery: 30m
     selector: namespace="serving",service="chat"
     match: ['{namespace="serving", service="chat"}']
 `

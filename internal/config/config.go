@@ -39,6 +39,8 @@ type Config struct {
 	Gitops      Gitops                `yaml:"gitops" doc:"Git and Argo CD, for services whose manifests are there. Left out: what Git owns is not changed."`
 	Autonomy    playbook.Autonomy     `yaml:"autonomy" enum:"observe,suggest,auto" doc:"The ceiling over everything: observe records what it would do, suggest acts after approval, auto acts. Service, playbook and state can only lower it."`
 	Services    []catalog.Declaration `yaml:"services" doc:"The service catalog, see below."`
+	SLO         SLO                   `yaml:"slo" doc:"What services are judged by."`
+	Loans       Loans                 `yaml:"loans" doc:"Capacity that is added for an incident and given back."`
 	Discovery   Discovery             `yaml:"discovery" doc:"Find services in the cluster by their labels and annotations."`
 	Guards      Guards                `yaml:"guards" doc:"Conditions that must hold right before a lever applies. A playbook can only tighten them."`
 	Ladder      Ladder                `yaml:"ladder" doc:"How levers lose and gain trust: down they go by themselves, up only by the hand of a person."`
@@ -148,6 +150,16 @@ type Discovery struct {
 	Interval time.Duration `yaml:"interval" doc:"How often."`
 }
 
+// SLO sets what services are judged by.
+type SLO struct {
+	Defaults []catalog.SLO `yaml:"defaults" doc:"The objectives of every service that declares none. A threshold that the service's engine has no bucket for becomes the nearest that it has. Default: 99 % of first tokens within 500 ms, and 99 % of requests within 50 ms per token, over 28 days."`
+}
+
+// Loans sets when capacity that was added for an incident is given back.
+type Loans struct {
+	Recovery time.Duration `yaml:"recovery" doc:"How long a service must have met all its objectives before, at most 24h. A service may set its own."`
+}
+
 // Log configures the service's own log.
 type Log struct {
 	Level  string `yaml:"level" enum:"debug,info,warn,error" doc:"Least severity that is written."`
@@ -168,11 +180,22 @@ func Default() Config {
 		Prometheus: Prometheus{Timeout: 10 * time.Second},
 		Kubernetes: Kubernetes{QPS: 200},
 		Discovery:  Discovery{Interval: time.Minute},
+		SLO:        SLO{Defaults: defaultSLOs()},
+		Loans:      Loans{Recovery: 30 * time.Minute},
 		GPU:        GPU{Agents: defaultAgents()},
 		Guards:     defaultGuards(),
 		Ladder:     Ladder(ladder.DefaultConfig()),
 		Silence:    alertmanager.Config{Max: 2 * time.Hour},
 		Log:        Log{Level: "info", Format: "text"},
+	}
+}
+
+// defaultSLOs returns the objectives of services where nobody declared any.
+func defaultSLOs() []catalog.SLO {
+	const month = 28 * 24 * time.Hour
+	return []catalog.SLO{
+		{Name: "ttft", Objective: 0.99, Window: month, Threshold: 0.5},
+		{Name: "tpot", Objective: 0.99, Window: month, Threshold: 0.05},
 	}
 }
 
@@ -251,7 +274,14 @@ func (c *Config) forgetServices() {
 }
 
 // CatalogEntries returns the configured services as entries of the catalog.
-func (c Config) CatalogEntries() []catalog.Entry { return catalog.Entries(c.Services, c.serviceSource) }
+func (c Config) CatalogEntries() []catalog.Entry {
+	return catalog.Entries(c.Services, c.ServiceDefaults(), c.serviceSource)
+}
+
+// ServiceDefaults returns what holds for services that do not say otherwise.
+func (c Config) ServiceDefaults() catalog.Defaults {
+	return catalog.Defaults{SLOs: catalog.Objectives(c.SLO.Defaults), Recovery: c.Loans.Recovery}
+}
 
 // serviceSource returns where the i-th service is declared, as file:line.
 func (c Config) serviceSource(i int) string {

@@ -22,6 +22,9 @@ services:
   endpoint: http://inference-chat.serving:8000
   slos:
     - {name: ttft, objective: 0.99, window: 28d, threshold: 0.5}
+    - {name: whole, indicator: e2e, objective: 0.95, window: 7d, threshold: 30, model: llama-70b, route: chat, by: pod}
+  load_time: 12m
+  recovery: 1h
   gitops: {application: argocd/chat, repository: https://git.example/chat, branch: main, path: prod, object: {kind: InferenceService, name: chat}, component: decode}
   owners: [user:ada, group:ml-platform]
   autonomy: suggest
@@ -42,7 +45,11 @@ func TestServices(t *testing.T) {
 		{
 			Name: "chat", Namespace: "serving", Workload: playbook.Workload{Kind: "StatefulSet", Name: "inference-chat"},
 			Container: "vllm", Engine: "vllm", Model: "llama-70b", Endpoint: "http://inference-chat.serving:8000",
-			SLOs: []playbook.SLO{{Name: "ttft", Objective: 0.99, Window: 28 * 24 * time.Hour, Threshold: 0.5}},
+			SLOs: []playbook.SLO{
+				{Name: "ttft", Objective: 0.99, Window: 28 * 24 * time.Hour, Threshold: 0.5},
+				{Name: "whole", Indicator: "e2e", Objective: 0.95, Window: 7 * 24 * time.Hour, Threshold: 30, Model: "llama-70b", Route: "chat", By: "pod"},
+			},
+			LoadTime: 12 * time.Minute, Recovery: time.Hour,
 			GitOps: playbook.GitOps{
 				Application: "argocd/chat", Repository: "https://git.example/chat", Branch: "main", Path: "prod",
 				Object: playbook.Workload{Kind: "InferenceService", Name: "chat"}, Component: "decode",
@@ -50,8 +57,13 @@ func TestServices(t *testing.T) {
 			Owners: []string{"user:ada", "group:ml-platform"}, Autonomy: playbook.Suggest, MinReady: 2, MaxScale: 8,
 			Selector: `namespace="serving",service="inference-chat"`,
 		},
-		{ // what is not said is the safe thing: observe, no scaling up
-			Name: "serving/embed", Namespace: "serving", Workload: playbook.Workload{Kind: "Deployment", Name: "embed"},
+		{ // what is not said is the safe thing: observe, no scaling up, judged by the defaults
+			SLOs: []playbook.SLO{
+				{Name: "ttft", Objective: 0.99, Window: 28 * 24 * time.Hour, Threshold: 0.5},
+				{Name: "tpot", Objective: 0.99, Window: 28 * 24 * time.Hour, Threshold: 0.05},
+			},
+			Recovery: 30 * time.Minute,
+			Name:     "serving/embed", Namespace: "serving", Workload: playbook.Workload{Kind: "Deployment", Name: "embed"},
 			Selector: `namespace="serving",service="embed"`,
 		},
 	}
@@ -84,6 +96,13 @@ func TestServicesNamePlaceAndRemedy(t *testing.T) {
 		{"two of a name", "- {name: c, namespace: a, workload: {name: b}}\n- {name: c, namespace: a, workload: {name: d}}", `c.yaml:4:10: services[1].name: duplicate name "c", also at c.yaml:3`},
 		{"repeated field", "- namespace: a\n  namespace: b\n  workload: {name: b}", `services[0].namespace: set twice, first on line 3`},
 		{"ceiling below floor", "- {namespace: a, workload: {name: b}, min_ready: 3, max_scale: 2}", "services[0].max_scale: 2 is below min_ready 3"},
+		{"no indicator", "- {namespace: a, workload: {name: b}, slos: [{name: latency, objective: 0.99, window: 28d, threshold: 1}]}", `services[0].slos[0].indicator: is missing, and "latency" is not one (one of ttft, tpot, itl`},
+		{"another indicator", "- {namespace: a, workload: {name: b}, slos: [{name: x, indicator: speed, objective: 0.99, window: 28d, threshold: 1}]}", `services[0].slos[0].indicator: must be one of ttft`},
+		{"no threshold", "- {namespace: a, workload: {name: b}, slos: [{name: ttft, objective: 0.99, window: 28d}]}", "services[0].slos[0].threshold: is missing"},
+		{"threshold of errors", "- {namespace: a, workload: {name: b}, slos: [{name: errors, objective: 0.99, window: 28d, threshold: 1}]}", "services[0].slos[0].threshold: is of no use for errors"},
+		{"label injection", "- {namespace: a, workload: {name: b}, slos: [{name: errors, objective: 0.99, window: 28d, by: 'a) or (b'}]}", "services[0].slos[0].by: "},
+		{"two of an objective", "- {namespace: a, workload: {name: b}, slos: [{name: errors, objective: 0.99, window: 28d}, {name: errors, objective: 0.9, window: 28d}]}", `services[0].slos[1].name: duplicate name "errors"`},
+		{"long load", "- {namespace: a, workload: {name: b}, load_time: 48h}", "services[0].load_time: 48h0m0s is not between 0 and 24h"},
 		{"alias", "- &a {namespace: a, workload: {name: b}}\n- *a", "c.yaml:3:3: anchors are not allowed"},
 		{"two of a workload", "- {name: c, namespace: a, workload: {name: b}}\n- {name: d, namespace: a, workload: {name: b}}", "c.yaml:4:27: services[1].workload: duplicate workload, also at c.yaml:3"},
 		{"match nothing", "- {namespace: a, workload: {name: b}, match: {}}", "services[0].match: is empty"},
@@ -130,6 +149,35 @@ c.yaml:7:47: services[1].engine: unknown engine "triton" (one of vllm, sglang, d
 	}
 	if diff := cmp.Diff(want, strings.Join(got, "\n")); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// TestServiceDefaults: the operator's objectives hold where a service declares none.
+func TestServiceDefaults(t *testing.T) {
+	c, err := Parse("c.yaml", []byte(`auth: {insecure: true}
+slo:
+  defaults:
+    - {name: first, indicator: ttft, objective: 0.999, window: 7d, threshold: 2.5}
+loans: {recovery: 10m}
+services:
+- {namespace: a, workload: {name: b}, engine: sglang}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := c.CatalogEntries()[0].Service
+	want := []playbook.SLO{{Name: "first", Indicator: "ttft", Objective: 0.999, Window: 7 * 24 * time.Hour, Threshold: 2}} // SGLang has buckets at 2 s and 4 s
+	if diff := cmp.Diff(want, got.SLOs); diff != "" || got.Recovery != 10*time.Minute {
+		t.Errorf("recovery %v, objectives (-want +got):\n%s", got.Recovery, diff)
+	}
+	for doc, want := range map[string]string{
+		"slo: {defaults: []}":             "slo.defaults: is empty",
+		"slo: {defaults: [{name: ttft}]}": "slo.defaults[0].objective: 0 is not between 0 and 1",
+		"loans: {recovery: 1s}":           "loans.recovery: 1s is not between 1m and 24h",
+	} {
+		if _, err := Parse("c.yaml", []byte("auth: {insecure: true}\n"+doc)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", doc, err, want)
+		}
 	}
 }
 

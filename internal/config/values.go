@@ -130,6 +130,13 @@ func (c *Config) check() yamldoc.Problems {
 	c.checkAuth(bad)
 	c.checkLimits(bad)
 	c.Ladder.check(bad)
+	catalog.CheckSLOs(c.SLO.Defaults, "slo.defaults", bad)
+	if len(c.SLO.Defaults) == 0 {
+		bad("slo.defaults", "remove it for 500 ms to the first token and 50 ms per token", "is empty: services without objectives could not be judged")
+	}
+	if c.Loans.Recovery < time.Minute || c.Loans.Recovery > 24*time.Hour {
+		bad("loans.recovery", "e.g. 30m", "%s is not between 1m and 24h", c.Loans.Recovery)
+	}
 	catalog.Check(c.Services, "services", c.serviceSource, bad)
 	return problems
 }

@@ -1,6 +1,9 @@
 package engine
 
-import "slices"
+import (
+	"math"
+	"slices"
+)
 
 // The indicators that a service-level objective may name. No engine exports
 // goodput; here it is the share of requests that end without an error within
@@ -229,4 +232,30 @@ func (e Engine) Progress() []Progress {
 		})
 	}
 	return out
+}
+
+// Bounds returns the bounds in seconds that the buckets of an indicator have
+// unless an operator configured others, of the series that is tried first; nil
+// if they are not known. Engines that run one of several programs have them too.
+func (e Engine) Bounds(indicator string) []float64 {
+	all := e.Series(indicator)
+	if e.Name == "" || len(all) == 0 || all[0].Millis {
+		return nil
+	}
+	return all[0].Bounds
+}
+
+// Around returns the bounds next to a threshold, NaN where there is none. Both are
+// the threshold itself if a bucket ends there.
+func Around(bounds []float64, threshold float64) (below, above float64) {
+	below, above = math.NaN(), math.NaN()
+	for _, b := range bounds {
+		if b <= threshold*(1+1e-9) {
+			below = b
+		}
+		if b >= threshold*(1-1e-9) && math.IsNaN(above) {
+			above = b
+		}
+	}
+	return below, above
 }
