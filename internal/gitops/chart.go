@@ -11,6 +11,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/inference-responder/responder/internal/credential"
 	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops/edit"
 	"github.com/inference-responder/responder/internal/gitops/helm"
@@ -130,7 +131,7 @@ func reworded(text string) string {
 	if r := []rune(text); len(r) > 300 {
 		text = string(r[:300]) + "..."
 	}
-	return text
+	return credential.Redact(text)
 }
 
 // tree returns rendered files as a tree in which the target is looked for.

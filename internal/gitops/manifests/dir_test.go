@@ -9,6 +9,47 @@ import (
 	"github.com/inference-responder/responder/internal/fault"
 )
 
+// TestReadDirChart: of a chart count the packed charts that it depends on, and the value
+// files that are named, wherever they stand.
+func TestReadDirChart(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"charts/chat/Chart.yaml", "charts/chat/charts/common-1.0.0.tgz", "charts/chat/model.tgz", "envs/prod.yaml", "envs/staging.yaml"} {
+		file := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte("a: 1\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	files, err := ReadDir(dir, "charts/chat", "envs/prod.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, f := range files {
+		got = append(got, f.Path)
+	}
+	if want := []string{"charts/chat/Chart.yaml", "charts/chat/charts/common-1.0.0.tgz", "envs/prod.yaml"}; !slices.Equal(got, want) {
+		t.Errorf("read %q, want %q", got, want)
+	}
+	if err := os.Symlink("/etc/hostname", filepath.Join(dir, "envs/link.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	for p, tt := range map[string]struct {
+		reason fault.Reason
+		words  string
+	}{
+		"envs/none.yaml": {fault.NotFound, "has no envs/none.yaml"},
+		"envs/link.yaml": {fault.Invalid, "is a symbolic link"},
+		"../prod.yaml":   {fault.Invalid, "not below the checkout"},
+	} {
+		if _, err := ReadDir(dir, "charts/chat", p); !reasonIs(err, tt.reason, tt.words) {
+			t.Errorf("value file %s: %v, want %s ...%s...", p, err, tt.reason, tt.words)
+		}
+	}
+}
+
 // TestReadDirBelow: of a checkout counts what is below the source, what that is
 // built of, and who else builds; nothing else is read, whatever it is.
 func TestReadDirBelow(t *testing.T) {
