@@ -1,0 +1,43 @@
+package manifests
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/inference-responder/responder/internal/gitops"
+	"github.com/inference-responder/responder/internal/gitops/gittest"
+)
+
+// Value files outside the path of a chart are part of its source: a change is made in
+// them, and a commit to them voids a plan. Other files there are not.
+func TestValueFiles(t *testing.T) {
+	s := gittest.NewServer(t)
+	const values = "decode:\n  replicas: 2\n  containers:\n  - name: vllm\n    image: vllm/vllm-openai:v0.11.0\n    args: [--max-num-seqs=64]\n"
+	s.Push("all of it", map[string]string{
+		"charts/ms/Chart.yaml": "apiVersion: v2\nname: ms\nversion: 0.1.0\n",
+		"envs/prod.yaml":       values,
+		"envs/staging.yaml":    values,
+	})
+	m := over(t, s)
+	files := []string{"envs/prod.yaml"}
+	w := gitops.Want{
+		Source: gitops.Source{Repository: s.RepositoryURL(), Branch: "main", Path: "charts/ms", Values: files},
+		Target: gitops.Target{Kind: "Deployment", Namespace: "serving", Name: "chat-decode", ValueFiles: files, Release: "chat"},
+		Set:    []gitops.Assignment{{Variable: seqs, Value: "32"}},
+	}
+	first := propose(t, m, w)
+	if len(first.Files) != 1 || first.Files[0].Path != "envs/prod.yaml" || !strings.Contains(string(first.Files[0].Data), "--max-num-seqs=32") {
+		t.Errorf("the change is %v, want one of envs/prod.yaml", first.Files)
+	}
+	if !strings.Contains(first.Unbuilt, "responder-helm") {
+		t.Errorf("without the program that renders charts the plan says %q", first.Unbuilt)
+	}
+	s.Push("others", map[string]string{"envs/staging.yaml": values + "# more\n"})
+	if again := propose(t, m, w); again.Read != first.Read {
+		t.Error("a commit to another environment voids the plan")
+	}
+	s.Push("ours", map[string]string{"envs/prod.yaml": values + "# more\n"})
+	if again := propose(t, m, w); again.Read == first.Read {
+		t.Error("a commit to the value file does not void the plan")
+	}
+}
