@@ -42,6 +42,8 @@ func checkRendered(before, after []File, t Target, sites []*edit.Site) (rendered
 			unrendered = why
 		case len(lines) > 0:
 			rendered, unrendered = lines, c.lacks
+		case len(rendered) == 0 && !c.makes(c.files):
+			unrendered = fmt.Sprintf("%s does not make %s %s", c, t.Kind, t.Name)
 		}
 	}
 	return rendered, unrendered, nil
