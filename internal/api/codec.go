@@ -105,7 +105,7 @@ func RunOf(s machine.State) Run {
 		out.Reason, out.DivertedTo = string(s.Ending.Reason), s.Ending.Divert
 	}
 	for name, e := range s.Evidence {
-		out.Evidence[name] = Evidence{Time: e.At.UTC(), Check: e.Step, Data: e.Data, Facts: list(e.Facts)}
+		out.Evidence[name] = Evidence{Time: e.At.UTC(), Check: e.Step, Data: e.Data, Facts: list(e.Facts), Unknown: e.Unknown}
 	}
 	return out
 }
@@ -147,7 +147,7 @@ func (r Run) Machine() machine.State {
 		s.Start.Alert = r.Alerts[0].Playbook()
 	}
 	for name, e := range r.Evidence {
-		s.Evidence[name] = &machine.Evidence{At: e.Time, Step: e.Check, Data: e.Data, Facts: e.Facts}
+		s.Evidence[name] = &machine.Evidence{At: e.Time, Step: e.Check, Data: e.Data, Facts: e.Facts, Unknown: e.Unknown}
 	}
 	if a := r.Approval; a != nil && s.Lever != nil {
 		s.Lever.Approved, s.Lever.Votes, s.Lever.GoodUntil = one(a.Approved, Decision.machine), some(a.Votes, Decision.machine), a.GoodUntil
@@ -383,7 +383,11 @@ func EventOf(seq uint64, e machine.Event) Event {
 		Seq: seq, Time: e.At.UTC(), Kind: string(e.Kind), State: e.State, Visit: e.Visit, To: e.To, Effect: e.Effect,
 		Action: string(e.Action), Attempt: e.Attempt, ReadBack: e.Observe, NotBefore: utc(e.NotUntil), Started: one(e.Start, startedOf),
 		Alert: one(e.Alert, AlertOf), With: e.With, Data: e.Data, Facts: e.Facts, Plan: one(e.Plan, PlanOf), Digest: e.Digest,
-		Guards: some(e.Guards, GuardOf), Gate: one(e.Gate, gateOf), Tier: e.Tier, Decision: one(e.Decision, decisionOf),
+		Gathered: some(e.Gathered, func(g machine.Gathered) Gathered {
+			return Gathered{g.Name, g.Step, g.Data, g.Facts, string(g.Reason), g.Why}
+		}),
+		Examined: some(e.Examined, func(x machine.Examined) Examined { return Examined{x.Edge, x.To, string(x.Result), x.Why, x.Values} }),
+		Guards:   some(e.Guards, GuardOf), Gate: one(e.Gate, gateOf), Tier: e.Tier, Decision: one(e.Decision, decisionOf),
 		Sample: one(e.Sample, sampleOf), Verdict: string(e.Verdict), Then: string(e.Then), Loan: one(e.Loan, loanOf), WaitsFor: e.Waits, Reason: string(e.Reason), Message: e.Message,
 		Ending: one(e.Ending, func(x machine.Ending) Ending {
 			return Ending{Status: string(x.Outcome), Reason: string(x.Reason), Why: x.Message, DivertedTo: x.Divert}
@@ -398,6 +402,12 @@ func (e Event) Machine() machine.Event {
 		Kind: machine.EventKind(e.Kind), At: e.Time, State: e.State, Visit: e.Visit, To: e.To, Effect: e.Effect,
 		Action: machine.Action(e.Action), Attempt: e.Attempt, Observe: e.ReadBack, NotUntil: e.NotBefore, Start: one(e.Started, Started.machine),
 		Alert: one(e.Alert, Alert.Playbook), With: e.With, Data: e.Data, Facts: e.Facts, Plan: one(e.Plan, Plan.machine), Digest: e.Digest,
+		Gathered: some(e.Gathered, func(g Gathered) machine.Gathered {
+			return machine.Gathered{Name: g.Name, Step: g.Check, Data: g.Data, Facts: g.Facts, Reason: fault.Reason(g.Reason), Why: g.Unknown}
+		}),
+		Examined: some(e.Examined, func(x Examined) machine.Examined {
+			return machine.Examined{Edge: x.Edge, To: x.To, Result: playbook.Truth(x.Result), Why: x.Why, Values: x.Values}
+		}),
 		Guards: some(e.Guards, Guard.machine), Gate: one(e.Gate, Gate.machine), Tier: e.Tier, Decision: one(e.Decision, Decision.machine),
 		Sample: one(e.Sample, Sample.machine), Verdict: machine.Verdict(e.Verdict), Then: machine.Consequence(e.Then), Loan: one(e.Loan, Loan.machine), Waits: e.WaitsFor, Reason: fault.Reason(e.Reason), Message: e.Message,
 		Ending: one(e.Ending, func(x Ending) machine.Ending {

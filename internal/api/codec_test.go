@@ -79,7 +79,15 @@ func event() machine.Event {
 	start := state().Start
 	return machine.Event{
 		Kind: machine.RunStarted, At: noon, State: "rollback", Visit: 1, Effect: "e", Action: machine.ActionApply, Attempt: 2, Observe: true, Start: &start, Alert: &alert,
-		With: map[string]any{"to": "previous"}, Data: json.RawMessage(`{"a":1}`), Facts: []string{"f"}, Plan: &plan, Digest: plan.Digest(), Guards: guards, Gate: &gate,
+		With: map[string]any{"to": "previous"}, Data: json.RawMessage(`{"a":1}`), Facts: []string{"f"}, Plan: &plan,
+		Gathered: []machine.Gathered{
+			{Name: "slo", Step: "slo.burn", Data: json.RawMessage(`{"status":"met"}`), Facts: []string{"met"}},
+			{Name: "gpus", Step: "gpu.health", Reason: fault.Timeout, Why: "no answer"},
+		},
+		Examined: []machine.Examined{
+			{Edge: "GPU at fault", To: "hardware", Result: playbook.Unknown, Why: "gpus is unknown: no answer"},
+			{Edge: "met", To: "fine", Result: playbook.True, Values: []string{"slo.status = met"}},
+		}, Digest: plan.Digest(), Guards: guards, Gate: &gate,
 		Tier: 1, Decision: &decision, Sample: &sample, Verdict: machine.VerdictFailed, To: "escalated", NotUntil: later, Waits: "https://git.example/pull/7",
 		Ending: &ending, Reason: fault.Timeout, Message: "m",
 	}

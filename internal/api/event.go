@@ -22,9 +22,11 @@ type Event struct {
 	NotBefore time.Time       `json:"notBefore,omitzero"` // of a retry
 	Started   *Started        `json:"started,omitempty"`
 	Alert     *Alert          `json:"alert,omitempty"`
-	With      map[string]any  `json:"with,omitempty"`  // parameters of the check or lever
-	Data      json.RawMessage `json:"data,omitempty"`  // what a check found, or what a lever did
-	Facts     []string        `json:"facts,omitempty"` // the data in words
+	With      map[string]any  `json:"with,omitempty"`     // parameters of the check or lever
+	Data      json.RawMessage `json:"data,omitempty"`     // what a check found, or what a lever did
+	Facts     []string        `json:"facts,omitempty"`    // the data in words
+	Gathered  []Gathered      `json:"gathered,omitempty"` // what the checks of a gather found
+	Examined  []Examined      `json:"examined,omitempty"` // the edges that the run looked at, in order
 	Plan      *Plan           `json:"plan,omitempty"`
 	Digest    string          `json:"digest,omitempty"` // of the plan
 	Guards    []Guard         `json:"guards,omitempty"`
@@ -39,6 +41,25 @@ type Event struct {
 	Ending    *Ending         `json:"ending,omitempty"`
 	Reason    string          `json:"reason,omitempty"` // code
 	Message   string          `json:"message,omitempty"`
+}
+
+// Gathered is what one check of a gather found.
+type Gathered struct {
+	Name    string          `json:"name"`  // of the evidence
+	Check   string          `json:"check"` // its kind
+	Data    json.RawMessage `json:"data,omitempty"`
+	Facts   []string        `json:"facts,omitempty"`   // the data in words
+	Reason  string          `json:"reason,omitempty"`  // code, if the check did not answer
+	Unknown string          `json:"unknown,omitempty"` // why it did not answer
+}
+
+// Examined is an edge that a run looked at when it left a state.
+type Examined struct {
+	Edge   string   `json:"edge,omitempty"` // label or condition; absent: always taken
+	To     string   `json:"to"`
+	Result string   `json:"result"`           // true, false or unknown
+	Why    string   `json:"why,omitempty"`    // unknown: what is missing; true: why it was not taken nevertheless
+	Values []string `json:"values,omitempty"` // what the condition read
 }
 
 // Loan is a change that was kept for an incident and is owed back.

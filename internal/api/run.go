@@ -107,6 +107,8 @@ type Evidence struct {
 	Check string          `json:"check"` // its kind, e.g. slo.burn
 	Data  json.RawMessage `json:"data"`
 	Facts []string        `json:"facts"` // the data in words, one line each
+
+	Unknown string `json:"unknown,omitempty"` // why the check did not answer, inside a gather; data is then absent
 }
 
 // Effect is what a run has begun and does not know the outcome of.

@@ -13,6 +13,7 @@ func (d *decoder) fields(e *machine.Event) *problem {
 	fields := [...]string{
 		"at", "state", "visit", "effect", "action", "attempt", "observe", "start", "alert", "with", "data", "facts", "plan", "digest",
 		"guards", "terms", "gate", "tier", "decision", "verify", "sample", "before", "verdict", "then", "loan", "to", "notUntil", "ending", "reason", "message", "waits",
+		"gathered", "examined",
 	}
 	return d.scan.Object(fields[:], func(field string) *problem {
 		switch field {
@@ -85,6 +86,10 @@ func (d *decoder) compound(e *machine.Event, field string) *problem {
 		return d.other(&e.Before)
 	case "loan":
 		return d.other(&e.Loan)
+	case "gathered":
+		return d.other(&e.Gathered)
+	case "examined":
+		return d.other(&e.Examined)
 	default: // ending
 		return d.other(&e.Ending)
 	}

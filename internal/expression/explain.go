@@ -39,6 +39,34 @@ func (s Scope) uses(source string, tree *ast.AST) []Use {
 	return out
 }
 
+// reads lists the longest selections from free variables, such as slo.status.
+// The fields of what a macro iterates over are not listed, only the list.
+func (s Scope) reads(tree *ast.AST) []string {
+	var out []string
+	var visit func(e ast.NavigableExpr)
+	visit = func(e ast.NavigableExpr) {
+		if name := rootIdent(e); name != "" {
+			if _, ok := s.Variable(name); ok && !slices.Contains(out, chain(e)) {
+				out = append(out, chain(e))
+			}
+			return
+		}
+		for _, c := range e.Children() {
+			visit(c)
+		}
+	}
+	visit(ast.NavigateAST(tree))
+	return out
+}
+
+// chain writes a chain of selections: a.b.c.
+func chain(e ast.Expr) string {
+	if e.Kind() == ast.SelectKind {
+		return chain(e.AsSelect().Operand()) + "." + e.AsSelect().FieldName()
+	}
+	return e.AsIdent()
+}
+
 // rootIdent returns the variable at the start of a chain of selections.
 func rootIdent(e ast.Expr) string {
 	for {

@@ -28,6 +28,7 @@ type Expression struct {
 	Source string
 	Type   *cel.Type // of the result
 	Uses   []Use     // its free variables, by name
+	Reads  []string  // what it reads of them, like slo.status, in order of first mention
 
 	program cel.Program
 	tree    *cel.Ast
@@ -148,7 +149,7 @@ func Compile(source string, s Scope) (*Expression, []Error) {
 	if errs := s.unknownWords(source, checked.NativeRep()); len(errs) > 0 {
 		return nil, errs
 	}
-	x := &Expression{Source: source, Type: checked.OutputType(), Uses: s.uses(source, checked.NativeRep()), tree: checked, env: s.Env}
+	x := &Expression{Source: source, Type: checked.OutputType(), Uses: s.uses(source, checked.NativeRep()), Reads: s.reads(checked.NativeRep()), tree: checked, env: s.Env}
 	var err error
 	opts := []cel.ProgramOption{cel.EvalOptions(cel.OptOptimize)}
 	if !bounded(checked.NativeRep(), s.Flat) {

@@ -20,6 +20,8 @@ type compiler struct {
 	table  *expression.Types
 	base   *cel.Env
 	types  map[string]*cel.Type // of the kinds' evidence
+
+	gathered map[string]*cel.Type // of the checks' evidence inside a gather
 }
 
 // newCompiler checks the declarations of the kinds and makes the CEL
@@ -29,7 +31,7 @@ func newCompiler(kinds []Kind) (*compiler, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &compiler{kinds: map[string]*Kind{}, table: table, types: map[string]*cel.Type{}}
+	c := &compiler{kinds: map[string]*Kind{}, table: table, types: map[string]*cel.Type{}, gathered: map[string]*cel.Type{}}
 	for i := range kinds {
 		if err := c.declare(&kinds[i]); err != nil {
 			return nil, fmt.Errorf("kind %q: %w", kinds[i].Name, err)
@@ -76,6 +78,11 @@ func (c *compiler) declare(k *Kind) error {
 		return err
 	}
 	c.kinds[k.Name], c.types[k.Name] = k, t
+	if k.Role == RoleCheck {
+		if c.gathered[k.Name], err = c.table.Declare("gathered:"+k.Name, gatheredFields(k.Out)); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
@@ -94,7 +101,12 @@ type environments struct {
 func (c *compiler) environments(checks map[string]evidenceOf, states []string) (*environments, error) {
 	opts := make([]cel.EnvOption, 0, len(checks))
 	for _, name := range slices.Sorted(maps.Keys(checks)) {
-		opts = append(opts, cel.Variable(name, c.types[checks[name].kind.Name]))
+		ev := checks[name]
+		if ev.gathered {
+			opts = append(opts, cel.Variable(name, c.gathered[ev.kind.Name]))
+		} else {
+			opts = append(opts, cel.Variable(name, c.types[ev.kind.Name]))
+		}
 	}
 	plain, err := c.base.Extend(opts...)
 	if err != nil {

@@ -10,8 +10,9 @@
 //     evidence, and package yamldoc reads the files;
 //   - template.go, value.go and promql.go implement parameters and queries that
 //     contain ${CEL};
-//   - parse.go, reader.go, edges.go, parameters.go and blocks.go read a playbook;
-//     flow.go and ends.go refuse graphs that could misbehave;
+//   - parse.go, reader.go, gather.go, edges.go, parameters.go and blocks.go read a
+//     playbook; flow.go and ends.go refuse graphs that could misbehave;
+//   - known.go judges conditions over evidence that a gather may lack;
 //   - match.go and set.go match; load.go and watch.go read directories;
 //   - graph.go, schema.go and reference.go generate documentation.
 //
@@ -19,8 +20,9 @@
 // result, an end on every path, no change before a check, no lever without
 // proof, approval and an end of its own, and no expression that could read
 // evidence its path did not gather. Whatever cannot be evaluated at run time is
-// an error, never false or zero. No label of an alert changes the meaning of a
-// query. A Playbook and a [Set] are immutable and safe for concurrent use.
+// an error, never false or zero. A condition over gathered evidence that is
+// unknown cannot be told, and then no later edge to a lever is taken. No label
+// of an alert changes the meaning of a query. A Playbook and a [Set] are immutable and safe for concurrent use.
 //
 // The package reads files only in [LoadDir] and [Watch]; everything else works
 // on values. It knows the kinds of steps only as declarations ([Kind]) of its

@@ -67,7 +67,7 @@ func (r *reader) condition(m *yamldoc.Mapping, s *State, e *Edge) {
 	}
 	var out *evidenceOf
 	if k := r.c.kinds[s.Step]; k != nil {
-		out = &evidenceOf{state: s.Name, kind: k}
+		out = &evidenceOf{state: s.Name, name: s.Name, kind: k}
 	}
 	if out == nil && (s.Kind == StateCheck || s.Kind == StateLever) {
 		return // the unknown step is reported already; errors about out would repeat it

@@ -22,13 +22,15 @@ func (r *reader) analyse() {
 	for _, s := range r.p.States {
 		r.whole(s)
 		r.covers(s)
+		r.doubts(s)
 	}
 	r.ends()
 	start := r.p.State(r.p.Start)
-	if start == nil || r.circles(start) || r.broken {
+	if start == nil || r.circles() || r.broken {
 		return
 	}
 	r.reachable(start)
+	r.endless()
 	r.looksFirst(start)
 	r.gathered(start)
 }
@@ -47,7 +49,7 @@ func (r *reader) pathOf(s *State) string { return "spec.states." + s.Name }
 // whole checks that a state has the blocks its kind needs.
 func (r *reader) whole(s *State) {
 	switch s.Kind {
-	case StateCheck, StateNotify:
+	case StateCheck, StateGather, StateNotify:
 		r.needs(s, "next", len(s.Next) > 0, "every state leads to another or ends the run")
 	case StateGate:
 		r.needs(s, "next", len(s.Next) > 0, "every state leads to another or ends the run")
@@ -145,9 +147,11 @@ func steps(s *State) []step {
 	return out
 }
 
-// circles reports edges that lead back. A run must end, and a lever is tried
-// once.
-func (r *reader) circles(start *State) bool {
+// circles reports cycles on which nothing changes and nobody is waited for: a
+// run would look again at once, with the same result. A way back over a lever,
+// a gate or a wait is allowed: a lever is tried once in a run, and the machine
+// limits how often and for how long a run comes back.
+func (r *reader) circles() bool {
 	const (
 		open = 1
 		done = 2
@@ -162,10 +166,11 @@ func (r *reader) circles(start *State) bool {
 		for _, st := range steps(s) {
 			to := r.p.byName[st.to]
 			switch {
-			case to == nil:
+			case to == nil || !to.hurries():
 			case seen[to] == open:
 				circle := append(slices.Clone(trail[slices.Index(trail, to.Name):]), to.Name)
-				r.d.Report(r.at(s), r.pathOf(s)+".next", "cycle: "+strings.Join(circle, " -> "), "a run must end; lead to another state, or use retry in the step")
+				r.d.Report(r.at(s), r.pathOf(s)+".next", "cycle without a lever, a gate or a wait: "+strings.Join(circle, " -> "),
+					"a run must end; lead to another state, or use retry in the step")
 				found = true
 			case seen[to] == 0:
 				visit(to)
@@ -174,9 +179,17 @@ func (r *reader) circles(start *State) bool {
 		trail = trail[:len(trail)-1]
 		seen[s] = done
 	}
-	visit(start)
+	for _, s := range r.p.States {
+		if seen[s] == 0 && s.hurries() {
+			visit(s)
+		}
+	}
 	return found
 }
+
+// hurries reports whether a run leaves the state again without a change, a
+// person or a pause.
+func (s *State) hurries() bool { return s.looks() || s.Kind == StateNotify }
 
 // reachable reports unreachable states.
 func (r *reader) reachable(start *State) {
@@ -184,6 +197,29 @@ func (r *reader) reachable(start *State) {
 	for _, s := range r.p.States {
 		if _, ok := seen[s.Name]; !ok {
 			r.d.Report(r.at(s), r.pathOf(s), "unreachable state", "add an edge to it or remove it")
+		}
+	}
+}
+
+// endless reports states from which no end can be reached.
+func (r *reader) endless() {
+	ends := map[string]bool{}
+	for more := true; more; {
+		more = false
+		for _, s := range r.p.States {
+			if ends[s.Name] {
+				continue
+			}
+			over := s.Kind == StateEnd || s.Kind == StateDivert
+			if over || slices.ContainsFunc(steps(s), func(st step) bool { return ends[st.to] }) {
+				ends[s.Name], more = true, true
+			}
+		}
+	}
+	for _, s := range r.p.States {
+		if !ends[s.Name] {
+			r.d.Report(r.at(s), r.pathOf(s)+".next", "leads to no end", "a run must end; lead to a state with end or divert")
+			return // the other states of the cycle lead to none either
 		}
 	}
 }
@@ -221,9 +257,12 @@ func path(from map[string]string, to string) string {
 	return strings.Join(names, " -> ")
 }
 
+// looks reports whether the state reads the world.
+func (s *State) looks() bool { return s.Kind == StateCheck || s.Kind == StateGather }
+
 // looksFirst reports levers that can be reached before any check.
 func (r *reader) looksFirst(start *State) {
-	blind := r.walk(start, func(s *State) bool { return s.Kind == StateCheck })
+	blind := r.walk(start, func(s *State) bool { return s.looks() })
 	for _, s := range r.p.States {
 		if _, ok := blind[s.Name]; ok && s.Kind == StateLever {
 			r.d.Report(r.at(s), r.pathOf(s), "lever before any check: "+path(blind, s.Name), "add a check before it")
@@ -248,8 +287,11 @@ func (r *reader) gathered(start *State) {
 			}
 			problem := exprError{
 				Offset:  seen.expr.offset + u.Offset,
-				Message: fmt.Sprintf("evidence of %s is missing on the path %s", u.state, path(walks[u.state], seen.state.Name)),
+				Message: fmt.Sprintf("evidence of %s is missing on the path %s", u.evidence, path(walks[u.state], seen.state.Name)),
 				Hint:    fmt.Sprintf("gather it first, or guard it: has(%s.FIELD) && ...", u.Name),
+			}
+			if u.gathered {
+				problem.Hint = fmt.Sprintf("gather it first, or guard it: %s.known && ...", u.Name)
 			}
 			r.d.reportExpr(seen.node, seen.path, []exprError{problem})
 		}

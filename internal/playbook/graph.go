@@ -86,6 +86,8 @@ func (s *State) what() string {
 	switch s.Kind {
 	case StateCheck, StateLever:
 		return string(s.Kind) + " " + s.Step
+	case StateGather:
+		return "gather " + strings.Join(s.Gathers(), ", ")
 	case StateDivert:
 		return "divert to " + s.Divert
 	case StateEnd:

@@ -31,6 +31,7 @@ type StateKind string
 // The kinds of state.
 const (
 	StateCheck  StateKind = "check"
+	StateGather StateKind = "gather"
 	StateLever  StateKind = "lever"
 	StateGate   StateKind = "gate"
 	StateDivert StateKind = "divert"
@@ -48,6 +49,7 @@ type State struct {
 	Class    Class  // of the lever's kind
 	Restarts bool   // taking the lever's change back restarts what serves
 
+	Gather   []Gathering       // checks of a gather state, in document order
 	With     map[string]*Value // parameters of the step, possibly with ${CEL}
 	Next     []Edge            // in order; the first that holds is taken
 	OnError  string            // state entered if a check cannot answer; empty: the run ends escalated
@@ -65,6 +67,13 @@ type State struct {
 	End     Outcome  // end
 
 	Line, Column int // of the state's name in the document
+}
+
+// Gathering is one of the checks that a gather state runs side by side.
+type Gathering struct {
+	Name string // of its evidence
+	Step string // kind of check
+	With map[string]*Value
 }
 
 // Outcome is the outcome of a run, as an end state names it.
@@ -184,6 +193,15 @@ func signalOf(word string) Signal {
 		return Signal(word)
 	}
 	return ""
+}
+
+// Gathers returns the names of the evidence that a gather state collects.
+func (s *State) Gathers() []string {
+	names := make([]string, len(s.Gather))
+	for i, g := range s.Gather {
+		names[i] = g.Name
+	}
+	return names
 }
 
 // State returns the state of a name; nil if there is none.

@@ -39,6 +39,8 @@ type reader struct {
 	nodes map[*State]*yamldoc.Mapping
 	seen  []sighting
 
+	gathers map[string]*yamldoc.Mapping // the checks inside gather states, by the name of their evidence
+
 	// broken is set if states or edges could not be read: what the graph then
 	// lacks would be reported twice.
 	broken bool
@@ -55,14 +57,19 @@ type sighting struct {
 
 // reader collects which state gathers which evidence and prepares CEL for it.
 func (c *compiler) reader(d document, p *Playbook, nodes []stateNode) *reader {
-	r := &reader{c: c, d: d, p: p, nodes: map[*State]*yamldoc.Mapping{}}
+	r := &reader{c: c, d: d, p: p, nodes: map[*State]*yamldoc.Mapping{}, gathers: map[string]*yamldoc.Mapping{}}
 	checks := map[string]evidenceOf{}
 	for _, sn := range nodes {
 		r.names = append(r.names, sn.state.Name)
 		r.nodes[sn.state] = sn.m
 		r.kindOf(sn)
 		if k := c.kinds[sn.state.Step]; k != nil && sn.state.Kind == StateCheck {
-			checks[variableOf(sn.state.Name)] = evidenceOf{state: sn.state.Name, kind: k}
+			checks[variableOf(sn.state.Name)] = evidenceOf{state: sn.state.Name, name: sn.state.Name, kind: k}
+		}
+	}
+	for _, sn := range nodes {
+		if sn.state.Kind == StateGather {
+			r.gathering(sn, checks)
 		}
 	}
 	env, err := c.environments(checks, r.names)
@@ -76,7 +83,7 @@ func (c *compiler) reader(d document, p *Playbook, nodes []stateNode) *reader {
 
 // stateKinds lists the keys of which a state has exactly one.
 func stateKinds() []string {
-	return []string{string(StateCheck), string(StateLever), string(StateGate), string(StateDivert), string(StateNotify), string(StateEnd)}
+	return []string{string(StateCheck), string(StateGather), string(StateLever), string(StateGate), string(StateDivert), string(StateNotify), string(StateEnd)}
 }
 
 // fieldsOf lists the further keys that a state of a kind may have.
@@ -84,6 +91,8 @@ func fieldsOf(kind StateKind) []string {
 	switch kind {
 	case StateCheck:
 		return []string{"title", "with", "next", "on_error", "timeout", "retry"}
+	case StateGather:
+		return []string{"title", "next", "timeout"}
 	case StateLever:
 		return []string{"title", "with", "autonomy", "approve", "verify", "guards", "next", "timeout", "retry"}
 	case StateGate:
@@ -130,24 +139,30 @@ func (r *reader) kindOf(sn stateNode) {
 
 // stepOf reads the name of a check or lever.
 func (r *reader) stepOf(sn stateNode, key string) {
-	n := sn.m.Get(key)
-	name, ok := r.d.Text(n, sn.m.At(key))
+	sn.state.Step = r.kindNamed(sn.m, key, map[bool]Role{true: RoleLever, false: RoleCheck}[sn.state.Kind == StateLever])
+}
+
+// kindNamed reads the name of a kind of this role; empty if there is none.
+func (r *reader) kindNamed(m *yamldoc.Mapping, key string, role Role) string {
+	n := m.Get(key)
+	name, ok := r.d.Text(n, m.At(key))
 	if !ok {
-		return
+		return ""
 	}
-	names, role := r.c.checks, RoleCheck
-	if sn.state.Kind == StateLever {
-		names, role = r.c.levers, RoleLever
+	names := r.c.checks
+	if role == RoleLever {
+		names = r.c.levers
 	}
 	k := r.c.kinds[name]
 	switch {
 	case k == nil:
-		r.d.Report(n, sn.m.At(key), fmt.Sprintf("unknown %s %q", key, yamldoc.Clip(name)), yamldoc.DidYouMean(name, names))
+		r.d.Report(n, m.At(key), fmt.Sprintf("unknown %s %q", key, yamldoc.Clip(name)), yamldoc.DidYouMean(name, names))
 	case k.Role != role:
-		r.d.Report(n, sn.m.At(key), fmt.Sprintf("%s is a %s", name, k.Role), fmt.Sprintf("write %s: %s", k.Role, name))
+		r.d.Report(n, m.At(key), fmt.Sprintf("%s is a %s", name, k.Role), fmt.Sprintf("write %s: %s", k.Role, name))
 	default:
-		sn.state.Step = name
+		return name
 	}
+	return ""
 }
 
 // keyOf returns the node of the state's name, for messages about the whole
@@ -169,6 +184,11 @@ func (r *reader) state(sn stateNode) {
 			}
 		}
 		s.Retry = r.retry(m, s)
+	case StateGather:
+		for i := range s.Gather {
+			g := &s.Gather[i]
+			g.With = r.with(r.gathers[g.Name], r.c.kinds[g.Step], at)
+		}
 	case StateGate, StateNotify:
 		s.Message = r.value(m.Get(string(s.Kind)), m.At(string(s.Kind)), Field{Name: string(s.Kind), Type: Type{Name: String}}, at)
 		s.Retry = r.retry(m, s)

@@ -40,6 +40,8 @@ func Schema(kinds []Kind) []byte {
 		}),
 		"verify": verifySchema(),
 		"state":  stateSchema(kinds, defsOf(kinds)),
+
+		"gathering": gatheringSchema(kinds, defsOf(kinds)),
 	}
 	maps.Copy(defs, defsOf(kinds))
 	root := closed([]string{"apiVersion", "kind", "metadata", "spec"}, schemaObject{
@@ -142,6 +144,10 @@ func stateSchema(kinds []Kind, with schemaObject) schemaObject {
 		names[role] = append(names[role], k.Name)
 	}
 	kind := map[StateKind]schemaObject{
+		StateGather: {
+			"type": "object", "minProperties": 1, "maxProperties": maxGather, "propertyNames": def("name"), "additionalProperties": def("gathering"),
+			"description": "Runs several checks side by side; each evidence has its own name.",
+		},
 		StateCheck:  wordsSchema("Reads the world, changes nothing.", slices.Sorted(slices.Values(names[StateCheck]))...),
 		StateLever:  wordsSchema("One mutating, reversible, single-variable change.", slices.Sorted(slices.Values(names[StateLever]))...),
 		StateGate:   {"type": "string", "minLength": 1, "description": "A human decision: the question."},
@@ -155,7 +161,7 @@ func stateSchema(kinds []Kind, with schemaObject) schemaObject {
 		"approve": def("approve"), "verify": def("verify"), "guards": def("guards"), "to": channelsSchema(),
 	}
 	required := map[StateKind][]string{
-		StateCheck: {"next"}, StateLever: {"next", "verify"}, StateGate: {"approve", "next"}, StateNotify: {"next"},
+		StateCheck: {"next"}, StateGather: {"next"}, StateLever: {"next", "verify"}, StateGate: {"approve", "next"}, StateNotify: {"next"},
 	}
 	var forms []any
 	for _, k := range stateKinds() {
@@ -165,6 +171,30 @@ func stateSchema(kinds []Kind, with schemaObject) schemaObject {
 		}
 		forms = append(forms, closed(append([]string{k}, required[StateKind(k)]...), props))
 	}
+	s := schemaObject{"oneOf": forms}
+	if steps := stepsSchema(kinds, with); len(steps) > 0 {
+		s["allOf"] = steps
+	}
+	return s
+}
+
+// gatheringSchema returns the schema of one check of a gather.
+func gatheringSchema(kinds []Kind, with schemaObject) schemaObject {
+	kinds = slices.DeleteFunc(slices.Clone(kinds), func(k Kind) bool { return k.Role != RoleCheck })
+	names := make([]string, 0, len(kinds))
+	for _, k := range kinds {
+		names = append(names, k.Name)
+	}
+	slices.Sort(names)
+	s := closed([]string{"check"}, schemaObject{"check": wordsSchema("Reads the world, changes nothing.", names...), "with": schemaObject{"type": "object"}})
+	if steps := stepsSchema(kinds, with); len(steps) > 0 {
+		s["allOf"] = steps
+	}
+	return s
+}
+
+// stepsSchema returns which parameters follow from the kind of a step.
+func stepsSchema(kinds []Kind, with schemaObject) []any {
 	var steps []any
 	for _, k := range kinds {
 		needs := []string{}
@@ -176,11 +206,7 @@ func stateSchema(kinds []Kind, with schemaObject) schemaObject {
 			"then": schemaObject{"properties": schemaObject{"with": def("with." + k.Name)}, "required": needs},
 		})
 	}
-	s := schemaObject{"oneOf": forms}
-	if len(steps) > 0 {
-		s["allOf"] = steps
-	}
-	return s
+	return steps
 }
 
 // defsOf returns the definitions of the kinds' parameters.

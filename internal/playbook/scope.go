@@ -12,7 +12,8 @@ type Scope struct {
 	Service  Service
 	Run      string
 	Now      time.Time
-	Evidence map[string]json.RawMessage // by state name, as the checks returned it
+	Evidence map[string]json.RawMessage // by name, as the checks returned it
+	Unknown  map[string]string          // gathered evidence that is not known, by name: why
 	Out      json.RawMessage            // evidence of the current state: the variable out
 	Since    time.Duration              // from the fix to Now, in a verify block; 0: unknown yet, ${since} stays unfilled
 }
@@ -67,14 +68,25 @@ func (s Scope) variable(u use) (any, error) {
 		}
 		return v, nil
 	}
-	data, ok := s.Evidence[u.state]
+	if u.gathered {
+		if why, unknown := s.notKnown(u.evidence); unknown {
+			return map[string]any{knownField: false, whyField: why}, nil
+		}
+	}
+	data, ok := s.Evidence[u.evidence]
 	if !ok {
 		// Reading any field of it is an error, and has() returns false.
 		return map[string]any{}, nil
 	}
 	v, err := decodeEvidence(data, u.fields)
 	if err != nil {
-		return nil, fmt.Errorf("evidence of state %s: %w", u.state, err)
+		return nil, fmt.Errorf("evidence %s: %w", u.evidence, err)
+	}
+	if u.gathered {
+		v[knownField] = true
+		if _, own := fieldNamed(u.fields, whyField); !own {
+			v[whyField] = ""
+		}
 	}
 	return v, nil
 }

@@ -30,9 +30,9 @@ func bench(tb testing.TB) (*environments, *evidenceOf) {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	look := evidenceOf{state: "look", kind: c.kinds["prometheus.query"]}
+	look := evidenceOf{state: "look", name: "look", kind: c.kinds["prometheus.query"]}
 	env, err := c.environments(map[string]evidenceOf{
-		"look": look, "pods_now": {state: "pods-now", kind: c.kinds["kube.workload"]},
+		"look": look, "pods_now": {state: "pods-now", name: "pods-now", kind: c.kinds["kube.workload"]},
 	}, []string{"look", "pods-now"})
 	if err != nil {
 		tb.Fatal(err)

@@ -1,6 +1,7 @@
 package playbook
 
 import (
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -23,8 +24,18 @@ type variables struct {
 
 // evidenceOf is the evidence of a state.
 type evidenceOf struct {
-	state string
-	kind  *Kind
+	state    string
+	name     string // of the evidence: the state's, or its own in a gather
+	kind     *Kind
+	gathered bool // in a gather: it may be unknown
+}
+
+// fields returns the fields that an expression can read of the evidence.
+func (e evidenceOf) fields() []Field {
+	if e.gathered {
+		return gatheredFields(e.kind.Out)
+	}
+	return e.kind.Out
 }
 
 // variableOf returns the name of the variable with a state's evidence.
@@ -57,12 +68,30 @@ type compiled struct {
 // use is one free variable of an expression.
 type use struct {
 	expression.Use
-	state  string  // of evidence: the state that gathers it
-	fields []Field // of evidence: its declared type
+	state    string  // of evidence: the state that gathers it
+	evidence string  // its name: that of the state, or its own in a gather
+	gathered bool    // it may be unknown
+	fields   []Field // of evidence: its declared type
 }
 
 // eval evaluates the expression to a Go value.
 func (x *compiled) eval(s Scope) (any, error) {
+	vars, err := x.variables(s)
+	if err != nil {
+		return nil, err
+	}
+	if unknown, why := x.unknown(s); len(unknown) > 0 {
+		v, known, err := x.EvalPartly(vars, unknown...)
+		if err == nil && !known {
+			err = errors.New(why)
+		}
+		return v, err
+	}
+	return x.Eval(vars)
+}
+
+// variables returns the values of the expression's free variables.
+func (x *compiled) variables(s Scope) (map[string]any, error) {
 	vars := make(map[string]any, len(x.uses))
 	for _, u := range x.uses {
 		v, err := s.variable(u)
@@ -71,7 +100,7 @@ func (x *compiled) eval(s Scope) (any, error) {
 		}
 		vars[u.Name] = v
 	}
-	return x.Eval(vars)
+	return vars, nil
 }
 
 // compile type-checks source in env, which declares these variables.
@@ -85,7 +114,11 @@ func (v variables) compile(env *cel.Env, source string) (*compiled, []exprError)
 		if u.Name == "since" && !v.since {
 			errs = append(errs, exprError{Offset: u.Offset, Message: "since exists only in verify.burn.error_ratio", Hint: "it is the time since the fix"})
 		}
-		out.uses = append(out.uses, v.use(u))
+		w := v.use(u)
+		if w.gathered && slices.Contains(x.Reads, u.Name+"."+knownField) {
+			w.Guarded = true // the expression handles what is not known
+		}
+		out.uses = append(out.uses, w)
 	}
 	if len(errs) > 0 {
 		return nil, errs
@@ -112,16 +145,16 @@ func (v variables) fields(name string) ([]Field, bool) {
 	if !ok {
 		return nil, false
 	}
-	return ev.kind.Out, true
+	return ev.fields(), true
 }
 
 // use returns the evidence of a free variable.
 func (v variables) use(u expression.Use) use {
 	switch ev, ok := v.checks[u.Name]; {
 	case u.Name == "out":
-		return use{Use: u, state: v.out.state, fields: v.out.kind.Out}
+		return use{Use: u, state: v.out.state, evidence: v.out.state, fields: v.out.kind.Out}
 	case ok:
-		return use{Use: u, state: ev.state, fields: ev.kind.Out}
+		return use{Use: u, state: ev.state, evidence: ev.name, gathered: ev.gathered, fields: ev.kind.Out}
 	default:
 		return use{Use: u}
 	}
@@ -136,7 +169,7 @@ func (v variables) hintFor(name string) string {
 	}
 	for _, s := range v.states {
 		if variableOf(s) == name {
-			return "state " + s + " gathers no evidence: only checks do"
+			return "state " + s + " has no evidence of its own: only checks do; a gather's evidence has the names that it gives"
 		}
 		if strings.HasPrefix(s, name+"-") {
 			return "the evidence of state " + s + " is called " + variableOf(s)

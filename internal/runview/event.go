@@ -2,6 +2,7 @@ package runview
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
 )
@@ -24,14 +25,14 @@ func DescribeEvent(e machine.Event) (what string, details []string) {
 	case machine.StateEntered:
 		return "state " + e.State, nil
 	case machine.EdgeTaken:
-		return fmt.Sprintf("-> %s  (%s)", e.To, OrText(e.Message, "always")), nil
+		return fmt.Sprintf("-> %s  (%s)", e.To, OrText(e.Message, "always")), ExaminedLines(e.Examined)
 	case machine.EffectStarted:
 		return describeEffect(e), nil
 	case machine.CheckCompleted:
-		return "evidence", e.Facts
+		return "evidence", append(slices.Clone(e.Facts), GatheredLines(e.Gathered)...)
 	case machine.EffectFailed:
 		if e.NotUntil.IsZero() {
-			return fmt.Sprintf("failed (%s): %s", e.Reason, e.Message), nil
+			return fmt.Sprintf("failed (%s): %s", e.Reason, e.Message), ExaminedLines(e.Examined)
 		}
 		return fmt.Sprintf("failed (%s), again at %s: %s", e.Reason, Time(e.NotUntil), e.Message), nil
 	case machine.Notified:

@@ -326,6 +326,8 @@ func StateWhat(s *playbook.State) string {
 	switch s.Kind {
 	case playbook.StateCheck, playbook.StateLever:
 		return fmt.Sprintf("%s (%s %s)", title, s.Kind, s.Step)
+	case playbook.StateGather:
+		return fmt.Sprintf("%s (gather %s)", title, strings.Join(s.Gathers(), ", "))
 	case playbook.StateDivert:
 		return fmt.Sprintf("%s (divert to playbook %s)", title, s.Divert)
 	case playbook.StateEnd:

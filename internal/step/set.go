@@ -63,6 +63,9 @@ func (s *Set) Do(ctx context.Context, e machine.Effect) (out machine.Outcome) {
 	in := Input{Run: e.Run, Key: e.Key, Service: e.Service, Alert: e.Alert, With: e.With, Now: s.deps.Now(), OperatorConfirmed: e.OperatorConfirmed, MergeBy: e.MergeBy}
 	switch e.Action {
 	case machine.ActionCheck:
+		if len(e.Gather) > 0 {
+			return s.gather(ctx, e, in)
+		}
 		return s.check(ctx, e, in)
 	case machine.ActionPlan:
 		return s.plan(ctx, e, in)

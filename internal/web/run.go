@@ -199,8 +199,12 @@ func collected(run machine.State) []evidence {
 		if e == nil {
 			continue
 		}
-		n := min(len(e.Facts), maxFacts)
-		out = append(out, evidence{State: name, Title: title(run.Playbook, name), Step: e.Step, At: e.At, Facts: e.Facts[:n], More: len(e.Facts) - n})
+		facts := e.Facts
+		if e.Unknown != "" {
+			facts = []string{"unknown: " + e.Unknown}
+		}
+		n := min(len(facts), maxFacts)
+		out = append(out, evidence{State: name, Title: title(run.Playbook, name), Step: e.Step, At: e.At, Facts: facts[:n], More: len(facts) - n})
 	}
 	slices.SortFunc(out, func(a, b evidence) int { return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Title, b.Title)) })
 	return out

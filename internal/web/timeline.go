@@ -31,7 +31,7 @@ type timeline struct {
 	words   runview.Timeline
 	changes []*change
 	lines   []runview.Line
-	queries map[string]string // queries of the checks, by state
+	queries map[string]string // queries of the checks, by the name of their evidence
 }
 
 func newTimeline(run machine.State) *timeline {
@@ -39,8 +39,8 @@ func newTimeline(run machine.State) *timeline {
 }
 
 func (t *timeline) add(e machine.Event) {
-	if query, ok := e.With["query"].(string); ok && e.Action == machine.ActionCheck {
-		t.queries[e.State] = query
+	if e.Action == machine.ActionCheck {
+		t.asks(e.State, e.With)
 	}
 	line, shown := t.words.Line(e)
 	if shown {
@@ -78,6 +78,21 @@ func (t *timeline) add(e machine.Event) {
 	case machine.PlanRefused, machine.GuardsRefused, machine.WouldApply, machine.Applied, machine.Settled, machine.Verified,
 		machine.VerifyEnded, machine.Kept, machine.Declined, machine.Undone, machine.Unwound, machine.GateExpired, machine.GateWithdrawn, machine.GateVoided:
 		c.Results = append(c.Results, line)
+	}
+}
+
+// asks keeps the query of a check, or those of a gather's checks, by the name of
+// their evidence.
+func (t *timeline) asks(name string, with map[string]any) {
+	if query, ok := with["query"].(string); ok {
+		t.queries[name] = query
+	}
+	for name, each := range with {
+		if params, ok := each.(map[string]any); ok {
+			if query, ok := params["query"].(string); ok {
+				t.queries[name] = query
+			}
+		}
 	}
 }
 

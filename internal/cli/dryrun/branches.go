@@ -54,10 +54,15 @@ func follows(pb *playbook.Playbook, st *playbook.State, result playbook.Signal) 
 	return "end", "the run ends escalated: a person has to take over"
 }
 
+// goesOn reports whether a run leaves the state by itself.
+func goesOn(s *playbook.State) bool {
+	return s.Kind == playbook.StateCheck || s.Kind == playbook.StateGather || s.Kind == playbook.StateNotify
+}
+
 // reaches walks the edges from a check or notify state to what ends the walk.
 func reaches(pb *playbook.Playbook, from string) []string {
 	start := pb.State(from)
-	if start == nil || start.Kind != playbook.StateCheck && start.Kind != playbook.StateNotify {
+	if start == nil || !goesOn(start) {
 		return nil
 	}
 	var found []string
@@ -69,7 +74,7 @@ func reaches(pb *playbook.Playbook, from string) []string {
 			return
 		}
 		seen[name] = true
-		if s.Kind != playbook.StateCheck && s.Kind != playbook.StateNotify {
+		if !goesOn(s) {
 			found = append(found, runview.StateWhat(s))
 			return
 		}

@@ -30,6 +30,7 @@ type turn struct {
 	events []Event
 
 	noDivert string
+	untold   string // what could not be told when the run left its last state
 }
 
 // emit records an event and folds it at once, so that the next decision of the

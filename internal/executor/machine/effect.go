@@ -43,6 +43,7 @@ type Effect struct {
 	Service           playbook.Service `json:"service"`
 	Alert             playbook.Alert   `json:"alert"` // the first alert of the run
 	With              map[string]any   `json:"with,omitempty"`
+	Gather            []Asked          `json:"gather,omitempty"`  // check: the checks of a gather, which run side by side
 	Plan              *Plan            `json:"plan,omitempty"`    // apply, settle, verify, undo, unwind
 	Receipt           json.RawMessage  `json:"receipt,omitempty"` // what apply or undo returned
 	Proof             *Proof           `json:"proof,omitempty"`   // verify; apply: only its Spec.Traffic is read, for Outcome.Before
@@ -103,10 +104,15 @@ type Outcome struct {
 	Facts   []string        `json:"facts,omitempty"`   // the evidence in words, one line each
 	Plan    *Plan           `json:"plan,omitempty"`    // plan
 	Guards  []GuardVerdict  `json:"guards,omitempty"`  // guard
-	Terms   *Terms          `json:"terms,omitempty"`   // guard: the policy's demands; nil: there is no policy
-	Sample  *Sample         `json:"sample,omitempty"`  // verify
-	Before  *float64        `json:"before,omitempty"`  // apply: requests per second just before it, for the proof
-	Waits   string          `json:"waits,omitempty"`   // apply, settle, undo, unwind: the pull request whose merge it waits for; empty: none
+
+	// Gathered has what the checks of a gather found. A check that failed is in
+	// it with a reason; the effect itself succeeds.
+	Gathered []Gathered `json:"gathered,omitempty"`
+
+	Terms  *Terms   `json:"terms,omitempty"`  // guard: the policy's demands; nil: there is no policy
+	Sample *Sample  `json:"sample,omitempty"` // verify
+	Before *float64 `json:"before,omitempty"` // apply: requests per second just before it, for the proof
+	Waits  string   `json:"waits,omitempty"`  // apply, settle, undo, unwind: the pull request whose merge it waits for; empty: none
 
 	// Again is when the next step of a stepwise change may be made, at least a
 	// second; 0: at the usual pace.

@@ -22,7 +22,7 @@ const (
 	AlertsTruncated EventKind = "alerts.truncated" // Alert: its notification was truncated, more may be affected
 	StateEntered    EventKind = "state.entered"    // State, Visit
 	EffectStarted   EventKind = "effect.started"   // Effect key, Action, Attempt: the intent; always before the effect
-	CheckCompleted  EventKind = "check.completed"  // Data, Facts
+	CheckCompleted  EventKind = "check.completed"  // Data, Facts; of a gather Gathered
 	EffectFailed    EventKind = "effect.failed"    // Reason, Message; a retry follows when NotUntil is set
 	PlanCompleted   EventKind = "plan.completed"   // Plan, Digest
 	PlanRefused     EventKind = "plan.refused"     // Reason, Message
@@ -50,7 +50,7 @@ const (
 	Undone          EventKind = "lever.undone"      // Data: receipt; Waits: as of lever.applied
 	Unwound         EventKind = "lever.unwound"     // the undo is in effect
 	Notified        EventKind = "notified"
-	EdgeTaken       EventKind = "edge.taken" // State -> To, Message: which condition
+	EdgeTaken       EventKind = "edge.taken" // State -> To, Message: which condition; Examined
 	PauseSeen       EventKind = "run.paused" // Message: which pause
 	PauseLifted     EventKind = "run.unpaused"
 	CancelRequested EventKind = "run.cancel-requested" // Decision.By, Decision.Reason
@@ -75,6 +75,8 @@ type Event struct {
 	With     map[string]any  `json:"with,omitempty"`
 	Data     json.RawMessage `json:"data,omitempty"`
 	Facts    []string        `json:"facts,omitempty"`
+	Gathered []Gathered      `json:"gathered,omitempty"` // of a gather, in the playbook's order
+	Examined []Examined      `json:"examined,omitempty"` // the edges that were looked at, in order
 	Plan     *Plan           `json:"plan,omitempty"`
 	Digest   string          `json:"digest,omitempty"`
 	Guards   []GuardVerdict  `json:"guards,omitempty"`

@@ -158,8 +158,12 @@ func evolveEffect(s State, e Event) State {
 		return evolveFailed(s, e)
 	case CheckCompleted:
 		s.Evidence = maps.Clone(s.Evidence)
+		s.Open, s.Fails = nil, 0
+		if len(e.Gathered) > 0 {
+			return evolveGathered(s, e)
+		}
 		s.Evidence[s.Current] = &Evidence{At: e.At, Step: s.step(), Data: e.Data, Facts: e.Facts}
-		s.Open, s.Fails, s.LookedAt = nil, 0, e.At
+		s.LookedAt = e.At
 	case Notified:
 		s.Open, s.Fails = nil, 0
 	}

@@ -288,10 +288,11 @@ func (t *turn) leaveGate(sig playbook.Signal, why string) {
 		return
 	}
 	st := t.s.current()
-	e, err := firstEdge(t.s, st.Next, sig, t.now)
+	c, err := choose(t.s, st.Next, sig, t.now)
+	e := c.edge
 	if err == nil && e != nil && sig != playbook.OnApproved && e.On != sig {
-		yes, yesErr := firstEdge(t.s, st.Next, playbook.OnApproved, t.now)
-		if yesErr != nil || yes == e {
+		yes, yesErr := choose(t.s, st.Next, playbook.OnApproved, t.now)
+		if yesErr != nil || yes.edge == e {
 			e = nil
 		}
 	}
@@ -299,9 +300,9 @@ func (t *turn) leaveGate(sig playbook.Signal, why string) {
 	case err != nil:
 		t.end(Ending{Outcome: OutcomeEscalated, Reason: fault.Expression, Message: fmt.Sprintf("gate %s is %s, and then: %v%s", st.Name, sig, err, withWhy(why))})
 	case e == nil:
-		t.end(Ending{Outcome: OutcomeEscalated, Message: fmt.Sprintf("gate %s is %s and no edge handles it%s", st.Name, sig, withWhy(why))})
+		t.end(Ending{Outcome: OutcomeEscalated, Message: fmt.Sprintf("gate %s is %s and no edge handles it%s%s", st.Name, sig, withWhy(why), after(c.untold()))})
 	default:
-		t.take(e.To, edgeText(*e, sig)+withWhy(why))
+		t.take(e.To, edgeText(*e, sig)+withWhy(why), conditional(c.examined)...)
 	}
 }
 

@@ -9,15 +9,16 @@ import (
 // Limits and defaults of a run. A playbook sets what differs between levers;
 // these are the same for all, so that every run ends.
 const (
-	MaxVisits   = 10        // of one state
-	MaxPath     = 100       // states entered by one run
-	MaxPlans    = 5         // plans on one visit; when the world changes, approvals become void
-	MaxReplans  = 5         // new plans that people request on one visit; not counted in MaxPlans
-	MaxUndos    = 8         // attempts at one undo, over two minutes: an API server may need that long to return
-	MaxLooks    = 5         // attempts to observe a change
-	MaxIgnored  = 100       // journaled decisions that do not count; further ones are only answered
-	MaxNotices  = 3         // attempts to notify people
-	MaxEvidence = 256 << 10 // bytes of evidence, receipt or plan payload
+	MaxVisits   = 10            // of one state
+	MaxPath     = 100           // states entered by one run
+	MaxAgain    = 4 * time.Hour // from the start of a run; after that it enters no state again
+	MaxPlans    = 5             // plans on one visit; when the world changes, approvals become void
+	MaxReplans  = 5             // new plans that people request on one visit; not counted in MaxPlans
+	MaxUndos    = 8             // attempts at one undo, over two minutes: an API server may need that long to return
+	MaxLooks    = 5             // attempts to observe a change
+	MaxIgnored  = 100           // journaled decisions that do not count; further ones are only answered
+	MaxNotices  = 3             // attempts to notify people
+	MaxEvidence = 256 << 10     // bytes of evidence, receipt or plan payload
 
 	SettleWithin  = 30 * time.Minute // for a change, or its undo, to take effect; after its merge, if it waits for one
 	WaitWithin    = 30 * time.Minute // for a lock

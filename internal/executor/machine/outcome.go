@@ -76,7 +76,7 @@ func sound(o OpenEffect, out Outcome) Outcome {
 	switch {
 	case badData:
 		return bad("the step's evidence is not JSON or exceeds %d bytes", MaxEvidence)
-	case o.Action == ActionCheck && len(out.Data) == 0:
+	case o.Action == ActionCheck && len(out.Data) == 0 && len(out.Gathered) == 0:
 		return bad("the check returned no evidence")
 	case o.Action == ActionPlan && out.Plan == nil:
 		return bad("the lever returned no plan")
@@ -113,6 +113,10 @@ func (t *turn) worthwhile(o OpenEffect, out Outcome) bool {
 }
 
 func (t *turn) checked(o OpenEffect, out Outcome) {
+	if t.s.current().Kind == playbook.StateGather {
+		t.gathered(o, out)
+		return
+	}
 	if out.Status == StatusOK {
 		t.emit(Event{Kind: CheckCompleted, State: t.s.Current, Effect: o.Key, Attempt: o.Attempt, Data: out.Data, Facts: out.Facts})
 		t.next()

@@ -3,6 +3,8 @@ package machine
 import (
 	"encoding/json"
 	"time"
+
+	"github.com/inference-responder/responder/internal/playbook"
 )
 
 // Pending returns the complete effect that the run owes now. It may have to
@@ -25,6 +27,10 @@ func Pending(s State) (Effect, bool) {
 	}
 	switch o.Action {
 	case ActionCheck, ActionPlan:
+		if st != nil && st.Kind == playbook.StateGather {
+			e.Gather = s.asked(s.Open.At)
+			break
+		}
 		e.Step, e.With = st.Step, s.with(o.With)
 	case ActionNotify:
 		e.Text, e.Urgent = s.notice(), s.Held != nil || s.Closing != nil
@@ -150,7 +156,9 @@ func (s State) Handover() map[string]json.RawMessage {
 		out[name] = data
 	}
 	for name, e := range s.Evidence {
-		out[name] = e.Data
+		if e.Unknown == "" {
+			out[name] = e.Data
+		}
 	}
 	return out
 }

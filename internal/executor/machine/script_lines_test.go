@@ -62,6 +62,14 @@ func eventLine(e Event) string {
 		add("ending", e.Ending.Outcome)
 		add("why", e.Ending.Message)
 	}
+	for _, g := range e.Gathered {
+		add("gathered", g.Name+":"+string(g.Data)+g.Why)
+	}
+	for _, x := range e.Examined {
+		if x.Why != "" {
+			add(string(x.Result), edgeWord(x)+":"+x.Why)
+		}
+	}
 	add("message", e.Message)
 	return strings.Join(parts, " ")
 }

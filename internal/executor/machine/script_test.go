@@ -284,6 +284,16 @@ func (s *script) outcome(words []string, opts map[string]string, has func(string
 	if data, ok := opts["data"]; ok {
 		out.Data = json.RawMessage(data)
 	}
+	for _, a := range e.Gather {
+		switch data, ok := opts[a.Name]; {
+		case ok && strings.HasPrefix(data, "{"):
+			out.Gathered = append(out.Gathered, Gathered{Name: a.Name, Step: a.Step, Data: json.RawMessage(data), Facts: []string{"looked"}})
+		case ok:
+			out.Gathered = append(out.Gathered, Gathered{Name: a.Name, Step: a.Step, Reason: fault.Timeout, Why: strings.ReplaceAll(data, "_", " ")})
+		case a.Why != "":
+			out.Gathered = append(out.Gathered, Gathered{Name: a.Name, Step: a.Step, Reason: fault.Expression, Why: a.Why})
+		}
+	}
 	switch e.Action {
 	case ActionPlan:
 		if out.Status == StatusOK {

@@ -21,12 +21,11 @@ const (
 func stored(out Outcome) Outcome {
 	out.Message = line(out.Message)
 	out.Data = compact(out.Data)
-	if len(out.Facts) > maxFacts {
-		out.Facts = out.Facts[:maxFacts]
-	}
-	out.Facts = slices.Clone(out.Facts)
-	for i := range out.Facts {
-		out.Facts[i] = line(out.Facts[i])
+	out.Facts = lines(out.Facts)
+	out.Gathered = slices.Clone(out.Gathered)
+	for i := range out.Gathered {
+		g := &out.Gathered[i]
+		g.Why, g.Data, g.Facts = line(g.Why), compact(g.Data), lines(g.Facts)
 	}
 	if out.Before != nil && !finite(*out.Before) {
 		unknown := -1.0
@@ -76,6 +75,15 @@ func line(s string) string {
 		s = s[:maxMessage]
 	}
 	return strings.ToValidUTF8(s, "\uFFFD")
+}
+
+// lines bounds the facts of a step.
+func lines(facts []string) []string {
+	facts = slices.Clone(facts[:min(len(facts), maxFacts)])
+	for i := range facts {
+		facts[i] = line(facts[i])
+	}
+	return facts
 }
 
 // compact compacts raw JSON as encoding/json does. Invalid JSON stays, and its

@@ -140,6 +140,9 @@ type Evidence struct {
 	Step  string          `json:"step"`
 	Data  json.RawMessage `json:"data"`
 	Facts []string        `json:"facts,omitempty"`
+
+	// Unknown is why a check inside a gather has no evidence; empty: it has.
+	Unknown string `json:"unknown,omitempty"`
 }
 
 // Episode is one alert of the run.

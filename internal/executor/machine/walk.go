@@ -3,6 +3,7 @@ package machine
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -15,17 +16,13 @@ import (
 func (t *turn) enter(name string) {
 	st := t.s.Playbook.State(name)
 	visit := t.s.Visits[name] + 1
-	if st == nil || visit > MaxVisits || len(t.s.Path) >= MaxPath {
-		msg := fmt.Sprintf("state %s was entered %d times, %d states in all: the playbook does not end", name, visit-1, len(t.s.Path))
-		if st == nil {
-			msg = "the playbook has no state " + name
-		}
-		t.end(Ending{Outcome: OutcomeEscalated, Reason: fault.Invalid, Message: msg})
+	if reason, why := t.bounded(st, name); why != "" {
+		t.end(Ending{Outcome: OutcomeEscalated, Reason: reason, Message: why})
 		return
 	}
 	t.emit(Event{Kind: StateEntered, State: name, Visit: visit})
 	switch st.Kind {
-	case playbook.StateCheck:
+	case playbook.StateCheck, playbook.StateGather:
 		t.open(ActionCheck)
 	case playbook.StateLever:
 		t.open(ActionPlan)
@@ -39,6 +36,24 @@ func (t *turn) enter(name string) {
 		t.end(t.endingOf(st))
 	default:
 		panic(fmt.Sprintf("machine: state %s is a %q", name, st.Kind)) // unreachable: the loader knows all kinds
+	}
+}
+
+// bounded reports why a run does not enter a state, and ends with people: its
+// way back led there too often or for too long, or to a lever that it has tried.
+func (t *turn) bounded(st *playbook.State, name string) (fault.Reason, string) {
+	visits, since := t.s.Visits[name], t.now.Sub(t.s.Began)
+	switch {
+	case st == nil:
+		return fault.Invalid, "the playbook has no state " + name
+	case t.s.tried(name) != "":
+		return fault.NotMet, fmt.Sprintf("%s was tried in this run, and the playbook leads there again", st.Title)
+	case visits >= MaxVisits || len(t.s.Path) >= MaxPath:
+		return fault.Deadline, fmt.Sprintf("state %s was entered %d times, %d states in all: the run comes back without an end", name, visits, len(t.s.Path))
+	case visits > 0 && since > MaxAgain:
+		return fault.Deadline, fmt.Sprintf("the run comes back to state %s after %s: the incident is not over", name, playbook.FormatDuration(since.Round(time.Second)))
+	default:
+		return fault.None, ""
 	}
 }
 
@@ -66,7 +81,7 @@ func (t *turn) endingOf(st *playbook.State) Ending {
 	default:
 		for i := len(t.s.Path) - 2; i >= 0; i-- {
 			if v := t.s.Path[i]; v.Edge != "" {
-				title += fmt.Sprintf(" (after %s: %s)", v.State, v.Edge)
+				title += fmt.Sprintf(" (after %s: %s%s)", v.State, v.Edge, after(t.untold))
 				break
 			}
 		}
@@ -85,7 +100,9 @@ func (t *turn) open(a Action) { t.openWith(a, Event{}) }
 
 func (t *turn) openWith(a Action, e Event) {
 	e.Kind, e.State, e.Effect, e.Action, e.Attempt = EffectStarted, t.s.Current, t.key(a), a, 1
-	if a == ActionCheck || a == ActionPlan {
+	if st := t.s.current(); st != nil && st.Kind == playbook.StateGather && a == ActionCheck {
+		e.With = askedWith(t.s.asked(t.now))
+	} else if a == ActionCheck || a == ActionPlan {
 		with, err := evalWith(t.s, t.now)
 		if err != nil {
 			t.expression(a, err)
@@ -129,8 +146,9 @@ func (t *turn) failed(reason fault.Reason, msg string) {
 }
 
 // take follows an edge.
-func (t *turn) take(to, why string) {
-	t.emit(Event{Kind: EdgeTaken, State: t.s.Current, To: to, Message: why})
+func (t *turn) take(to, why string, examined ...Examined) {
+	t.emit(Event{Kind: EdgeTaken, State: t.s.Current, To: to, Message: why, Examined: examined})
+	t.untold = choice{examined: examined}.untold()
 	t.enter(to)
 }
 
@@ -140,16 +158,34 @@ func (t *turn) next() {
 		return
 	}
 	st := t.s.current()
-	e, err := firstEdge(t.s, st.Next, "", t.now)
+	c, err := choose(t.s, st.Next, "", t.now)
 	switch {
 	case err != nil:
 		t.emit(Event{Kind: EffectFailed, State: st.Name, Reason: fault.Expression, Message: err.Error()})
 		t.failed(fault.Expression, err.Error())
-	case e == nil:
-		t.end(Ending{Outcome: OutcomeEscalated, Reason: fault.Expression, Message: "no edge of state " + st.Name + " holds"})
+	case c.edge == nil:
+		t.stuck(c, "no edge of state "+st.Name+" is taken")
 	default:
-		t.take(e.To, e.Text())
+		t.take(c.edge.To, c.edge.Text(), c.shown(st)...)
 	}
+}
+
+// stuck ends a run that no edge leads on from.
+func (t *turn) stuck(c choice, msg string) {
+	if untold := c.untold(); untold != "" {
+		msg += ": " + untold
+	}
+	t.emit(Event{Kind: EffectFailed, State: t.s.Current, Reason: fault.NoData, Message: msg, Examined: c.examined})
+	t.end(Ending{Outcome: OutcomeEscalated, Reason: fault.NoData, Message: msg})
+}
+
+// shown returns the edges that were looked at, if they are worth the journal: a
+// single edge without a condition is not.
+func (c choice) shown(st *playbook.State) []Examined {
+	if len(st.Next) == 1 && st.Next[0].When == nil {
+		return nil
+	}
+	return c.examined
 }
 
 // signal leaves a lever by its result.
@@ -162,14 +198,14 @@ func (t *turn) signal(sig playbook.Signal) {
 	if sig.NeedsPeople() || t.s.fate(Verdict(sig)).Tell && slices.Contains(playbook.Verdicts(), sig) {
 		edges = slices.DeleteFunc(slices.Clone(edges), func(e playbook.Edge) bool { return e.On != sig })
 	}
-	e, err := firstEdge(t.s, edges, sig, t.now)
-	switch {
+	c, err := choose(t.s, edges, sig, t.now)
+	switch e := c.edge; {
 	case err != nil:
 		t.end(Ending{Outcome: OutcomeEscalated, Reason: fault.Expression, Message: fmt.Sprintf("lever %s is %s, and then: %v", st.Name, sig, err)})
 	case e == nil:
-		t.end(Ending{Outcome: OutcomeEscalated, Reason: t.reason(), Message: fmt.Sprintf("%s: %s%s%s", st.Title, signalText(sig), t.because(), t.s.standing())})
+		t.end(Ending{Outcome: OutcomeEscalated, Reason: t.reason(), Message: fmt.Sprintf("%s: %s%s%s", st.Title, signalText(sig), t.because(), t.s.standing()) + after(c.untold())})
 	default:
-		t.take(e.To, edgeText(*e, sig))
+		t.take(e.To, edgeText(*e, sig), conditional(c.examined)...)
 	}
 }
 
@@ -210,31 +246,21 @@ func edgeText(e playbook.Edge, sig playbook.Signal) string {
 	return string(sig)
 }
 
-// firstEdge returns the first edge that holds: by its signal, by its condition,
-// or unconditionally. A condition that cannot be evaluated is an error, never
-// false.
-func firstEdge(s State, edges []playbook.Edge, sig playbook.Signal, now time.Time) (*playbook.Edge, error) {
-	sc := s.scope(now)
-	for i := range edges {
-		e := &edges[i]
-		switch {
-		case e.On != "":
-			if e.On == sig && sig != "" {
-				return e, nil
-			}
-		case e.When != nil:
-			holds, err := e.When.Eval(sc)
-			if err != nil {
-				return nil, s.lacksAlert(err)
-			}
-			if holds {
-				return e, nil
-			}
-		default:
-			return e, nil
-		}
+// after appends a clause to a sentence.
+func after(clause string) string {
+	if clause == "" {
+		return ""
 	}
-	return nil, nil
+	return "; " + clause
+}
+
+// conditional returns the examined edges if one of them has more to say than
+// the signal that was taken.
+func conditional(examined []Examined) []Examined {
+	if len(examined) == 1 && len(examined[0].Values) == 0 {
+		return nil
+	}
+	return examined
 }
 
 // scope returns the values that the playbook's expressions read.
@@ -242,7 +268,14 @@ func (s State) scope(now time.Time) playbook.Scope {
 	sc := playbook.Scope{Alert: s.Start.Alert, Service: s.Start.Service, Run: s.Start.Run, Now: now}
 	sc.Evidence = make(map[string]json.RawMessage, len(s.Evidence))
 	for name, e := range s.Evidence {
-		sc.Evidence[name] = e.Data
+		if e.Unknown == "" {
+			sc.Evidence[name] = e.Data
+			continue
+		}
+		if sc.Unknown == nil {
+			sc.Unknown = map[string]string{}
+		}
+		sc.Unknown[name] = e.Unknown
 	}
 	if e := s.Evidence[s.Current]; e != nil {
 		sc.Out = e.Data
@@ -257,12 +290,20 @@ func evalWith(s State, now time.Time) (map[string]any, error) {
 	if len(st.With) == 0 {
 		return nil, nil
 	}
-	sc := s.scope(now)
-	out := make(map[string]any, len(st.With))
-	for name, v := range st.With {
-		val, err := v.Eval(sc)
+	out, err := evalAll(st.With, s.scope(now))
+	if err != nil {
+		return nil, s.lacksAlert(err)
+	}
+	return out, nil
+}
+
+// evalAll evaluates parameters.
+func evalAll(with map[string]*playbook.Value, sc playbook.Scope) (map[string]any, error) {
+	out := make(map[string]any, len(with))
+	for _, name := range slices.Sorted(maps.Keys(with)) {
+		val, err := with[name].Eval(sc)
 		if err != nil {
-			return nil, fmt.Errorf("with.%s: %w", name, s.lacksAlert(err))
+			return nil, fmt.Errorf("with.%s: %w", name, err)
 		}
 		out[name] = val
 	}

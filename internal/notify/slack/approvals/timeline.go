@@ -45,7 +45,7 @@ func newTimeline(run machine.State, events []machine.Event) *timeline {
 			s.asked = uint64(i + 1)
 		}
 		if mark, text := s.progress(e); text != "" {
-			s.thread = append(s.thread, line{after: uint64(i + 1), Progress: slack.Progress{Mark: mark, At: e.At, Text: text, Lines: e.Facts}})
+			s.thread = append(s.thread, line{after: uint64(i + 1), Progress: slack.Progress{Mark: mark, At: e.At, Text: text, Lines: append(slices.Clone(e.Facts), runview.GatheredLines(e.Gathered)...)}})
 		}
 		s.waiting(e)
 	}
@@ -72,6 +72,7 @@ func (s *timeline) add(e machine.Event) {
 			for _, f := range e.Facts {
 				s.evidence = append(s.evidence, s.title(e.State)+": "+f)
 			}
+			s.evidence = append(s.evidence, runview.GatheredLines(e.Gathered)...)
 		}
 	case machine.PlanCompleted:
 		s.plan = e.Plan
