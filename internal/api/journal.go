@@ -87,3 +87,10 @@ type JournalRestored struct {
 	Restored uint64              `json:"restored"` // bodies that were put back
 	Present  uint64              `json:"present"`  // bodies that were there
 }
+
+// JournalCompacted is what `responder journal compact -o json` prints.
+type JournalCompacted struct {
+	File   string `json:"file"`
+	Before int64  `json:"before"` // its size in bytes
+	After  int64  `json:"after"`
+}

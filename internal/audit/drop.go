@@ -18,7 +18,7 @@ const (
 
 // dropBatch is how many bodies leave the file in one transaction. Appends wait for one
 // such transaction at most.
-const dropBatch = 256
+const dropBatch = 128
 
 // Undropped returns the segments whose bodies are still in the file, oldest first: the
 // process ended, or an error came, between Seal and Dropped.

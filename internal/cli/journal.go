@@ -23,7 +23,7 @@ import (
 
 func newJournalCommand(p *command.Process) *cobra.Command {
 	return group("journal", "Archive what is old in the journal, and put it back",
-		newJournalStatusCommand(p), newJournalArchiveCommand(p), newJournalRestoreCommand(p))
+		newJournalStatusCommand(p), newJournalArchiveCommand(p), newJournalRestoreCommand(p), newJournalCompactCommand(p))
 }
 
 func newJournalStatusCommand(p *command.Process) *cobra.Command {
@@ -127,7 +127,8 @@ func newJournalArchiveCommand(p *command.Process) *cobra.Command {
 journal.archive. The service does it every hour for the entries of a day and more;
 this does it now, for less too. Each segment is written, read back and recorded in
 the journal before the bodies of its notifications and ended runs leave the file.
-Their hashes stay. The file does not shrink: what is free in it is used again.
+Their hashes stay. The file does not shrink: what is free in it is used again, and
+'responder journal compact' gives it back.
 
 With --dir it works on the journal of a service that is stopped.`,
 		Args: none,
@@ -278,6 +279,45 @@ func writeRestored(w io.Writer, done []api.JournalRestored) error {
 		fmt.Fprintf(w, "restored: %s\n  entries %d to %d: %d bodies were put back, %d were there\n", r.Segment.File, r.Segment.First, r.Segment.Last, r.Restored, r.Present)
 	}
 	return nil
+}
+
+func newJournalCompactCommand(p *command.Process) *cobra.Command {
+	var out command.Output
+	var dir string
+	cmd := &cobra.Command{
+		Use:   "compact --dir DIR",
+		Short: "Rewrite the journal of a stopped service without its free pages",
+		Long: `Rewrite the file of a journal without the pages that are free since its entries were
+archived. The service must be stopped. The new file is compared with the old one
+before it takes its place; the disk needs room for both. It is worth it once, after
+the first archive of a large journal: later the service uses free pages again.`,
+		Args:    none,
+		Example: `  responder journal compact --dir data`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if dir == "" {
+				return errors.New("missing --dir: the directory of the journal")
+			}
+			file := filepath.Join(dir, app.JournalFile)
+			if err := wantJournal(file); err != nil {
+				return err
+			}
+			check, err := app.SelfChecker()
+			if err != nil {
+				return err
+			}
+			done := api.JournalCompacted{File: file}
+			if done.Before, done.After, err = audit.Compact(cmd.Context(), file, check); err != nil {
+				return journalAdvice(err)
+			}
+			return out.Print(p.Stdout, done, func(w io.Writer) error {
+				_, err := fmt.Fprintf(w, "%s: %s, %s before\n", file, mebibytes(done.After), mebibytes(done.Before))
+				return err
+			})
+		},
+	}
+	cmd.Flags().StringVar(&dir, "dir", "", "directory of the journal")
+	out.AddFlag(cmd)
+	return cmd
 }
 
 // publicKey reads the public key that a file of the journal is verified with.
