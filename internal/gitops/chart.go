@@ -153,6 +153,16 @@ func (c *chart) makes(files map[string]string) bool {
 	return err == nil && len(tr.candidates(all)) > 0
 }
 
+// readable returns an error for a rendered file that is no YAML.
+func (c *chart) readable() error {
+	for _, p := range slices.Sorted(keysOf(c.files, nil)) {
+		if _, err := c.objects(p, c.files[p]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // renderedChange is a field of a rendered object that differs.
 type renderedChange struct {
 	object *edit.Object // as it was; one that is new as it is
@@ -233,7 +243,11 @@ func (c *chart) objects(p, text string) ([]*edit.Object, error) {
 	if err := tr.Add(path.Join(c.Dir, p), []byte(text)); err != nil {
 		return nil, err
 	}
-	objects, err := tr.Objects(path.Join(c.Dir, p))
+	name := path.Join(c.Dir, p)
+	objects, err := tr.Objects(name)
+	if failures := tr.Failures(name); err == nil && len(failures) > 0 {
+		err = failures[0]
+	}
 	if err != nil {
 		return nil, c.invalid("renders " + p + ", which cannot be read: " + err.Error())
 	}

@@ -33,6 +33,8 @@ func (tr *tree) fromCharts(v Variable, want string) (*edit.Site, error) {
 		}
 		if c.makes(c.files) {
 			making = append(making, c)
+		} else if err := c.readable(); err != nil {
+			failed = err
 		}
 	}
 	switch {
