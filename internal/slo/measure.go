@@ -63,7 +63,7 @@ func (m Measured) RatioQuery(window time.Duration) string {
 
 // Name returns the name of the objective, with the label's value.
 func (m Measured) Name() string {
-	if m.Objective.By == "" {
+	if m.Objective.By == "" || m.Reason != "" && m.Value == "" {
 		return m.Objective.Name
 	}
 	return fmt.Sprintf("%s{%s=%q}", m.Objective.Name, m.Objective.By, m.Value)
