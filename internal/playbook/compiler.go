@@ -92,6 +92,7 @@ type environments struct {
 	c      *compiler
 	checks map[string]evidenceOf
 	states []string
+	lets   map[string]*definition
 	plain  *cel.Env
 	byOut  map[string]*cel.Env // by kind
 }
@@ -130,5 +131,5 @@ func (e *environments) compile(source string, out *evidenceOf, since bool) (*com
 		}
 		env = e.byOut[name]
 	}
-	return variables{table: e.c.table, checks: e.checks, out: out, since: since, states: e.states}.compile(env, source)
+	return variables{table: e.c.table, checks: e.checks, out: out, since: since, states: e.states, lets: e.lets}.compile(env, source)
 }

@@ -98,3 +98,42 @@ func TestValuesOfACondition(t *testing.T) {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }
+
+// A definition means the same as its expression written out.
+func TestLet(t *testing.T) {
+	let := "  let: {busy: 'slo.value > 2.0', idle: '!busy_now', stuck: 'pods.ready == 0', named: '\"busy\"'}\n"
+	let = strings.Replace(let, "idle: '!busy_now', ", "", 1)
+	doc := strings.Replace(gatheringDoc, "  start: look\n", let+"  start: look\n", 1)
+	doc = strings.Replace(doc, "- {to: people}", "- {when: '!busy && stuck || named == \"x\"', to: tell}\n        - {to: people}", 1)
+	for _, c := range []struct {
+		source string
+		want   Truth // with slo known (value 3) and pods unknown
+	}{
+		{`busy`, True},
+		{`!busy`, False},
+		{`stuck`, Unknown},
+		{`!busy && stuck`, False},
+		{`busy || stuck`, True},
+		{`pods.known && stuck`, False},
+		{`named == "busy"`, True}, // a text is not expanded
+		{`!(busy == true)`, False},
+	} {
+		t.Run(c.source, func(t *testing.T) {
+			ps, err := Parse("sample.yaml", []byte(strings.Replace(doc, "CONDITION", c.source, 1)), testKinds())
+			if err != nil {
+				t.Fatal(err)
+			}
+			w := ps[0].State("look").Next[0].When
+			sc := Scope{Evidence: map[string]json.RawMessage{"slo": json.RawMessage(`{"value":3}`)}, Unknown: map[string]string{"pods": "away"}}
+			if got, why, err := w.Judge(sc); got != c.want || err != nil {
+				t.Errorf("got %s (%s), %v; want %s", got, why, err, c.want)
+			}
+			if w.Source() != c.source {
+				t.Errorf("it is shown as %s", w.Source())
+			}
+			if c.source == "busy" && strings.Join(w.Values(sc), ", ") != "slo.value = 3" {
+				t.Errorf("values: %v", w.Values(sc))
+			}
+		})
+	}
+}

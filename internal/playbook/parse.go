@@ -118,7 +118,7 @@ type stateNode struct {
 
 // spec reads match, states and the rest, compiles and analyses.
 func (c *compiler) spec(d document, n *yaml.Node, p *Playbook) {
-	m := d.Mapping(n, "spec", "match", "services", "autonomy", "start", "states")
+	m := d.Mapping(n, "spec", "match", "services", "autonomy", "let", "start", "states")
 	if m == nil {
 		return
 	}
@@ -147,6 +147,9 @@ func (c *compiler) spec(d document, n *yaml.Node, p *Playbook) {
 	if r == nil {
 		return
 	}
+	if let := m.Get("let"); let != nil {
+		r.lets(let)
+	}
 	for _, sn := range nodes {
 		r.state(sn)
 	}
@@ -158,6 +161,7 @@ func (c *compiler) spec(d document, n *yaml.Node, p *Playbook) {
 			}
 		}
 	}
+	r.unused()
 	r.analyse()
 }
 

@@ -52,6 +52,10 @@ func Schema(kinds []Kind) []byte {
 		}),
 		"spec": closed([]string{"match", "start", "states"}, schemaObject{
 			"match": oneOrMore(text()), "services": oneOrMore(text()), "autonomy": def("autonomy"), "start": def("name"),
+			"let": schemaObject{
+				"type": "object", "propertyNames": schemaObject{"pattern": letForm.String()}, "additionalProperties": text(),
+				"description": "Names for CEL expressions, which conditions and ${...} can use.",
+			},
 			"states": schemaObject{
 				"type": "object", "minProperties": 1, "maxProperties": maxStates,
 				"propertyNames": def("name"), "additionalProperties": def("state"),

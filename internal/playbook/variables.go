@@ -20,6 +20,7 @@ type variables struct {
 	out    *evidenceOf           // nil: out does not exist here
 	since  bool                  // since exists here
 	states []string              // all states, for hints
+	lets   map[string]*definition
 }
 
 // evidenceOf is the evidence of a state.
@@ -51,6 +52,7 @@ func (v variables) names() []string {
 		names = append(names, "since")
 	}
 	names = append(names, slices.Collect(maps.Keys(v.checks))...)
+	names = append(names, slices.Collect(maps.Keys(v.lets))...)
 	slices.Sort(names)
 	return names
 }
@@ -106,6 +108,9 @@ func (x *compiled) variables(s Scope) (map[string]any, error) {
 // compile type-checks source in env, which declares these variables.
 func (v variables) compile(env *cel.Env, source string) (*compiled, []exprError) {
 	x, errs := expression.Compile(source, expression.Scope{Env: env, Types: v.table, Variable: v.fields, Hint: v.hintFor})
+	if len(errs) == 0 {
+		x, errs = v.written(env, x, v.lets)
+	}
 	if len(errs) > 0 {
 		return nil, errs
 	}
@@ -140,6 +145,9 @@ func (v variables) fields(name string) ([]Field, bool) {
 			return nil, false
 		}
 		return v.out.kind.Out, true
+	}
+	if v.lets[name] != nil {
+		return nil, true
 	}
 	ev, ok := v.checks[name]
 	if !ok {
