@@ -90,18 +90,14 @@ func (r *retention) next(ctx context.Context, span time.Duration) (_ api.Journal
 	if r.archive == "" {
 		return api.JournalArchive{Waits: noArchive}, nil
 	}
-	rule, err := r.rule(r.now())
-	if err != nil {
-		return api.JournalArchive{}, err
-	}
-	if err := r.finish(ctx, rule); err != nil {
+	if err := r.finish(ctx); err != nil {
 		return api.JournalArchive{}, err
 	}
 	at, err := r.journal.Status()
 	if err != nil {
 		return api.JournalArchive{}, err
 	}
-	plan, leaving, err := r.plan(rule, at.End, span)
+	plan, leaving, err := r.plan(at.End, span)
 	if err != nil || plan.Stretch == nil {
 		return plan, err
 	}
@@ -126,16 +122,12 @@ func (r *retention) preview(from uint64, span time.Duration) (api.JournalArchive
 	if err != nil {
 		return api.JournalArchive{}, err
 	}
-	rule, err := r.rule(r.now())
-	if err != nil {
-		return api.JournalArchive{}, err
-	}
-	plan, _, err := r.plan(rule, max(from, at.End), span)
+	plan, _, err := r.plan(max(from, at.End), span)
 	return plan, err
 }
 
 // plan finds the stretch that begins with an entry, and what may leave the file with it.
-func (r *retention) plan(rule *executor.Retention, from uint64, span time.Duration) (api.JournalArchive, executor.Leaving, error) {
+func (r *retention) plan(from uint64, span time.Duration) (api.JournalArchive, executor.Leaving, error) {
 	s, why, err := r.journal.Sealable(from, r.now().Add(-r.keep), segmentBytes)
 	if err != nil {
 		return api.JournalArchive{}, executor.Leaving{}, err
@@ -145,6 +137,10 @@ func (r *retention) plan(rule *executor.Retention, from uint64, span time.Durati
 	}
 	if !s.Full && s.To.Sub(s.From) < span {
 		return api.JournalArchive{Waits: "a segment has the entries of a day at least; 'responder journal archive' does not wait for them"}, executor.Leaving{}, nil
+	}
+	rule, err := r.rule(r.now())
+	if err != nil {
+		return api.JournalArchive{}, executor.Leaving{}, err
 	}
 	l, err := rule.Leaving(s.First, s.End)
 	if err != nil || l.Waits != "" {
@@ -157,8 +153,12 @@ func (r *retention) plan(rule *executor.Retention, from uint64, span time.Durati
 }
 
 // finish drops the bodies of segments that an earlier attempt recorded.
-func (r *retention) finish(ctx context.Context, rule *executor.Retention) error {
+func (r *retention) finish(ctx context.Context) error {
 	left, err := r.journal.Undropped()
+	if err != nil || len(left) == 0 {
+		return err
+	}
+	rule, err := r.rule(r.now())
 	if err != nil {
 		return err
 	}
