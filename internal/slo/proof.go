@@ -72,12 +72,16 @@ func (c Counts) bounded() Counts { return Counts{Bad: min(c.Bad, c.Total), Total
 // one of them is binomial. The test is exact for Poisson counts and conservative
 // for shares.
 //
+// The two windows need not be of one length. The one before the change should be
+// as long as the incident allows and no longer: next to the better times before
+// the incident, a change that helps looks worse.
+//
 // The tests take requests as independent. Those of one overloaded minute are
 // not; the margins are there for that.
 type Test struct {
 	Objective float64 // share of good events, between 0 and 1
 	Factor    float64 // burn factor of the alert that fired, e.g. 14.4; 0: unknown
-	Before    *Counts // in a window of the same length before the change was planned; nil: not known
+	Before    *Counts // between the beginning of the incident and the plan of the change; nil: not known
 	Now       Counts  // in the window of this look, wholly after the change is in effect
 	Final     bool    // the deadline: no further look
 	Looks     int     // how many looks the whole proof takes; 0: 100

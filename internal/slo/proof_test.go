@@ -173,7 +173,7 @@ func (x trial) run(r *rand.Rand) Verdict {
 		back := min(at, int((window+trialInterval-1)/trialInterval))
 		test := Test{
 			Objective: 0.99, Factor: x.factor, Final: at == steps, Looks: steps,
-			Before: &Counts{before[back].Bad, before[back].Total},
+			Before: &before[back],
 			Now:    Counts{after[at].Bad - after[at-back].Bad, after[at].Total - after[at-back].Total},
 		}
 		if v := test.Decide().Verdict; v != Watching {
