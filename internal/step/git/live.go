@@ -368,7 +368,7 @@ func movable(app gitops.Application) string {
 		return ""
 	}
 	where := "to a value file that its source names"
-	if !slices.ContainsFunc(app.Overrides, func(o gitops.Override) bool { return o.Values != "" }) {
+	if !slices.ContainsFunc(app.Overrides, func(o gitops.Override) bool { return strings.Contains(o.Field, ".helm.") }) {
 		where = "to the manifests of its source"
 	}
 	text := "; a run changes files of the source and not the application: move it " + where
