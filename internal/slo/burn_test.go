@@ -15,6 +15,21 @@ func TestBurnRate(t *testing.T) {
 	}
 }
 
+func TestAlertFactor(t *testing.T) {
+	const day = 24 * time.Hour
+	for _, tt := range []struct {
+		long, period time.Duration
+		want         float64
+	}{
+		{time.Hour, 30 * day, 14.4}, {6 * time.Hour, 30 * day, 6}, {day, 30 * day, 3}, {3 * day, 30 * day, 1},
+		{time.Hour, 28 * day, 13.44}, {6 * time.Hour, 28 * day, 5.6}, {2 * time.Hour, 28 * day, 0}, {time.Hour, 0, 0},
+	} {
+		if got := AlertFactor(tt.long, tt.period); math.Abs(got-tt.want) > 1e-9 {
+			t.Errorf("%v of %v: %v, want %v", tt.long, tt.period, got, tt.want)
+		}
+	}
+}
+
 func TestSince(t *testing.T) {
 	for elapsed, want := range map[time.Duration]string{
 		0: "rate(x[60s])", -time.Hour: "rate(x[60s])", 59 * time.Second: "rate(x[60s])",

@@ -12,13 +12,14 @@ import (
 
 // Objective is one service-level objective, as it is measured.
 type Objective struct {
-	Name      string  // for people, e.g. ttft
-	Indicator string  // what is measured; empty: Name
-	Objective float64 // share of good requests, between 0 and 1
-	Threshold float64 // seconds; 0 without a duration
-	Match     string  // further label matchers, such as route="chat"; may be empty
-	By        string  // label whose every value is measured by itself; may be empty
-	Model     string  // model to select by the source's own label; may be empty
+	Name      string        // for people, e.g. ttft
+	Indicator string        // what is measured; empty: Name
+	Objective float64       // share of good requests, between 0 and 1
+	Threshold float64       // seconds; 0 without a duration
+	Period    time.Duration // over which the error budget is counted; 0: not known
+	Match     string        // further label matchers, such as route="chat"; may be empty
+	By        string        // label whose every value is measured by itself; may be empty
+	Model     string        // model to select by the source's own label; may be empty
 	Sources   []Source
 }
 

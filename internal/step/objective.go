@@ -17,7 +17,7 @@ func Objectives(svc playbook.Service) slo.Ask {
 	ask := slo.Ask{Service: svc.Selector}
 	for _, o := range svc.SLOs {
 		x := slo.Objective{
-			Name: o.Name, Indicator: o.Measures(), Objective: o.Objective, Threshold: o.Threshold, Model: o.Model, By: o.By,
+			Name: o.Name, Indicator: o.Measures(), Objective: o.Objective, Threshold: o.Threshold, Period: o.Window, Model: o.Model, By: o.By,
 		}
 		if o.Route != "" {
 			x.Match = "route=" + strconv.Quote(o.Route)
@@ -47,6 +47,17 @@ func source(s engine.Series) slo.Source {
 		out.Unit = time.Millisecond.Seconds()
 	}
 	return out
+}
+
+// AlertFactor returns the burn factor at which an alert fires, by its label long
+// and the window of an objective; 0: unknown. The shipped rules and Pyrra's set
+// that label.
+func AlertFactor(a playbook.Alert, window time.Duration) float64 {
+	long, err := playbook.ParseDuration(a.Labels["long"])
+	if err != nil {
+		return 0
+	}
+	return slo.AlertFactor(long, window)
 }
 
 // BadWord returns what a bad request is by an indicator, in one word or a few.

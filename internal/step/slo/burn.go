@@ -39,7 +39,7 @@ type burnWith struct {
 	Recent   step.Duration `json:"recent" default:"2m" doc:"Newest part of the short window, compared with the rest of it for the direction. It must hold two scrapes."`
 	Lookback step.Duration `json:"lookback" default:"6h" doc:"How far back the beginning of a breach is looked for."`
 	Before   step.Duration "json:\"before\" default:\"30m\" doc:\"How much of the time before the breach belongs to `window`: a change takes a while to show.\""
-	Factor   float64       `json:"factor" min:"0" doc:"Burn factor of the alert, e.g. 14.4: half of it or more is a breach for certain. Unset: 6."`
+	Factor   float64       "json:\"factor\" min:\"0\" doc:\"Burn factor of the alert, e.g. 14.4: half of it or more is a breach for certain. Unset: by the alert's label `long`, else 6.\""
 }
 
 type burnOut struct {
@@ -113,7 +113,7 @@ func (c burn) Run(ctx context.Context, in step.Input) (step.Finding, error) {
 	if err != nil {
 		return step.Finding{}, err
 	}
-	facts, worst := out.fill(m, with)
+	facts, worst := out.fill(m, with, in.Alert)
 	if out.Status == string(slo.Breached) {
 		since, err := began(ctx, q, m.Measured[worst], in.Now, with)
 		if err != nil {
@@ -129,7 +129,7 @@ func (c burn) Run(ctx context.Context, in step.Input) (step.Finding, error) {
 
 // fill judges all objectives and returns the lines for people, and the position
 // of the worst objective.
-func (out *burnOut) fill(m slo.Measurement, with burnWith) (facts []string, worst int) {
+func (out *burnOut) fill(m slo.Measurement, with burnWith, alert playbook.Alert) (facts []string, worst int) {
 	for _, r := range m.Stuck {
 		out.Stuck = append(out.Stuck, stuckOut(r))
 	}
@@ -137,7 +137,11 @@ func (out *burnOut) fill(m slo.Measurement, with burnWith) (facts []string, wors
 	said := map[string]int{}
 	ending := 0
 	for i, x := range m.Measured {
-		o, fact := judge(x, with, len(m.Stuck) > 0)
+		own := with
+		if with.Factor == 0 {
+			own.Factor = step.AlertFactor(alert, x.Objective.Period)
+		}
+		o, fact := judge(x, own, len(m.Stuck) > 0)
 		out.Objectives, facts = append(out.Objectives, o), append(facts, fact)
 		said[o.Status]++
 		if o.Ending {
