@@ -31,7 +31,7 @@ func CheckConfig(file string, temp TempDir) (_ api.ConfigCheck, err error) {
 	}
 	defer func() { err = errors.Join(err, w.Close()) }()
 	opened := missing == nil && broken == nil
-	set, unread := LoadPlaybooks(c.Playbooks.Dir)
+	set, unread := ConfiguredPlaybooks(c.Playbooks)
 	if unread != nil {
 		unread = c.Unread(unread, "playbooks.dir")
 	} else if opened {

@@ -68,6 +68,7 @@ func TestWhatIsNotBelievedIsJournaled(t *testing.T) {
 	}
 	w.Deps.GPUs = said
 	c := SandboxConfig()
+	c.Playbooks.Shipped = false
 	c.Playbooks.Dir = t.TempDir()
 	if err := os.WriteFile(filepath.Join(c.Playbooks.Dir, "look.yaml"), []byte(lookAt(said)), 0o600); err != nil {
 		t.Fatal(err)

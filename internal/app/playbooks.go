@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/audit"
+	"github.com/inference-responder/responder/internal/config"
 	"github.com/inference-responder/responder/internal/executor"
 	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/step/kinds"
@@ -22,11 +23,11 @@ import (
 )
 
 // library holds the playbooks in force: those of a directory, which it watches,
-// or those that ship with the program. A load that fails changes nothing but
+// and those that ship with the program. A load that fails changes nothing but
 // the metric and the journal: the last good set stays, also over a restart, and
 // a run finishes with the playbook it started with.
 type library struct {
-	dir     string
+	source  config.Playbooks
 	allows  func(*playbook.Set) error // what the configuration has no channels for is not put in force
 	log     *slog.Logger
 	current atomic.Pointer[playbook.Set]
@@ -44,9 +45,9 @@ type playbookRecords interface {
 // newLibrary loads the first set. When the directory's is bad, or allows says
 // that it does not fit the configuration, the one that was last in force
 // according to the journal is taken; without one it is an error.
-func newLibrary(dir string, journal *audit.Journal, allows func(*playbook.Set) error, log *slog.Logger) (*library, error) {
-	l := &library{dir: dir, allows: allows, log: log, begun: make(chan struct{})}
-	set, err := LoadPlaybooks(dir)
+func newLibrary(source config.Playbooks, journal *audit.Journal, allows func(*playbook.Set) error, log *slog.Logger) (*library, error) {
+	l := &library{source: source, allows: allows, log: log, begun: make(chan struct{})}
+	set, err := ConfiguredPlaybooks(source)
 	if err == nil {
 		err = allows(set)
 	}
@@ -55,7 +56,7 @@ func newLibrary(dir string, journal *audit.Journal, allows func(*playbook.Set) e
 		if lastErr != nil {
 			return nil, fmt.Errorf("load playbooks (and %w):\n%w", lastErr, err)
 		}
-		log.Error("playbooks rejected, those last in force stay", "dir", dir, "err", err)
+		log.Error("playbooks rejected, those last in force stay", "dir", source.Dir, "err", err)
 		set = last
 	}
 	l.current.Store(set)
@@ -117,11 +118,15 @@ func (l *library) follow(ctx context.Context, to playbookRecords) error {
 	if !l.begin(ctx, to) {
 		return nil
 	}
-	if info, err := os.Stat(l.dir); l.dir == "" || err == nil && !info.IsDir() {
+	if info, err := os.Stat(l.source.Dir); l.source.Dir == "" || err == nil && !info.IsDir() {
 		<-ctx.Done() // the shipped ones, or one file of a dry run
 		return nil
 	}
-	return playbook.Watch(ctx, l.dir, kinds.Declarations(), func(set *playbook.Set, err error) { l.replace(to, set, err) })
+	watched, err := libraryOf(l.source)
+	if err != nil {
+		return err
+	}
+	return playbook.Watch(ctx, watched, kinds.Declarations(), func(set *playbook.Set, err error) { l.replace(to, set, err) })
 }
 
 // begin waits until records can be written; false when ctx ends before.
@@ -155,8 +160,8 @@ func (l *library) replace(to playbookRecords, set *playbook.Set, err error) {
 		err = l.allows(set)
 	}
 	if err != nil {
-		l.log.Warn("playbooks rejected, the last good set stays", "dir", l.dir, "err", err)
-		if err := to.RejectPlaybooks(l.dir, err); err != nil {
+		l.log.Warn("playbooks rejected, the last good set stays", "dir", l.source.Dir, "err", err)
+		if err := to.RejectPlaybooks(l.source.Dir, err); err != nil {
 			l.log.Error("playbooks rejected, and the journal did not take it", "err", err)
 		}
 		return
@@ -176,19 +181,43 @@ const noPlaybooks = "there are no playbooks: no alert will match"
 
 func (l *library) tell(set *playbook.Set) {
 	if len(set.All()) == 0 {
-		l.log.Warn(noPlaybooks, "dir", l.dir)
+		l.log.Warn(noPlaybooks, "dir", l.source.Dir)
 	}
-	l.log.Info("playbooks loaded", "dir", l.dir, "playbooks", len(set.All()), "digest", set.Digest())
+	l.log.Info("playbooks loaded", "dir", l.source.Dir, "playbooks", len(set.All()), "digest", set.Digest())
 	for _, w := range set.Warnings() {
 		l.log.Warn("playbook warning", "problem", w.String())
 	}
+}
+
+// ConfiguredPlaybooks loads the playbooks that a configuration puts in force. A
+// file in place of a directory, as dry-run has, stands for itself.
+func ConfiguredPlaybooks(source config.Playbooks) (*playbook.Set, error) {
+	if info, err := os.Stat(source.Dir); err == nil && !info.IsDir() {
+		return LoadPlaybooks(source.Dir)
+	}
+	l, err := libraryOf(source)
+	if err != nil {
+		return nil, err
+	}
+	return l.Load(kinds.Declarations())
+}
+
+// libraryOf returns the library of a configuration.
+func libraryOf(source config.Playbooks) (playbook.Library, error) {
+	l := playbook.Library{Dir: source.Dir, Disable: source.Disable}
+	if !source.Shipped {
+		return l, nil
+	}
+	var err error
+	l.Shipped, err = shippedPlaybooks()
+	return l, err
 }
 
 // LoadPlaybooks reads the playbooks of a file or directory; of none: those
 // that ship with the program.
 func LoadPlaybooks(path string) (*playbook.Set, error) {
 	if path == "" {
-		return loadShipped()
+		return ConfiguredPlaybooks(config.Playbooks{Shipped: true})
 	}
 	info, err := os.Stat(path)
 	if err != nil {
@@ -232,13 +261,14 @@ func readDocument(what, path string) ([]byte, error) {
 	return data, nil
 }
 
-// loadShipped compiles the playbooks that are part of the program.
-func loadShipped() (*playbook.Set, error) {
+// shippedPlaybooks returns the files of the playbooks that are part of the
+// program.
+func shippedPlaybooks() ([]playbook.File, error) {
 	names, err := fs.Glob(playbooks.Files, "*.yaml")
 	if err != nil {
 		return nil, err
 	}
-	var all []*playbook.Playbook
+	var out []playbook.File
 	for _, name := range names {
 		if strings.HasSuffix(name, ".test.yaml") {
 			continue
@@ -247,13 +277,9 @@ func loadShipped() (*playbook.Set, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read shipped playbook: %w", err)
 		}
-		loaded, err := playbook.Parse("playbooks/"+name, data, kinds.Declarations())
-		if err != nil {
-			return nil, fmt.Errorf("shipped playbook %s: %w", name, err)
-		}
-		all = append(all, loaded...)
+		out = append(out, playbook.File{Name: "playbooks/" + name, Data: data})
 	}
-	return playbook.NewSet(all)
+	return out, nil
 }
 
 // PlaybookNames returns the names of the playbooks of a set.

@@ -40,6 +40,7 @@ func TestRemovedPlaybookStaysAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := SandboxConfig()
+	c.Playbooks.Shipped = false
 	c.Playbooks.Dir, c.Journal.Dir = t.TempDir(), t.TempDir()
 	kept, removed := filepath.Join(c.Playbooks.Dir, "kept.yaml"), filepath.Join(c.Playbooks.Dir, "removed.yaml")
 	write := func(file, text string) {
@@ -79,6 +80,7 @@ func TestEmptiedDirectoryIsRecorded(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := SandboxConfig()
+	c.Playbooks.Shipped = false
 	c.Playbooks.Dir = t.TempDir()
 	file := filepath.Join(c.Playbooks.Dir, "playbook.yaml")
 	if err := os.WriteFile(file, good, 0o600); err != nil {
@@ -107,6 +109,7 @@ func TestMissingPlaybookDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := SandboxConfig()
+	c.Playbooks.Shipped = false
 	c.Playbooks.Dir, c.Journal.Dir = filepath.Join(t.TempDir(), "playbooks"), t.TempDir()
 	put := func(text string) {
 		t.Helper()

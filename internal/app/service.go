@@ -79,7 +79,7 @@ func New(o Options) (_ *Service, err error) {
 		journal: s.journal, keep: o.Config.Journal.Keep, archive: o.Config.Journal.Archive, now: s.world.Now, log: o.Log,
 		rule: func(now time.Time) (*executor.Retention, error) { return s.executor.Retention(now) },
 	}
-	if s.library, err = newLibrary(o.Config.Playbooks.Dir, s.journal, playbooksTell(s.world.Channels), o.Log); err != nil {
+	if s.library, err = newLibrary(o.Config.Playbooks, s.journal, playbooksTell(s.world.Channels), o.Log); err != nil {
 		return nil, o.Config.Unread(err, "playbooks.dir")
 	}
 	if s.rules, err = newRules(o.Config.Policy.File, s.journal, policyTells(s.world.Channels), o.Log); err != nil {

@@ -101,6 +101,7 @@ func TestHotReload(t *testing.T) {
 	}
 	write(string(good))
 	c := SandboxConfig()
+	c.Playbooks.Shipped = false
 	c.Playbooks.Dir = dir
 	s, server := startService(t, c)
 	until(t, "ready", func() bool { return len(s.missing()) == 0 })
@@ -145,6 +146,7 @@ func TestServiceRefusesBadPlaybooks(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := SandboxConfig()
+	c.Playbooks.Shipped = false
 	c.Playbooks.Dir = dir
 	_, w, err := OpenSandbox(DefaultScenario, time.Now(), 1)
 	if err != nil {
@@ -164,6 +166,7 @@ func TestLastGoodSetSurvivesRestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := SandboxConfig()
+	c.Playbooks.Shipped = false
 	c.Playbooks.Dir, c.Journal.Dir = t.TempDir(), t.TempDir()
 	file := filepath.Join(c.Playbooks.Dir, "playbook.yaml")
 	if err := os.WriteFile(file, good, 0o600); err != nil {

@@ -143,7 +143,7 @@ func explainPolicy(ctx context.Context, f explainFlags, server *client.Client, a
 	if err != nil {
 		return none, err
 	}
-	books, err := app.LoadPlaybooks(c.Playbooks.Dir)
+	books, err := app.ConfiguredPlaybooks(c.Playbooks)
 	if err != nil {
 		return none, err
 	}

@@ -114,9 +114,11 @@ type Journal struct {
 	Archive string        `yaml:"archive" doc:"Directory of the archive, which must exist. Its segments verify by themselves; put it on a volume that is backed up. Empty: nothing is archived, and the journal only grows."`
 }
 
-// Playbooks names the directory of the playbooks.
+// Playbooks names the playbooks in force.
 type Playbooks struct {
-	Dir string `yaml:"dir" doc:"Directory of playbooks, *.yaml, also a mounted ConfigMap. Changes are picked up; a bad file keeps the last good set. Empty: the shipped ones."`
+	Dir     string   `yaml:"dir" doc:"Directory of your own playbooks, *.yaml, also a mounted ConfigMap. Changes are picked up; a bad file keeps the last good set. Empty: none."`
+	Shipped bool     `yaml:"shipped" doc:"Keep the shipped playbooks in force beside those of dir. One of the same name in dir replaces a shipped one."`
+	Disable []string `yaml:"disable" doc:"Names of shipped playbooks that are not in force."`
 }
 
 // Policy names the file of the rules over all playbooks.
@@ -177,6 +179,7 @@ func Default() Config {
 			MaxConcurrent: 2048,
 		},
 		Journal:    Journal{Dir: "data", Keep: 90 * 24 * time.Hour},
+		Playbooks:  Playbooks{Shipped: true},
 		Prometheus: Prometheus{Timeout: 10 * time.Second},
 		Kubernetes: Kubernetes{QPS: 200},
 		Discovery:  Discovery{Interval: time.Minute},

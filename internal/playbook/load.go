@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/inference-responder/responder/internal/yamldoc"
@@ -19,12 +20,57 @@ const maxFiles = 10_000
 // files (*.test.yaml), dotfiles and subdirectories. Links may point anywhere
 // inside the directory, as those of a ConfigMap mount do, but not outside. The
 // error is a [Problems] if documents are invalid; it covers all files.
-func LoadDir(dir string, kinds []Kind) (*Set, error) {
-	files, err := ReadDir(dir)
+func LoadDir(dir string, kinds []Kind) (*Set, error) { return Library{Dir: dir}.Load(kinds) }
+
+// Library names the playbooks of a service: those of a directory, and the
+// shipped ones beneath them.
+type Library struct {
+	Dir     string   // of one's own playbooks; empty: there are none
+	Shipped []File   // in force unless Dir has a playbook of the same name
+	Disable []string // names of shipped playbooks that are not in force
+}
+
+// Load loads the library as one set.
+func (l Library) Load(kinds []Kind) (*Set, error) {
+	var files []File
+	if l.Dir != "" {
+		var err error
+		if files, err = ReadDir(l.Dir); err != nil {
+			return nil, err
+		}
+	}
+	return l.load(files, kinds)
+}
+
+// load loads the files of one's own and the shipped ones as one set.
+func (l Library) load(own []File, kinds []Kind) (*Set, error) {
+	c, err := newCompiler(kinds)
+	if err != nil {
+		return nil, fmt.Errorf("kinds of steps: %w", err)
+	}
+	all, err := c.parseAll(own)
 	if err != nil {
 		return nil, err
 	}
-	return loadFiles(files, kinds)
+	shipped, err := c.parseAll(l.Shipped)
+	if err != nil {
+		return nil, fmt.Errorf("shipped playbooks: %w", err)
+	}
+	mine := len(all)
+	var names []string
+	for _, p := range shipped {
+		names = append(names, p.Name)
+		replaced := slices.ContainsFunc(all[:mine], func(o *Playbook) bool { return o.Name == p.Name })
+		if !replaced && !slices.Contains(l.Disable, p.Name) {
+			all = append(all, p)
+		}
+	}
+	for _, name := range l.Disable {
+		if len(l.Shipped) > 0 && !slices.Contains(names, name) {
+			return nil, fmt.Errorf("playbooks.disable: no shipped playbook is named %q (%s)", yamldoc.Clip(name), yamldoc.DidYouMean(name, names))
+		}
+	}
+	return NewSet(all)
 }
 
 // File is the content of a playbook file, up to one byte more than [Parse]
@@ -34,12 +80,8 @@ type File struct {
 	Data []byte
 }
 
-// loadFiles loads files as one set.
-func loadFiles(files []File, kinds []Kind) (*Set, error) {
-	c, err := newCompiler(kinds)
-	if err != nil {
-		return nil, fmt.Errorf("kinds of steps: %w", err)
-	}
+// parseAll parses files. The error covers all of them.
+func (c *compiler) parseAll(files []File) ([]*Playbook, error) {
 	var all []*Playbook
 	var problems Problems
 	for _, f := range files {
@@ -54,10 +96,7 @@ func loadFiles(files []File, kinds []Kind) (*Set, error) {
 		}
 		all = append(all, ps...)
 	}
-	if err := problems.Err(); err != nil {
-		return nil, err
-	}
-	return NewSet(all)
+	return all, problems.Err()
 }
 
 // wanted reports whether a file of that name contains playbooks.

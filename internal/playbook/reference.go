@@ -14,6 +14,7 @@ func Reference(kinds []Kind) []byte {
 	b.WriteString("# Steps\n\nGenerated from the declarations of the steps; do not edit.\n\n")
 	b.WriteString("A check reads the world and yields evidence, which conditions read as `out.FIELD` in its own state and as\n" +
 		"`STATE.FIELD` later. A lever changes one thing and can undo it. Every parameter also takes `${CEL}` of its type.\n")
+	variablesReference(&b)
 	sorted := slices.Clone(kinds)
 	slices.SortStableFunc(sorted, func(a, b Kind) int { return cmp.Compare(a.Name, b.Name) })
 	for _, role := range []Role{RoleCheck, RoleLever} {
@@ -26,6 +27,30 @@ func Reference(kinds []Kind) []byte {
 		}
 	}
 	return []byte(b.String())
+}
+
+// variablesReference writes the variables that a condition or ${...} can name, in
+// addition to the evidence of checks.
+func variablesReference(b *strings.Builder) {
+	b.WriteString("\n## Variables\n\nConditions and `${...}` can name these, the evidence of the checks below, and the names of `let`.\n" +
+		"A dash in the name of a state or of evidence is an underscore in its variable.\n" +
+		"\n| variable | type | meaning |\n|---|---|---|\n")
+	text := func(name string, t TypeName, doc string) {
+		evidenceRows(b, "", Field{Name: name, Type: Type{Name: t}, Doc: doc})
+	}
+	text("run", String, "ID of the run.")
+	text("now", Timestamp, "The time.")
+	text("since", Duration, "Time since the change took effect. Only in `verify.burn.error_ratio`.")
+	evidenceRows(b, "", Field{Name: "alert", Type: Type{Name: Object, Fields: alertFields()}, Doc: "The alert that started the run. A label that an alert may lack needs `has(alert.labels.NAME)`."})
+	evidenceRows(b, "", Field{Name: "service", Type: Type{Name: Object, Fields: ServiceFields()}, Doc: "The service, as the catalog has it."})
+	evidenceRows(b, "", Field{Name: "out", Type: Type{Name: Object}, Doc: "Evidence of this state: in the `next` of a check, and the facts of its plan in that of a lever."})
+	evidenceRows(b, "", Field{Name: "STATE", Type: Type{Name: Object}, Doc: "Evidence of an earlier check, by the name of its state."})
+	evidenceRows(b, "", Field{Name: "NAME", Type: Type{Name: Object, Fields: gatheredFields(nil)}, Doc: "Evidence of a gather, by its own name: what its check declares, and:"})
+	words := make([]string, 0, len(signals()))
+	for _, s := range SignalsOf(StateLever) {
+		words = append(words, string(s))
+	}
+	fmt.Fprintf(b, "\nThe `next` of a lever also has signals, which stand alone in `when`: `%s`. A gate has `approved`, `denied` and `expired`.\n", strings.Join(words, "`, `"))
 }
 
 // reference writes one kind.

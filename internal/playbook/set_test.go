@@ -243,8 +243,44 @@ func BenchmarkLoad1000(b *testing.B) {
 		files = append(files, File{Name: fmt.Sprintf("%d.yaml", i), Data: []byte(text)})
 	}
 	for b.Loop() {
-		if _, err := loadFiles(files, testKinds()); err != nil {
+		if _, err := (Library{}).load(files, testKinds()); err != nil {
 			b.Fatal(err)
+		}
+	}
+}
+
+// Shipped playbooks stay in force beside one's own. One of the same name
+// replaces a shipped one, and a disabled one is gone.
+func TestLibrary(t *testing.T) {
+	file := func(name, title string) File {
+		doc := strings.Replace(strings.Replace(gatheringDoc, "name: sample", "name: "+name+", title: "+title, 1), "CONDITION", "slo.known", 1)
+		return File{Name: name + ".yaml", Data: []byte(doc)}
+	}
+	shipped := []File{file("a", "Shipped"), file("b", "Shipped"), file("c", "Shipped")}
+	own := []File{file("b", "Own"), file("d", "Own")}
+	for _, c := range []struct {
+		library Library
+		want    string // or an error
+	}{
+		{Library{Shipped: shipped}, "a Shipped, b Own, c Shipped, d Own"},
+		{Library{Shipped: shipped, Disable: []string{"a", "b"}}, "b Own, c Shipped, d Own"},
+		{Library{}, "b Own, d Own"},
+		{Library{Disable: []string{"a"}}, "b Own, d Own"},
+		{Library{Shipped: shipped, Disable: []string{"e"}}, `no shipped playbook is named "e"`},
+	} {
+		set, err := c.library.load(own, testKinds())
+		if err != nil {
+			if !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%v, want %q", err, c.want)
+			}
+			continue
+		}
+		var got []string
+		for _, p := range set.All() {
+			got = append(got, p.Name+" "+p.Title)
+		}
+		if strings.Join(got, ", ") != c.want {
+			t.Errorf("got %s, want %s", strings.Join(got, ", "), c.want)
 		}
 	}
 }

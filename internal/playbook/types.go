@@ -5,13 +5,13 @@ package playbook
 func alertFields() []Field {
 	text := Type{Name: String}
 	return []Field{
-		{Name: "fingerprint", Type: text},
+		{Name: "fingerprint", Type: text, Doc: "Hash of its labels."},
 		{Name: "status", Type: text, Enum: []string{string(Firing), string(Resolved)}},
-		{Name: "labels", Type: Type{Name: Map, Elem: &text}},
-		{Name: "annotations", Type: Type{Name: Map, Elem: &text}},
-		{Name: "starts_at", Type: Type{Name: Timestamp}},
-		{Name: "ends_at", Type: Type{Name: Timestamp}},
-		{Name: "generator_url", Type: text},
+		{Name: "labels", Type: Type{Name: Map, Elem: &text}, Doc: "Its labels."},
+		{Name: "annotations", Type: Type{Name: Map, Elem: &text}, Doc: "Its annotations."},
+		{Name: "starts_at", Type: Type{Name: Timestamp}, Doc: "When it began to fire."},
+		{Name: "ends_at", Type: Type{Name: Timestamp}, Doc: "When it ended; absent while it fires."},
+		{Name: "generator_url", Type: text, Doc: "Where Prometheus shows it."},
 	}
 }
 
@@ -19,13 +19,13 @@ func alertFields() []Field {
 func ServiceFields() []Field {
 	text, whole, ratio := Type{Name: String}, Type{Name: Int}, Type{Name: Double}
 	return []Field{
-		{Name: "name", Type: text},
-		{Name: "namespace", Type: text},
+		{Name: "name", Type: text, Doc: "Its name in the catalog."},
+		{Name: "namespace", Type: text, Doc: "Of the workload."},
 		{Name: "workload", Type: Type{Name: Object, Fields: []Field{{Name: "kind", Type: text}, {Name: "name", Type: text}}}},
-		{Name: "container", Type: text},
-		{Name: "engine", Type: text},
-		{Name: "model", Type: text},
-		{Name: "endpoint", Type: text},
+		{Name: "container", Type: text, Doc: "The engine's container; empty: the first one."},
+		{Name: "engine", Type: text, Doc: "The serving engine; empty: unknown."},
+		{Name: "model", Type: text, Doc: "Name of the model in the engine's metrics."},
+		{Name: "endpoint", Type: text, Doc: "Base URL for probes."},
 		{Name: "slos", Type: Type{Name: List, Elem: &Type{Name: Object, Fields: []Field{
 			{Name: "name", Type: text},
 			{Name: "objective", Type: ratio},
@@ -35,11 +35,11 @@ func ServiceFields() []Field {
 		{Name: "gitops", Type: Type{Name: Object, Fields: []Field{
 			{Name: "application", Type: text}, {Name: "repository", Type: text}, {Name: "branch", Type: text}, {Name: "path", Type: text},
 		}}},
-		{Name: "owners", Type: Type{Name: List, Elem: &text}},
+		{Name: "owners", Type: Type{Name: List, Elem: &text}, Doc: "Who may decide, such as group:ml-platform."},
 		{Name: "autonomy", Type: text, Enum: []string{"observe", "suggest", "auto"}},
-		{Name: "min_ready", Type: whole},
-		{Name: "max_scale", Type: whole},
-		{Name: "selector", Type: text},
+		{Name: "min_ready", Type: whole, Doc: "Replicas that must stay ready."},
+		{Name: "max_scale", Type: whole, Doc: "Most replicas that a lever may ask for; 0: none may scale up."},
+		{Name: "selector", Type: text, Doc: "Label matchers of the service's series, for `{${service.selector}}` in PromQL."},
 	}
 }
 

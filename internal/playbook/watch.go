@@ -16,8 +16,8 @@ const (
 	pollTime   = 30 * time.Second       // for network file systems and lost events
 )
 
-// Watch loads the directory and calls fn with the result, and again whenever
-// the content of its playbook files changes, until ctx ends; then it returns
+// Watch loads a library and calls fn with the result, and again whenever the
+// content of the playbook files of its directory changes, until ctx ends; then it returns
 // nil. It supports ConfigMap mounts, whose files change by the swap of one
 // link. A change counts once two readings are equal, because half of a file
 // that is being written may be valid. If files are invalid, fn gets the error
@@ -25,7 +25,8 @@ const (
 // reported like an invalid file, and is found when it appears. fn is called
 // from one goroutine, never concurrently. Watch returns an error only if
 // nothing can be watched at all.
-func Watch(ctx context.Context, dir string, kinds []Kind, fn func(*Set, error)) error {
+func Watch(ctx context.Context, library Library, kinds []Kind, fn func(*Set, error)) error {
+	dir := library.Dir
 	w, err := fsnotify.NewWatcher()
 	if err != nil {
 		return fmt.Errorf("watch playbook directory: %w", err)
@@ -35,7 +36,7 @@ func Watch(ctx context.Context, dir string, kinds []Kind, fn func(*Set, error)) 
 	if w.Add(dir) != nil {
 		missing.Reset(mostDelay)
 	}
-	v := view{dir: dir, kinds: kinds, fn: fn}
+	v := view{library: library, kinds: kinds, fn: fn}
 	v.look()
 	poll := time.NewTicker(pollTime)
 	defer poll.Stop()
@@ -80,19 +81,19 @@ func stopped() *time.Timer {
 
 // view is the last reported state of a directory.
 type view struct {
-	dir   string
-	kinds []Kind
-	fn    func(*Set, error)
-	told  bool
-	last  [sha256.Size]byte // reported
-	read  [sha256.Size]byte // from the previous reading
+	library Library
+	kinds   []Kind
+	fn      func(*Set, error)
+	told    bool
+	last    [sha256.Size]byte // reported
+	read    [sha256.Size]byte // from the previous reading
 }
 
 // look reads the directory and calls fn if its content, or the reason why it
 // cannot be read, differs from the last report. After the first report two
 // equal readings are needed; false: another reading is needed.
 func (v *view) look() (settled bool) {
-	files, err := ReadDir(v.dir)
+	files, err := ReadDir(v.library.Dir)
 	h := sha256.New()
 	for _, f := range files {
 		fmt.Fprintf(h, "%s %d\n", f.Name, len(f.Data))
@@ -115,6 +116,6 @@ func (v *view) look() (settled bool) {
 		v.fn(nil, err)
 		return true
 	}
-	v.fn(loadFiles(files, v.kinds))
+	v.fn(v.library.load(files, v.kinds))
 	return true
 }

@@ -104,7 +104,7 @@ func watched(t *testing.T, dir string) <-chan told {
 	ctx, cancel := context.WithCancel(t.Context())
 	tells, done := make(chan told, 64), make(chan error, 1)
 	go func() {
-		done <- Watch(ctx, dir, testKinds(), func(s *Set, err error) {
+		done <- Watch(ctx, Library{Dir: dir}, testKinds(), func(s *Set, err error) {
 			if err != nil {
 				tells <- told{err: err.Error()}
 				return
@@ -160,7 +160,7 @@ func TestWatchHalfWritten(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "a.yaml")
 	writeFile(t, file, document1("a")+"---\n"+document1("b"))
 	var tells []string
-	v := view{dir: filepath.Dir(file), kinds: testKinds(), fn: func(s *Set, err error) {
+	v := view{library: Library{Dir: filepath.Dir(file)}, kinds: testKinds(), fn: func(s *Set, err error) {
 		if err != nil {
 			tells = append(tells, err.Error())
 			return

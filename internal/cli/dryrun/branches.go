@@ -22,7 +22,7 @@ func branchesOf(pb *playbook.Playbook, st *playbook.State, class playbook.Class)
 			b.First = machine.FateOf(class, st.Restarts, machine.Verdict(result)).Text()
 		}
 		b.To, b.What = follows(pb, st, result)
-		b.Reaches = reaches(pb, b.To)
+		b.Reaches = reaches(pb, b.To, st)
 		out = append(out, b)
 	}
 	return out
@@ -59,8 +59,9 @@ func goesOn(s *playbook.State) bool {
 	return s.Kind == playbook.StateCheck || s.Kind == playbook.StateGather || s.Kind == playbook.StateNotify
 }
 
-// reaches walks the edges from a check or notify state to what ends the walk.
-func reaches(pb *playbook.Playbook, from string) []string {
+// reaches walks the edges from a check or notify state to what ends the walk. The
+// lever that was tried is none of it: a run tries each once.
+func reaches(pb *playbook.Playbook, from string, tried *playbook.State) []string {
 	start := pb.State(from)
 	if start == nil || !goesOn(start) {
 		return nil
@@ -70,7 +71,7 @@ func reaches(pb *playbook.Playbook, from string) []string {
 	var visit func(name string)
 	visit = func(name string) {
 		s := pb.State(name)
-		if s == nil || seen[name] {
+		if s == nil || seen[name] || s == tried && s.Kind == playbook.StateLever {
 			return
 		}
 		seen[name] = true
