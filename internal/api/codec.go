@@ -73,7 +73,10 @@ func parseAutonomy(text string) playbook.Autonomy {
 func SummaryOf(s machine.State) RunSummary {
 	out := RunSummary{
 		Run: s.Start.Run, Status: string(s.Phase), Service: s.Start.Service.Name, Playbook: s.Start.Playbook, State: s.Current,
-		Alert: s.Start.Cause(), DivertedFrom: s.Start.DivertedFrom, Began: s.Began.UTC(), Updated: s.Updated.UTC(),
+		Alert: s.Start.Cause(), DivertedFrom: s.Start.DivertedFrom, Loan: s.Start.Loan, Began: s.Began.UTC(), Updated: s.Updated.UTC(),
+	}
+	if s.Start.Loan != "" {
+		out.Change = s.Start.Alert.Labels["change"]
 	}
 	switch {
 	case s.Ending != nil:
@@ -82,10 +85,26 @@ func SummaryOf(s machine.State) RunSummary {
 		out.Status, out.Why = statusQuarantined, s.Quarantine.Message
 	case s.Held != nil:
 		out.Why = s.Held.Message
+	case s.Waiting != nil && s.Paused == "":
+		out.Why = waitingText(*s.Waiting)
 	case s.Paused != "":
 		out.Why = "paused: " + s.Paused
 	}
 	return out
+}
+
+// waitingText describes where a wait stands in one line.
+func waitingText(w machine.Waiting) string {
+	switch {
+	case !w.HeldFrom.IsZero():
+		return "holds since " + w.HeldFrom.UTC().Format("15:04:05")
+	case w.Why != "":
+		return "does not hold yet: " + w.Why
+	case !w.LookedAt.IsZero():
+		return "does not hold yet"
+	default:
+		return "waits"
+	}
 }
 
 // RunOf returns everything that is known about a run.
@@ -95,6 +114,9 @@ func RunOf(s machine.State) Run {
 		Alerts: alertsOf(s), Truncated: s.Truncated || s.Start.Truncated, ServiceSpec: ServiceOf(s.Start.Service),
 		Path:   each(s.Path, func(v machine.Visit) Visit { return Visit{v.State, v.Visit, v.At.UTC(), v.Edge, v.To} }),
 		Effect: one(s.Open, effectOf), Lever: one(s.Lever, leverOf), Gate: one(s.Gate, gateOf), Approval: approvalOf(s.Consent()),
+		Waiting: one(s.Waiting, func(w machine.Waiting) Waiting {
+			return Waiting{w.Until.UTC(), utc(w.HeldFrom), utc(w.LookedAt), w.Why}
+		}),
 		Held:       one(s.Held, func(h machine.Hold) Hold { return Hold{string(h.Action), h.Effect, h.Message, h.At.UTC()} }),
 		Quarantine: one(s.Quarantine, func(a machine.Quarantine) Quarantine { return Quarantine{a.Message, a.At.UTC(), string(s.Phase)} }),
 		Paused:     s.Paused, CancelRequested: one(s.Cancel, decisionOf), ObserveOnlyOutcome: one(s.ObservedOutcome, observeOnlyOf),
@@ -116,7 +138,7 @@ func (r Run) Machine() machine.State {
 	s := machine.State{
 		Start: machine.Start{
 			Run: r.Run, Playbook: r.Playbook, Digest: r.Digest, Service: r.ServiceSpec.Playbook(),
-			Autonomy: parseAutonomy(r.Autonomy), DivertedFrom: r.DivertedFrom,
+			Autonomy: parseAutonomy(r.Autonomy), DivertedFrom: r.DivertedFrom, Loan: r.Loan,
 		},
 		Phase: machine.Phase(r.Status), Current: r.State, Began: r.Began, Updated: r.Updated, Ended: r.Ended, Head: r.Events,
 		Path: some(r.Path, func(v Visit) machine.Visit {
@@ -125,6 +147,9 @@ func (r Run) Machine() machine.State {
 		Evidence: make(map[string]*machine.Evidence, len(r.Evidence)), Episodes: make(map[string]*machine.Episode, len(r.Alerts)),
 		Lever: one(r.Lever, Lever.machine), Gate: one(r.Gate, Gate.machine), Paused: r.Paused, Cancel: one(r.CancelRequested, Decision.machine),
 		Truncated: r.Truncated, Levers: r.LeversApplied, Kept: r.LeversKept, Stays: r.LeversStay, Loans: some(r.Loans, Loan.machine),
+		Waiting: one(r.Waiting, func(w Waiting) machine.Waiting {
+			return machine.Waiting{Until: w.Until, HeldFrom: w.HeldFrom, LookedAt: w.LookedAt, Why: w.Why}
+		}),
 		Held: one(r.Held, func(h Hold) machine.Hold {
 			return machine.Hold{Action: machine.Action(h.Action), Effect: h.Effect, Message: h.Message, At: h.Time}
 		}),

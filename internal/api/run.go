@@ -20,6 +20,8 @@ type RunSummary struct {
 	State        string    `json:"state"`                  // of the playbook
 	Alert        string    `json:"alert"`                  // the name of the first alert, or who started the run
 	DivertedFrom string    `json:"divertedFrom,omitempty"` // the run that handed over to this one
+	Loan         string    `json:"loan,omitempty"`         // the loan that the run gives back
+	Change       string    `json:"change,omitempty"`       // of that loan, in words
 	Began        time.Time `json:"began"`
 	Updated      time.Time `json:"updated"`
 	Ended        time.Time `json:"ended,omitzero"` // absent while the run is open
@@ -59,6 +61,7 @@ type Run struct {
 	Gate     *Gate     `json:"gate,omitempty"`     // the question that is open
 	Approval *Approval `json:"approval,omitempty"` // that was given for the current state
 
+	Waiting            *Waiting            `json:"waiting,omitempty"`            // of a wait state
 	Held               *Hold               `json:"held,omitempty"`               // the outcome of a change is unknown; a person has to resolve it
 	Quarantine         *Quarantine         `json:"quarantine,omitempty"`         // the run cannot be processed; a person has to release it
 	Paused             string              `json:"paused,omitempty"`             // the pause that it waits for
@@ -119,6 +122,14 @@ type Effect struct {
 	NotBefore time.Time `json:"notBefore,omitzero"` // a retry waits until then
 	ReadBack  bool      `json:"readBack,omitempty"` // it only reads what became of an earlier attempt
 	Key       string    `json:"key"`                // its idempotency key
+}
+
+// Waiting is where a wait state stands.
+type Waiting struct {
+	Until    time.Time `json:"until"`             // its end, or its deadline
+	HeldFrom time.Time `json:"heldFrom,omitzero"` // since when its condition holds
+	LookedAt time.Time `json:"lookedAt,omitzero"` // when its check was last asked
+	Why      string    `json:"why,omitempty"`     // the check did not answer
 }
 
 // Hold is why a run waits for a person to say what became of a change.

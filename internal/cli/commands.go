@@ -17,6 +17,7 @@ func commands(p *command.Process) []*cobra.Command {
 		newApproveCommand(p),
 		newDenyCommand(p),
 		newReplanCommand(p),
+		newLoansCommand(p),
 		newPauseCommand(p),
 		newUnpauseCommand(p),
 		newPausesCommand(p),

@@ -147,6 +147,19 @@ func newRunsCancelCommand(p *command.Process) *cobra.Command {
 	}.command(p, &d, cmd)
 }
 
+func newRunsProceedCommand(p *command.Process) *cobra.Command {
+	var d api.DecisionRequest
+	cmd := &cobra.Command{
+		Use:     "proceed RUN --reason TEXT",
+		Short:   "End the wait that a run is in; guards and approvals hold as ever",
+		Example: "  responder runs proceed r-01JDXYZ --reason 'the room is cool again'",
+	}
+	return decision{
+		verb: "proceed", reason: "why; it is recorded", needs: "missing --reason: state why it need not wait",
+		said: says("%s goes on"),
+	}.command(p, &d, cmd)
+}
+
 func newRunsResolveCommand(p *command.Process) *cobra.Command {
 	var d api.DecisionRequest
 	var applied, notApplied bool

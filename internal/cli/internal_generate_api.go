@@ -26,7 +26,7 @@ see [authentication](../how-to/authentication.md). An answer that is not a succe
 | ` + "`GET /api/v1/runs/{run}`" + ` | read | [RunDetail](#rundetail) |
 | ` + "`GET /api/v1/runs/{run}/events`" + ` | read | one [Event](#event) a line; ` + "`from`" + ` is the first seq, ` + "`follow=1`" + ` goes on until the run ends |
 | ` + "`POST /api/v1/runs/{run}/approve`, `deny`, `replan`" + ` | decide | [RunDetail](#rundetail); body [DecisionRequest](#decisionrequest) |
-| ` + "`POST /api/v1/runs/{run}/cancel`, `resolve`, `release`" + ` | decide | [RunDetail](#rundetail); body [DecisionRequest](#decisionrequest) |
+| ` + "`POST /api/v1/runs/{run}/cancel`, `proceed`, `resolve`, `release`" + ` | decide | [RunDetail](#rundetail); body [DecisionRequest](#decisionrequest) |
 | ` + "`GET`, `POST`, `DELETE /api/v1/pauses`" + ` | read, decide | [PauseList](#pauselist); body [PauseRequest](#pauserequest), for DELETE also as query |
 | ` + "`GET /api/v1/ladder`" + ` | read | [LeverList](#leverlist); ` + "`service` and `playbook`" + ` select |
 | ` + "`POST /api/v1/ladder/promote`" + ` | decide | [LeverList](#leverlist); body [Promotion](#promotion) |

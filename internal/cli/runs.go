@@ -8,5 +8,5 @@ import (
 func newRunsCommand(p *command.Process) *cobra.Command {
 	return group("runs", "List, show, watch and steer runs",
 		newRunsListCommand(p), newRunsShowCommand(p), newRunsWatchCommand(p), newRunsStartCommand(p),
-		newRunsCancelCommand(p), newRunsResolveCommand(p), newRunsReleaseCommand(p))
+		newRunsCancelCommand(p), newRunsProceedCommand(p), newRunsResolveCommand(p), newRunsReleaseCommand(p))
 }

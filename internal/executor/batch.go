@@ -192,8 +192,12 @@ func (b *batch) decide(r *run, c machine.Command) (refused, err error) {
 		if due, ok := undelivered(st.state, events); ok {
 			b.notices = append(b.notices, due)
 		}
+		ended := next.Phase == machine.PhaseEnded && st.state.Phase != machine.PhaseEnded
 		st.state, st.events = next, append(st.events, events...)
 		b.events += len(events)
+		if ended {
+			b.returnLoans(next)
+		}
 		return nil
 	})
 	return refused, err

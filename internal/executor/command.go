@@ -8,12 +8,12 @@ import (
 )
 
 // Command hands a person's command to a run: a decision, the wish for a fresh
-// plan, a cancellation, the word on a held run, or the release of one that was
+// plan, a cancellation, the word on a held run, the end of a wait, or the release of one that was
 // quarantined. It returns once the outcome is durable. Command.Now is replaced by
 // the executor's own time.
 func (e *Executor) Command(ctx context.Context, id string, c machine.Command) error {
 	switch c.Kind {
-	case machine.CmdDecide, machine.CmdReplan, machine.CmdCancel, machine.CmdResolve, machine.CmdRelease:
+	case machine.CmdDecide, machine.CmdReplan, machine.CmdCancel, machine.CmdResolve, machine.CmdProceed, machine.CmdRelease:
 	default:
 		return fmt.Errorf("%w: %q is not a person's command", ErrInvalid, c.Kind)
 	}

@@ -12,7 +12,7 @@ import (
 func (d *decoder) fields(e *machine.Event) *problem {
 	fields := [...]string{
 		"at", "state", "visit", "effect", "action", "attempt", "observe", "start", "alert", "with", "data", "facts", "plan", "digest",
-		"guards", "terms", "gate", "tier", "decision", "verify", "sample", "before", "verdict", "then", "loan", "to", "notUntil", "ending", "reason", "message", "waits",
+		"guards", "terms", "gate", "tier", "decision", "verify", "sample", "before", "verdict", "then", "loan", "to", "notUntil", "heldFrom", "ending", "reason", "message", "waits",
 		"gathered", "examined",
 	}
 	return d.scan.Object(fields[:], func(field string) *problem {
@@ -43,6 +43,8 @@ func (d *decoder) fields(e *machine.Event) *problem {
 			return text(d, &e.To)
 		case "notUntil":
 			return d.at(&e.NotUntil)
+		case "heldFrom":
+			return d.at(&e.HeldFrom)
 		case "reason":
 			return text(d, &e.Reason)
 		case "message":
@@ -97,7 +99,7 @@ func (d *decoder) compound(e *machine.Event, field string) *problem {
 
 func (d *decoder) start(s *machine.Start) *problem {
 	fields := [...]string{
-		"run", "playbook", "digest", "service", "alert", "autonomy", "truncated", "notification", "divertedFrom", "by", "reason", "evidence",
+		"run", "playbook", "digest", "service", "alert", "autonomy", "truncated", "notification", "divertedFrom", "by", "reason", "loan", "evidence",
 	}
 	return d.object(fields[:], func(field string) *problem {
 		switch field {
@@ -123,6 +125,8 @@ func (d *decoder) start(s *machine.Start) *problem {
 			return text(d, &s.By)
 		case "reason":
 			return text(d, &s.Reason)
+		case "loan":
+			return text(d, &s.Loan)
 		default: // evidence
 			return d.other(&s.Evidence)
 		}

@@ -234,7 +234,7 @@ type batchRuns struct{ b *batch }
 
 // About implements dispatch.Runs.
 func (x batchRuns) About(playbook, service string) (dispatch.Run, bool) {
-	return x.run(x.b.about(runKey{playbook, service}))
+	return x.run(x.b.about(runKey{playbook: playbook, service: service}))
 }
 
 // Open implements dispatch.Runs.

@@ -35,7 +35,7 @@ func refusal(err error) error {
 		return nil
 	case errors.Is(err, machine.ErrNotAllowed):
 		return fmt.Errorf("%w: %w", ErrForbidden, err)
-	case errors.Is(err, machine.ErrEnded), errors.Is(err, machine.ErrNoGate), errors.Is(err, machine.ErrStale), errors.Is(err, machine.ErrNotHeld),
+	case errors.Is(err, machine.ErrEnded), errors.Is(err, machine.ErrNoGate), errors.Is(err, machine.ErrStale), errors.Is(err, machine.ErrNotHeld), errors.Is(err, machine.ErrNotWaiting),
 		errors.Is(err, machine.ErrVoted), errors.Is(err, machine.ErrTooMany):
 		return fmt.Errorf("%w: %w", ErrConflict, err)
 	case errors.Is(err, machine.ErrInvalid):

@@ -62,9 +62,12 @@ type flight struct {
 }
 
 // runKey is what at most one open run is about.
-type runKey struct{ playbook, service string }
+type runKey struct {
+	playbook, service string
+	loan              string // a service may owe several
+}
 
-func keyOf(s machine.Start) runKey { return runKey{s.Playbook, s.Service.Name} }
+func keyOf(s machine.Start) runKey { return runKey{s.Playbook, s.Service.Name, s.Loan} }
 
 // view returns the state as it was last published.
 func (r *run) view() machine.State {

@@ -208,6 +208,9 @@ func (w *simWorld) plan(e machine.Effect, o *object) machine.Outcome {
 	if out.Plan != nil {
 		classes := []playbook.Class{playbook.ClassSetting, playbook.ClassCapacity, playbook.ClassRollback, playbook.ClassHardware}
 		out.Plan.Class = classes[hashed(e.Run+e.State)%uint32(len(classes))] // of one visit: a new plan is of the same kind
+		if e.Playbook == LoanReturn {
+			out.Plan.Class = playbook.ClassReturn
+		}
 	}
 	return out
 }

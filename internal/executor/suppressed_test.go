@@ -69,7 +69,7 @@ func TestFreshRunIsNotSetAside(t *testing.T) {
 			x.Tell(id, a, false)
 			return nil
 		}})
-		if h.e.target[runKey{"ladder", "a"}] != nil || err == nil || h.lastControl(KindRunQuarantined) != "" {
+		if h.e.target[runKey{playbook: "ladder", service: "a"}] != nil || err == nil || h.lastControl(KindRunQuarantined) != "" {
 			t.Errorf("the run that never was stands in the way: %v, %v", h.e.target, err)
 		}
 	})

@@ -77,6 +77,7 @@ type world struct {
 	panics  func(machine.Effect) bool
 	settles time.Duration
 	turned  map[string]time.Time
+	class   playbook.Class // of its lever; empty: the kind's
 }
 
 func newWorld(now func() time.Time) *world {
@@ -144,6 +145,7 @@ func (w *world) plan(e machine.Effect, o *object) machine.Outcome {
 		Good:   []machine.Setting{{Name: "knob", Value: fmt.Sprint(to)}},
 		Target: machine.Target{Kind: "Knob", Name: e.Service.Name, Generation: int64(o.generation)}, Risk: machine.RiskLow,
 		Capacity: machine.Capacity{ReadyNow: 2, LowestReady: 2, ReadyAfter: 2},
+		Class:    w.class, Back: map[string]any{"to": o.value},
 	}}
 }
 

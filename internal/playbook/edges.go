@@ -61,7 +61,7 @@ func (r *reader) condition(m *yamldoc.Mapping, s *State, e *Edge) {
 	if !ok {
 		return
 	}
-	if word := strings.TrimSpace(text); signalOf(word) != "" && (s.Kind == StateLever || s.Kind == StateGate) {
+	if word := strings.TrimSpace(text); signalOf(word) != "" && len(SignalsOf(s.Kind)) > 0 {
 		e.On = r.signal(when, m.At("when"), word, s)
 		return
 	}
@@ -69,7 +69,7 @@ func (r *reader) condition(m *yamldoc.Mapping, s *State, e *Edge) {
 	if k := r.c.kinds[s.Step]; k != nil {
 		out = &evidenceOf{state: s.Name, name: s.Name, kind: k}
 	}
-	if out == nil && (s.Kind == StateCheck || s.Kind == StateLever) {
+	if out == nil && (s.Kind == StateCheck || s.Kind == StateLever || s.Kind == StateWait && s.Wait != nil && s.Wait.For == nil) {
 		return // the unknown step is reported already; errors about out would repeat it
 	}
 	x, errs := r.env.compile(text, out, false)
@@ -84,14 +84,16 @@ func (r *reader) condition(m *yamldoc.Mapping, s *State, e *Edge) {
 	r.seen = append(r.seen, sighting{state: s, next: true, node: when, path: m.At("when"), expr: x})
 }
 
-// SignalsOf returns the signals of a kind of state; only levers and gates have
-// any.
+// SignalsOf returns the signals of a kind of state; only levers, gates and waits
+// have any.
 func SignalsOf(kind StateKind) []Signal {
 	switch kind {
 	case StateLever:
 		return append(Verdicts(), OnRefused, OnDenied, OnExpired)
 	case StateGate:
 		return []Signal{OnApproved, OnDenied, OnExpired}
+	case StateWait:
+		return []Signal{OnHeld, OnExpired}
 	default:
 		return nil
 	}
@@ -108,7 +110,7 @@ func (r *reader) signal(n *yaml.Node, path, word string, s *State) Signal {
 	}
 	hint := yamldoc.DidYouMean(word, words)
 	if len(words) == 0 {
-		hint = "only levers and gates have signals; write a condition in when"
+		hint = "only levers, gates and waits have signals; write a condition in when"
 	}
 	r.d.Report(n, path, fmt.Sprintf("a %s has no signal %q", s.Kind, yamldoc.Clip(word)), hint)
 	return ""

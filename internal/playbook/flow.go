@@ -49,7 +49,7 @@ func (r *reader) pathOf(s *State) string { return "spec.states." + s.Name }
 // whole checks that a state has the blocks its kind needs.
 func (r *reader) whole(s *State) {
 	switch s.Kind {
-	case StateCheck, StateGather, StateNotify:
+	case StateCheck, StateGather, StateNotify, StateWait:
 		r.needs(s, "next", len(s.Next) > 0, "every state leads to another or ends the run")
 	case StateGate:
 		r.needs(s, "next", len(s.Next) > 0, "every state leads to another or ends the run")
@@ -107,7 +107,7 @@ func (r *reader) covers(s *State) {
 		}
 	}
 	switch {
-	case len(SignalsOf(s.Kind)) == 0:
+	case len(SignalsOf(s.Kind)) == 0, s.Kind == StateWait && s.Wait != nil && s.Wait.For != nil:
 		r.d.Report(r.at(s), r.pathOf(s)+".next", "possibly no edge holds, and the run would be stuck", "add a last edge without a condition: {to: ...}")
 	case len(missing) > 0:
 		r.d.Report(r.at(s), r.pathOf(s)+".next", "no edge for "+strings.Join(missing, ", "), "add them, or a last edge without a condition: {to: ...}")
@@ -258,7 +258,9 @@ func path(from map[string]string, to string) string {
 }
 
 // looks reports whether the state reads the world.
-func (s *State) looks() bool { return s.Kind == StateCheck || s.Kind == StateGather }
+func (s *State) looks() bool {
+	return s.Kind == StateCheck || s.Kind == StateGather || s.Kind == StateWait && s.Step != ""
+}
 
 // looksFirst reports levers that can be reached before any check.
 func (r *reader) looksFirst(start *State) {

@@ -29,7 +29,7 @@ func (r *reader) gathering(sn stateNode, checks map[string]evidenceOf) {
 			r.broken = true
 			continue
 		}
-		if kind := r.kindNamed(cm, "check", RoleCheck); kind != "" {
+		if kind := r.kindNamed(cm.Get("check"), cm.At("check"), "check", RoleCheck); kind != "" {
 			r.gathers[pair.Name] = cm
 			sn.state.Gather = append(sn.state.Gather, Gathering{Name: pair.Name, Step: kind})
 			checks[variableOf(pair.Name)] = evidenceOf{state: sn.state.Name, name: pair.Name, kind: r.c.kinds[kind], gathered: true}

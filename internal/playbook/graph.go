@@ -88,6 +88,11 @@ func (s *State) what() string {
 		return string(s.Kind) + " " + s.Step
 	case StateGather:
 		return "gather " + strings.Join(s.Gathers(), ", ")
+	case StateWait:
+		if s.Step != "" {
+			return "wait for " + s.Step
+		}
+		return "wait"
 	case StateDivert:
 		return "divert to " + s.Divert
 	case StateEnd:

@@ -35,6 +35,7 @@ const (
 	StateLever  StateKind = "lever"
 	StateGate   StateKind = "gate"
 	StateDivert StateKind = "divert"
+	StateWait   StateKind = "wait"
 	StateNotify StateKind = "notify"
 	StateEnd    StateKind = "end"
 )
@@ -44,7 +45,7 @@ type State struct {
 	Name     string
 	Title    string
 	Kind     StateKind
-	Step     string // kind of step for check and lever, e.g. kube.scale
+	Step     string // kind of step for check and lever, e.g. kube.scale; of a wait: the check it asks again and again, or empty
 	Request  bool   // the lever's kind only asks somebody else
 	Class    Class  // of the lever's kind
 	Restarts bool   // taking the lever's change back restarts what serves
@@ -58,6 +59,7 @@ type State struct {
 	Autonomy *Autonomy         // nil: that of the playbook
 
 	Approve *Approve // levers and gates
+	Wait    *Wait    // waits
 	Verify  *Verify  // levers; nil: the service's SLO alone, with the default times
 	Guards  *Guards  // levers; nil: the defaults
 
@@ -103,7 +105,7 @@ type Signal string
 
 // Signals of levers: the five verdicts of a proof, refused (by plan or guard;
 // nothing changed), denied, expired. Signals of gates: approved, denied,
-// expired.
+// expired. Signals of waits for a check: held, expired.
 const (
 	OnVerified     Signal = "verified"     // the service meets its objective again
 	OnImproved     Signal = "improved"     // it is better than before the change, and not yet good
@@ -112,6 +114,7 @@ const (
 	OnInconclusive Signal = "inconclusive" // nothing could be proven: missing data, too few requests
 	OnRefused      Signal = "refused"
 	OnApproved     Signal = "approved"
+	OnHeld         Signal = "held" // of a wait: what it waited for is true
 	OnDenied       Signal = "denied"
 	OnExpired      Signal = "expired"
 )
@@ -184,7 +187,7 @@ type Guards struct {
 
 // signals lists every signal.
 func signals() []Signal {
-	return append(Verdicts(), OnRefused, OnApproved, OnDenied, OnExpired)
+	return append(Verdicts(), OnRefused, OnApproved, OnDenied, OnExpired, OnHeld)
 }
 
 // signalOf returns the signal of a word; empty if it is none.

@@ -63,7 +63,7 @@ func (c *compiler) reader(d document, p *Playbook, nodes []stateNode) *reader {
 		r.names = append(r.names, sn.state.Name)
 		r.nodes[sn.state] = sn.m
 		r.kindOf(sn)
-		if k := c.kinds[sn.state.Step]; k != nil && sn.state.Kind == StateCheck {
+		if k := c.kinds[sn.state.Step]; k != nil && (sn.state.Kind == StateCheck || sn.state.Kind == StateWait) {
 			checks[variableOf(sn.state.Name)] = evidenceOf{state: sn.state.Name, name: sn.state.Name, kind: k}
 		}
 	}
@@ -83,7 +83,7 @@ func (c *compiler) reader(d document, p *Playbook, nodes []stateNode) *reader {
 
 // stateKinds lists the keys of which a state has exactly one.
 func stateKinds() []string {
-	return []string{string(StateCheck), string(StateGather), string(StateLever), string(StateGate), string(StateDivert), string(StateNotify), string(StateEnd)}
+	return []string{string(StateCheck), string(StateGather), string(StateLever), string(StateGate), string(StateWait), string(StateDivert), string(StateNotify), string(StateEnd)}
 }
 
 // fieldsOf lists the further keys that a state of a kind may have.
@@ -97,6 +97,8 @@ func fieldsOf(kind StateKind) []string {
 		return []string{"title", "with", "autonomy", "approve", "verify", "guards", "next", "timeout", "retry"}
 	case StateGate:
 		return []string{"title", "approve", "next"}
+	case StateWait:
+		return []string{"title", "next", "timeout"}
 	case StateNotify:
 		return []string{"title", "to", "next", "timeout", "retry"}
 	default:
@@ -132,20 +134,30 @@ func (r *reader) kindOf(sn stateNode) {
 	if title := sn.m.Text("title"); title != "" {
 		s.Title = title
 	}
-	if s.Kind == StateCheck || s.Kind == StateLever {
-		r.stepOf(sn, found[0])
+	switch s.Kind {
+	case StateCheck, StateLever:
+		role := map[bool]Role{true: RoleLever, false: RoleCheck}[s.Kind == StateLever]
+		s.Step = r.kindNamed(sn.m.Get(found[0]), sn.m.At(found[0]), found[0], role)
+	case StateWait:
+		if n, check := waitStep(sn.m); check != "" {
+			s.Step = r.kindNamed(mappingValue(n, string(StateCheck)), sn.m.At(found[0])+".check", string(StateCheck), RoleCheck)
+		}
 	}
 }
 
-// stepOf reads the name of a check or lever.
-func (r *reader) stepOf(sn stateNode, key string) {
-	sn.state.Step = r.kindNamed(sn.m, key, map[bool]Role{true: RoleLever, false: RoleCheck}[sn.state.Kind == StateLever])
+// mappingValue returns the value of a key of a mapping that has it.
+func mappingValue(m *yaml.Node, key string) *yaml.Node {
+	for i := 0; i+1 < len(m.Content); i += 2 {
+		if m.Content[i].Value == key {
+			return m.Content[i+1]
+		}
+	}
+	return nil // unreachable unless the caller did not look
 }
 
 // kindNamed reads the name of a kind of this role; empty if there is none.
-func (r *reader) kindNamed(m *yamldoc.Mapping, key string, role Role) string {
-	n := m.Get(key)
-	name, ok := r.d.Text(n, m.At(key))
+func (r *reader) kindNamed(n *yaml.Node, path, key string, role Role) string {
+	name, ok := r.d.Text(n, path)
 	if !ok {
 		return ""
 	}
@@ -156,9 +168,9 @@ func (r *reader) kindNamed(m *yamldoc.Mapping, key string, role Role) string {
 	k := r.c.kinds[name]
 	switch {
 	case k == nil:
-		r.d.Report(n, m.At(key), fmt.Sprintf("unknown %s %q", key, yamldoc.Clip(name)), yamldoc.DidYouMean(name, names))
+		r.d.Report(n, path, fmt.Sprintf("unknown %s %q", key, yamldoc.Clip(name)), yamldoc.DidYouMean(name, names))
 	case k.Role != role:
-		r.d.Report(n, m.At(key), fmt.Sprintf("%s is a %s", name, k.Role), fmt.Sprintf("write %s: %s", k.Role, name))
+		r.d.Report(n, path, fmt.Sprintf("%s is a %s", name, k.Role), fmt.Sprintf("write %s: %s", k.Role, name))
 	default:
 		return name
 	}
@@ -192,6 +204,8 @@ func (r *reader) state(sn stateNode) {
 	case StateGate, StateNotify:
 		s.Message = r.value(m.Get(string(s.Kind)), m.At(string(s.Kind)), Field{Name: string(s.Kind), Type: Type{Name: String}}, at)
 		s.Retry = r.retry(m, s)
+	case StateWait:
+		s.Wait = r.wait(m, s, at)
 	case StateDivert:
 		s.Divert = r.divert(m)
 	case StateEnd:

@@ -51,7 +51,7 @@ func Schema(kinds []Kind) []byte {
 			"name": def("name"), "title": text(), "description": text(), "runbook": text(),
 		}),
 		"spec": closed([]string{"match", "start", "states"}, schemaObject{
-			"match": oneOrMore(text()), "services": oneOrMore(text()), "autonomy": def("autonomy"), "start": def("name"),
+			"match": schemaObject{"oneOf": []any{text(), schemaObject{"type": "array", "items": text()}}, "description": "Alertmanager matchers, of which one must match. Empty list: no alert starts it, only people, loans and other playbooks."}, "services": oneOrMore(text()), "autonomy": def("autonomy"), "start": def("name"),
 			"let": schemaObject{
 				"type": "object", "propertyNames": schemaObject{"pattern": letForm.String()}, "additionalProperties": text(),
 				"description": "Names for CEL expressions, which conditions and ${...} can use.",
@@ -139,6 +139,23 @@ func verifySchema() schemaObject {
 	return s
 }
 
+// waitSchema returns the schema of wait: a duration, or a check that must hold.
+func waitSchema(kinds []Kind) schemaObject {
+	var checks []string
+	for _, k := range kinds {
+		if k.Role == RoleCheck {
+			checks = append(checks, k.Name)
+		}
+	}
+	slices.Sort(checks)
+	duration := schemaObject{"anyOf": []any{def("duration"), def("expression")}}
+	return schemaObject{"oneOf": []any{def("duration"), def("expression"), closed([]string{"check", "until", "within"}, schemaObject{
+		"check": wordsSchema("The check that is asked again and again.", checks...), "with": schemaObject{"type": "object"},
+		"until": schemaObject{"type": "string", "minLength": 1, "description": "CEL over the check's evidence: what is waited for."},
+		"hold":  duration, "every": def("duration"), "within": def("duration"),
+	})}, "description": "Waits for a time, or until a check has held."}
+}
+
 // stateSchema returns the schema of a state: of one kind, with the fields of
 // that kind.
 func stateSchema(kinds []Kind, with schemaObject) schemaObject {
@@ -155,6 +172,7 @@ func stateSchema(kinds []Kind, with schemaObject) schemaObject {
 		StateCheck:  wordsSchema("Reads the world, changes nothing.", slices.Sorted(slices.Values(names[StateCheck]))...),
 		StateLever:  wordsSchema("One mutating, reversible, single-variable change.", slices.Sorted(slices.Values(names[StateLever]))...),
 		StateGate:   {"type": "string", "minLength": 1, "description": "A human decision: the question."},
+		StateWait:   waitSchema(kinds),
 		StateDivert: def("name"),
 		StateNotify: {"type": "string", "minLength": 1, "description": "Tells people: the text."},
 		StateEnd:    wordsSchema("How the run ends.", string(EndResolved), string(EndEscalated), string(EndNoAction)),
@@ -165,7 +183,7 @@ func stateSchema(kinds []Kind, with schemaObject) schemaObject {
 		"approve": def("approve"), "verify": def("verify"), "guards": def("guards"), "to": channelsSchema(),
 	}
 	required := map[StateKind][]string{
-		StateCheck: {"next"}, StateGather: {"next"}, StateLever: {"next", "verify"}, StateGate: {"approve", "next"}, StateNotify: {"next"},
+		StateCheck: {"next"}, StateGather: {"next"}, StateLever: {"next", "verify"}, StateGate: {"approve", "next"}, StateNotify: {"next"}, StateWait: {"next"},
 	}
 	var forms []any
 	for _, k := range stateKinds() {

@@ -106,6 +106,9 @@ func (r *Renderer) Head(s machine.State) {
 	if a := s.Consent().Approved; a != nil && a.BreakGlass {
 		r.Printf("alone     BREAK-GLASS: approved by %s\n", decisionLine(a))
 	}
+	if w := s.Waiting; w != nil && s.Phase == machine.PhaseWatching && s.Quarantine == nil {
+		r.Printf("waits     at most until %s; end it with: responder runs proceed %s --reason ...\n", Time(w.Until), s.Start.Run)
+	}
 	if what, until := s.Awaits(); what != "" && s.Quarantine == nil {
 		r.Printf("waits     for %s\n          until %s, then it is given up\n", what, Time(until))
 	}
@@ -324,6 +327,11 @@ func StateWhat(s *playbook.State) string {
 	}
 	title := s.Title
 	switch s.Kind {
+	case playbook.StateWait:
+		if s.Step != "" {
+			return fmt.Sprintf("%s (wait for %s)", title, s.Step)
+		}
+		return title + " (wait)"
 	case playbook.StateCheck, playbook.StateLever:
 		return fmt.Sprintf("%s (%s %s)", title, s.Kind, s.Step)
 	case playbook.StateGather:

@@ -31,12 +31,13 @@ const (
 	verbDeny    = "deny"
 	verbReplan  = "replan"
 	verbCancel  = "cancel"
+	verbProceed = "proceed"
 	verbResolve = "resolve"
 	verbRelease = "release"
 )
 
 func verbs() []string {
-	return []string{verbApprove, verbDeny, verbReplan, verbCancel, verbResolve, verbRelease}
+	return []string{verbApprove, verbDeny, verbReplan, verbCancel, verbProceed, verbResolve, verbRelease}
 }
 
 // decides passes a decision to the run and answers with the run after it. The run
@@ -83,6 +84,8 @@ func commandKind(verb string) machine.CommandKind {
 		return machine.CmdReplan
 	case verbCancel:
 		return machine.CmdCancel
+	case verbProceed:
+		return machine.CmdProceed
 	case verbResolve:
 		return machine.CmdResolve
 	case verbRelease:
@@ -118,7 +121,7 @@ func checkDecision(verb string, r api.DecisionRequest) error {
 			return invalid("", "resolve takes applied and reason only")
 		}
 		needsReason = true
-	default: // cancel, release
+	default: // cancel, proceed, release
 		if r.Applied != nil || !plain {
 			return invalid("", verb+" takes reason only")
 		}

@@ -21,8 +21,9 @@ const (
 	CmdResolve CommandKind = "resolve" // Decision: a person tells a held run whether the change was applied (Approve: it was)
 	CmdPause   CommandKind = "pause"   // Message
 	CmdUnpause CommandKind = "unpause"
-	CmdResume  CommandKind = "resume" // after a restart: observe every open mutating effect first
-	CmdRetry   CommandKind = "retry"  // a lock may be free: ask the guards again
+	CmdProceed CommandKind = "proceed" // Decision: a person ends the wait that the run is in
+	CmdResume  CommandKind = "resume"  // after a restart: observe every open mutating effect first
+	CmdRetry   CommandKind = "retry"   // a lock may be free: ask the guards again
 
 	// CmdRelease ends a quarantined run: Decision.By, Decision.Reason. The
 	// machine cannot decide about such a run, so Decide refuses it; the

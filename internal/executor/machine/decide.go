@@ -63,6 +63,8 @@ func (t *turn) command(c Command) error {
 		return t.cancel(c)
 	case CmdResolve:
 		return t.resolve(c)
+	case CmdProceed:
+		return t.proceed(c)
 	case CmdPause:
 		t.pause(c.Message)
 	case CmdUnpause:
@@ -101,6 +103,8 @@ func (t *turn) tick() {
 		t.expire()
 	case t.s.Phase == PhaseDeciding:
 		t.remind()
+	case t.s.Phase == PhaseWatching && t.s.Open == nil && t.s.Paused == "" && !t.now.Before(t.s.Waiting.Until):
+		t.next()
 	case t.s.Phase == PhaseWaiting && !t.now.Before(t.s.Consent().WaitUntil):
 		why := "waited for " + WaitWithin.String()
 		if t.s.Paused != "" {
@@ -130,8 +134,11 @@ func (t *turn) unpause() {
 		return
 	}
 	t.emit(Event{Kind: PauseLifted})
-	if t.s.Phase == PhaseWaiting {
+	switch {
+	case t.s.Phase == PhaseWaiting:
 		t.open(ActionGuard)
+	case t.s.Phase == PhaseWatching:
+		t.tick() // its time may have passed meanwhile
 	}
 }
 

@@ -5,6 +5,8 @@ import "errors"
 // Errors of Decide; test with errors.Is. If an error comes with events, these
 // are facts (a decision was ignored) and must be journaled.
 var (
+	// ErrNotWaiting means that the run is in no wait state.
+	ErrNotWaiting = errors.New("run does not wait")
 	// ErrInvalid: the command itself is invalid.
 	ErrInvalid = errors.New("invalid command")
 

@@ -54,6 +54,9 @@ const (
 	PauseSeen       EventKind = "run.paused" // Message: which pause
 	PauseLifted     EventKind = "run.unpaused"
 	CancelRequested EventKind = "run.cancel-requested" // Decision.By, Decision.Reason
+	WaitBegan       EventKind = "wait.began"           // NotUntil: the end, or the deadline
+	WaitLooked      EventKind = "wait.looked"          // Data, Facts, or Reason, Message; HeldFrom; NotUntil: the next look
+	WaitEnded       EventKind = "wait.ended"           // a person ended it: Decision
 	RunHeld         EventKind = "run.held"             // outcome unknown: the run waits for a person
 	HoldResolved    EventKind = "run.hold-resolved"    // a person resolved the hold: Decision
 	RunEnded        EventKind = "run.ended"            // Ending
@@ -92,6 +95,7 @@ type Event struct {
 	Loan     *Loan           `json:"loan,omitempty"`
 	To       string          `json:"to,omitempty"`
 	NotUntil time.Time       `json:"notUntil,omitzero"`
+	HeldFrom time.Time       `json:"heldFrom,omitzero"`
 	Waits    string          `json:"waits,omitempty"`
 	Ending   *Ending         `json:"ending,omitempty"`
 	Reason   fault.Reason    `json:"reason,omitempty"`
@@ -111,6 +115,7 @@ type Start struct {
 	DivertedFrom string                     `json:"divertedFrom,omitempty"` // run that handed over
 	By           string                     `json:"by,omitempty"`           // user:... who started the run; empty: an alert. Their own approval never counts
 	Reason       string                     `json:"reason,omitempty"`       // why they started it
+	Loan         string                     `json:"loan,omitempty"`         // the loan that this run gives back
 	Evidence     map[string]json.RawMessage `json:"evidence,omitempty"`     // handed over, by state
 }
 

@@ -38,6 +38,8 @@ func Evolve(s State, e Event) State {
 		return evolveProof(s, e)
 	case Undone, Unwound:
 		return evolveUndo(s, e)
+	case WaitBegan, WaitLooked, WaitEnded:
+		return evolveWait(s, e)
 	default:
 		return evolveRun(s, e)
 	}
@@ -98,6 +100,12 @@ func allowed(s State, k EventKind) bool {
 		return s.Open == nil && s.Gate == nil && s.Lever != nil && s.Lever.Judged
 	case Undone:
 		return in(PhaseUndoing)
+	case WaitBegan:
+		return s.Open == nil && in(PhaseEntering)
+	case WaitLooked:
+		return s.Waiting != nil && open(ActionCheck)
+	case WaitEnded:
+		return s.Waiting != nil && in(PhaseWatching)
 	case Unwound:
 		return open(ActionUnwind)
 	case Notified:
@@ -134,7 +142,7 @@ func evolvePath(s State, e Event) State {
 		s.Visits = maps.Clone(s.Visits)
 		s.Visits[e.State] = e.Visit
 		s.Path = append(slices.Clip(s.Path), Visit{State: e.State, Visit: e.Visit, At: e.At})
-		s.Lever, s.GateConsent, s.Tries, s.Fails, s.Wake = nil, nil, Tries{}, 0, time.Time{}
+		s.Lever, s.GateConsent, s.Waiting, s.Tries, s.Fails, s.Wake = nil, nil, nil, Tries{}, 0, time.Time{}
 	case EdgeTaken:
 		s.Path = slices.Clone(s.Path)
 		last := &s.Path[len(s.Path)-1]
@@ -157,16 +165,23 @@ func evolveEffect(s State, e Event) State {
 	case EffectFailed:
 		return evolveFailed(s, e)
 	case CheckCompleted:
-		s.Evidence = maps.Clone(s.Evidence)
 		s.Open, s.Fails = nil, 0
 		if len(e.Gathered) > 0 {
+			s.Evidence = maps.Clone(s.Evidence)
 			return evolveGathered(s, e)
 		}
-		s.Evidence[s.Current] = &Evidence{At: e.At, Step: s.step(), Data: e.Data, Facts: e.Facts}
-		s.LookedAt = e.At
+		s = s.found(e)
 	case Notified:
 		s.Open, s.Fails = nil, 0
 	}
+	return s
+}
+
+// found records the evidence of the current state.
+func (s State) found(e Event) State {
+	s.Evidence = maps.Clone(s.Evidence)
+	s.Evidence[s.Current] = &Evidence{At: e.At, Step: s.step(), Data: e.Data, Facts: e.Facts}
+	s.LookedAt = e.At
 	return s
 }
 
@@ -196,7 +211,9 @@ func evolveStarted(s State, e Event) State {
 	}
 	switch e.Action {
 	case ActionCheck:
-		s.Phase = PhaseChecking
+		if s.Waiting == nil {
+			s.Phase = PhaseChecking
+		}
 	case ActionPlan:
 		s.Phase = PhasePlanning
 		l := s.lever()

@@ -113,8 +113,12 @@ func (t *turn) worthwhile(o OpenEffect, out Outcome) bool {
 }
 
 func (t *turn) checked(o OpenEffect, out Outcome) {
-	if t.s.current().Kind == playbook.StateGather {
+	switch {
+	case t.s.current().Kind == playbook.StateGather:
 		t.gathered(o, out)
+		return
+	case t.s.Waiting != nil:
+		t.looked(out)
 		return
 	}
 	if out.Status == StatusOK {

@@ -138,6 +138,10 @@ func NextWake(s State) (time.Time, bool) {
 			sooner(s.Wake)
 		}
 		sooner(s.Consent().WaitUntil)
+	case s.Phase == PhaseWatching && s.Open == nil:
+		if s.Paused == "" {
+			sooner(s.Waiting.Until)
+		}
 	case s.Open != nil:
 		if _, ok := Pending(s); ok {
 			sooner(s.Open.NotUntil)

@@ -20,7 +20,7 @@ func TestAnyOrder(t *testing.T) {
 	set := testPlaybooks(t)
 	rapid.Check(t, func(t *rapid.T) {
 		d := &driver{t: t, now: epoch}
-		name := rapid.SampledFrom([]string{"ladder", "ladder", "asks", "stairs", "repair", "fates", "fates"}).Draw(t, "playbook")
+		name := rapid.SampledFrom([]string{"ladder", "ladder", "asks", "stairs", "repair", "fates", "fates", "waits"}).Draw(t, "playbook")
 		d.row = rapid.IntRange(0, 8).Draw(t, "class")
 		level := rapid.SampledFrom([]playbook.Autonomy{playbook.Auto, playbook.Suggest, playbook.Observe}).Draw(t, "level")
 		start := testStart(set, name, level)
@@ -242,7 +242,7 @@ func (d *driver) anything() Command {
 	by := d.decision()
 	switch rapid.SampledFrom([]CommandKind{
 		CmdOutcome, CmdOutcome, CmdOutcome, CmdOutcome, CmdOutcome, CmdOutcome, CmdTick, CmdDecide, CmdDecide, CmdDecide, CmdReplan, CmdCancel,
-		CmdResolve, CmdPause, CmdUnpause, CmdResume, CmdRetry, CmdAlert,
+		CmdResolve, CmdProceed, CmdPause, CmdUnpause, CmdResume, CmdRetry, CmdAlert,
 	}).Draw(t, "command") {
 	case CmdOutcome:
 		if c, ok := d.outcome(d.anyOutcome); ok {
@@ -260,6 +260,8 @@ func (d *driver) anything() Command {
 		return Command{Kind: CmdCancel, Decision: by}
 	case CmdResolve:
 		return Command{Kind: CmdResolve, Decision: by}
+	case CmdProceed:
+		return Command{Kind: CmdProceed, Decision: by}
 	case CmdPause:
 		return Command{Kind: CmdPause, Message: "why"}
 	case CmdUnpause:

@@ -58,6 +58,9 @@ func eventLine(e Event) string {
 	if !e.NotUntil.IsZero() {
 		add("notUntil", e.NotUntil.Format(time.TimeOnly))
 	}
+	if !e.HeldFrom.IsZero() {
+		add("heldFrom", e.HeldFrom.Format(time.TimeOnly))
+	}
 	if e.Ending != nil {
 		add("ending", e.Ending.Outcome)
 		add("why", e.Ending.Message)

@@ -249,6 +249,8 @@ func (s *script) parse(words []string) Command {
 		return Command{Kind: CmdDecide, Decision: d}
 	case "replan":
 		return Command{Kind: CmdReplan, Decision: d}
+	case "proceed":
+		return Command{Kind: CmdProceed, Decision: d}
 	case "cancel":
 		return Command{Kind: CmdCancel, Decision: d}
 	case "resolve":

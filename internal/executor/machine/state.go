@@ -19,6 +19,7 @@ const (
 	PhasePlanning  Phase = "planning"
 	PhaseGuarding  Phase = "guarding"
 	PhaseWaiting   Phase = "waiting"  // for a lock
+	PhaseWatching  Phase = "watching" // a wait state: until a time, or until its check holds
 	PhaseDeciding  Phase = "deciding" // a gate is open
 	PhaseApplying  Phase = "applying"
 	PhaseSettling  Phase = "settling"
@@ -45,17 +46,18 @@ type State struct {
 	Evidence map[string]*Evidence `json:"evidence"` // by playbook state, the latest
 	Episodes map[string]*Episode  `json:"episodes"` // pointers, because ten thousand runs mostly have one; never changed in place
 
-	Open   *OpenEffect `json:"open,omitempty"`  // at most one effect is due at a time
-	Lever  *Lever      `json:"lever,omitempty"` // of the current lever state
-	Gate   *Gate       `json:"gate,omitempty"`  // open
-	Held   *Hold       `json:"held,omitempty"`
-	Paused string      `json:"paused,omitempty"` // why; empty: not paused
-	Cancel *Decision   `json:"cancel,omitempty"` // requested
-	Levers int         `json:"levers"`           // applied so far
-	Kept   int         `json:"kept,omitempty"`   // of those, kept because they helped: verified or improved
-	Stays  int         `json:"stays,omitempty"`  // of those, kept without a proof that they helped
-	Loans  []Loan      `json:"loans,omitempty"`  // of those kept, owed back after recovery
-	Asked  int         `json:"asked,omitempty"`  // questions asked so far
+	Open    *OpenEffect `json:"open,omitempty"`    // at most one effect is due at a time
+	Lever   *Lever      `json:"lever,omitempty"`   // of the current lever state
+	Gate    *Gate       `json:"gate,omitempty"`    // open
+	Waiting *Waiting    `json:"waiting,omitempty"` // of the current wait state
+	Held    *Hold       `json:"held,omitempty"`
+	Paused  string      `json:"paused,omitempty"` // why; empty: not paused
+	Cancel  *Decision   `json:"cancel,omitempty"` // requested
+	Levers  int         `json:"levers"`           // applied so far
+	Kept    int         `json:"kept,omitempty"`   // of those, kept because they helped: verified or improved
+	Stays   int         `json:"stays,omitempty"`  // of those, kept without a proof that they helped
+	Loans   []Loan      `json:"loans,omitempty"`  // of those kept, owed back after recovery
+	Asked   int         `json:"asked,omitempty"`  // questions asked so far
 
 	// Unproven is why the last change could not be measured, whether it stays or
 	// was undone: the service may be unhealthy, whatever the alert shows. Empty:

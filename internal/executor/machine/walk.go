@@ -30,6 +30,8 @@ func (t *turn) enter(name string) {
 		t.open(ActionNotify)
 	case playbook.StateGate:
 		t.gate(st)
+	case playbook.StateWait:
+		t.await(st)
 	case playbook.StateDivert:
 		t.divert(st)
 	case playbook.StateEnd:
@@ -196,7 +198,7 @@ func (t *turn) signal(sig playbook.Signal) {
 	st := t.s.current()
 	edges := st.Next
 	if sig.NeedsPeople() || t.s.fate(Verdict(sig)).Tell && slices.Contains(playbook.Verdicts(), sig) {
-		edges = slices.DeleteFunc(slices.Clone(edges), func(e playbook.Edge) bool { return e.On != sig })
+		edges = named(edges, sig)
 	}
 	c, err := choose(t.s, edges, sig, t.now)
 	switch e := c.edge; {
@@ -207,6 +209,11 @@ func (t *turn) signal(sig playbook.Signal) {
 	default:
 		t.take(e.To, edgeText(*e, sig), conditional(c.examined)...)
 	}
+}
+
+// named returns the edges of a signal alone.
+func named(edges []playbook.Edge, sig playbook.Signal) []playbook.Edge {
+	return slices.DeleteFunc(slices.Clone(edges), func(e playbook.Edge) bool { return e.On != sig })
 }
 
 // signalText describes a signal as the end of a lever, for people.

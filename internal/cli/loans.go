@@ -1,0 +1,126 @@
+package cli
+
+import (
+	"net/url"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/inference-responder/responder/internal/api"
+	"github.com/inference-responder/responder/internal/cli/client"
+	"github.com/inference-responder/responder/internal/cli/command"
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/runview"
+)
+
+// loanReturn is the playbook whose runs are the loans.
+const loanReturn = "loan-return"
+
+func newLoansCommand(p *command.Process) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "loans",
+		Short: "Capacity and settings that were kept for an incident and are given back after it",
+		Long: `A change that was kept for an incident, such as added replicas, is a loan: it is
+given back when the service has met its SLO for its recovery time. Each loan is a
+run of the playbook loan-return, with the same guards and approvals as any other
+change; 'responder runs show' tells where it stands.`,
+		Args: none,
+	}
+	cmd.AddCommand(newLoansListCommand(p), newLoansKeepCommand(p), newLoansReturnCommand(p))
+	return cmd
+}
+
+func newLoansListCommand(p *command.Process) *cobra.Command {
+	c := client.Client{Process: p}
+	var out command.Output
+	var all bool
+	var limit int
+	var service string
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List what is on loan, newest first",
+		Args:  none,
+		Example: `  responder loans list
+  responder loans list --all --service serving/chat -o json`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			query := url.Values{"limit": {strconv.Itoa(limit)}, "playbook": {loanReturn}}
+			if !all {
+				query.Set("open", "true")
+			}
+			if service != "" {
+				query.Set("service", service)
+			}
+			var answer api.RunList
+			if err := c.Get(cmd.Context(), client.RunsPath, query, &answer); err != nil {
+				return err
+			}
+			return out.PrintTable(p.Stdout, answer.Runs, loanTable(answer.Runs))
+		},
+	}
+	c.AddFlags(cmd)
+	cmd.Flags().BoolVar(&all, "all", false, "also those that were returned or kept")
+	cmd.Flags().StringVar(&service, "service", "", "only loans of this service")
+	cmd.Flags().IntVar(&limit, "limit", 100, "most loans, at most 1000")
+	out.AddFlag(cmd)
+	return cmd
+}
+
+func loanTable(runs []api.RunSummary) *runview.Table {
+	t := &runview.Table{
+		Columns: []runview.Column{
+			{Head: "LOAN"}, {Head: "STATUS", Flex: true}, {Head: "SERVICE", Flex: true}, {Head: "CHANGE", Flex: true},
+			{Head: "SINCE (UTC)", Wide: true}, {Head: "OF", Wide: true}, {Head: "WHY", Wide: true},
+		},
+		Empty: "nothing is on loan",
+	}
+	for _, r := range runs {
+		t.Add(r.Run, loanStatus(r), r.Service, r.Change, runview.Time(r.Began), r.Loan, r.Why)
+	}
+	return t
+}
+
+// loanStatus describes where a loan stands, by its run.
+func loanStatus(r api.RunSummary) string {
+	switch r.Status {
+	case string(machine.PhaseWatching):
+		return "waits for recovery"
+	case string(machine.PhaseDeciding):
+		return "asks to return it"
+	case string(machine.OutcomeResolved):
+		return "returned"
+	case string(machine.OutcomeCanceled):
+		return "kept"
+	case string(machine.OutcomeEscalated), string(machine.OutcomeHandedOver), string(machine.OutcomeUndoFailed), string(machine.OutcomeReleased):
+		return "owed: a person has to return it"
+	default:
+		return r.Status
+	}
+}
+
+func newLoansKeepCommand(p *command.Process) *cobra.Command {
+	var d api.DecisionRequest
+	cmd := &cobra.Command{
+		Use:     "keep RUN --reason TEXT",
+		Short:   "Keep a loan for good; it is no longer given back",
+		Example: "  responder loans keep r-01JDXYZ --reason 'traffic stays at this level'",
+	}
+	return decision{
+		verb: "cancel", reason: "why; it is recorded", needs: "missing --reason: state why it stays",
+		said: says("%s is kept"),
+	}.command(p, &d, cmd)
+}
+
+func newLoansReturnCommand(p *command.Process) *cobra.Command {
+	var d api.DecisionRequest
+	cmd := &cobra.Command{
+		Use:   "return RUN --reason TEXT",
+		Short: "Give a loan back now, without waiting for recovery",
+		Long: `Give a loan back now, without waiting until the service has recovered. Guards,
+policy and approvals hold as for any other change.`,
+		Example: "  responder loans return r-01JDXYZ --reason 'the nodes are needed elsewhere'",
+	}
+	return decision{
+		verb: "proceed", reason: "why; it is recorded", needs: "missing --reason: state why it is returned now",
+		said: says("%s is being returned"),
+	}.command(p, &d, cmd)
+}

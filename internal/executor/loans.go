@@ -1,0 +1,78 @@
+package executor
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/playbook"
+)
+
+// LoanReturn is the name of the playbook whose runs give loans back. A loan is
+// such a run: it waits until the service has recovered and then changes back
+// what was kept for the incident, under the same guards as any other change. It
+// is started in one batch with the end of the run that owes it, so that neither
+// is ever there without the other.
+const LoanReturn = "loan-return"
+
+// returnLoans stages the runs that give back what a run kept for its incident.
+// A loan that no run can return is owed by people, who are told at once.
+func (b *batch) returnLoans(from machine.State) {
+	for _, l := range from.Loans {
+		if err := b.returnLoan(from, l); err != nil {
+			b.notices = append(b.notices, machine.Effect{
+				Key: l.ID + "/loan", Run: from.Start.Run, Playbook: from.Start.Playbook, State: l.State,
+				Service: from.Start.Service, Alert: from.Start.Alert, Urgent: true,
+				Text: fmt.Sprintf("%s: %s stays in place, and no run will take it back: %v. Take it back by hand when the service has recovered.", from.Start.Service.Name, l.Summary, err),
+			})
+		}
+	}
+}
+
+func (b *batch) returnLoan(from machine.State, l machine.Loan) error {
+	p := b.set.ByName(LoanReturn)
+	if p == nil {
+		return fmt.Errorf("playbook %s is not loaded", LoanReturn)
+	}
+	start := machine.Start{
+		Run: b.e.ids.next(b.now), Playbook: p.Name, Digest: p.Digest, Service: b.serviceNow(from.Start.Service), Autonomy: b.e.o.Autonomy,
+		By: "responder", Reason: fmt.Sprintf("run %s: %s", from.Start.Run, l.Summary), Loan: l.ID,
+		Alert: playbook.Alert{Labels: loanLabels(l), StartsAt: b.now},
+	}
+	if err := b.start(start, p, nil); err != nil {
+		b.unstageFresh(start.Run)
+		return err
+	}
+	return nil
+}
+
+// serviceNow returns the service as the catalog has it now, else as the run had
+// it.
+func (b *batch) serviceNow(was playbook.Service) playbook.Service {
+	if b.e.o.Catalog == nil {
+		return was
+	}
+	all, _ := b.e.o.Catalog() //nolint:errcheck // a service that cannot be looked up now is as the run had it
+	if i := slices.IndexFunc(all, func(s playbook.Service) bool { return s.Name == was.Name }); i >= 0 {
+		return all[i]
+	}
+	return was
+}
+
+// loanLabels are what the playbook reads of a loan, in the place of an alert's
+// labels: the lever, its parameters as text, and the change in words.
+func loanLabels(l machine.Loan) map[string]string {
+	labels := map[string]string{"loan": l.ID, "lever": l.Step, "change": l.Summary}
+	for name, v := range l.Back {
+		switch v.(type) {
+		case string, float64, int, int64, bool:
+			labels[name] = fmt.Sprint(v)
+		default: // no one value: only a person can give it back
+			return map[string]string{"loan": l.ID, "lever": "", "change": l.Summary}
+		}
+	}
+	if len(l.Back) == 0 {
+		labels["lever"] = ""
+	}
+	return labels
+}

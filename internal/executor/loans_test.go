@@ -1,0 +1,123 @@
+package executor
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/playbook"
+)
+
+// lend brings a run of the playbook ladder to its end with a loan, and returns
+// the run that owes it back.
+func lend(t *testing.T, h *rig) machine.State {
+	t.Helper()
+	h.world.class = playbook.ClassCapacity
+	h.incident("a", 5*time.Minute)
+	for _, s := range h.runs() {
+		if s.Start.Loan != "" {
+			return s
+		}
+	}
+	t.Fatalf("no run owes the loan: %v", h.fates())
+	return machine.State{}
+}
+
+// TestLoan: what was added for an incident is given back after recovery, once,
+// whatever restarts in between, and the run that added it has ended.
+func TestLoan(t *testing.T) {
+	bubble(t, func(t *testing.T, h *rig) {
+		h.start()
+		before := h.world.valueOf("a")
+		owed := lend(t, h)
+		if owed.Phase != machine.PhaseWatching || owed.Start.Playbook != LoanReturn || len(owed.Locks()) != 0 {
+			t.Fatalf("the loan is %s by playbook %s, holding %v", owed.Phase, owed.Start.Playbook, owed.Locks())
+		}
+		h.pass(5 * time.Minute)
+		if err := h.stop(); err != nil {
+			t.Fatal(err)
+		}
+		h.start()
+		h.world.calm()
+		h.pass(time.Hour)
+		if got := h.world.valueOf("a"); got != before {
+			t.Errorf("the value is %d after the return, want %d as before", got, before)
+		}
+		for _, s := range h.runs() {
+			if s.Phase != machine.PhaseEnded || s.Ending.Outcome != machine.OutcomeResolved {
+				t.Errorf("run %s of %s: %s %+v", s.Start.Run, s.Start.Playbook, s.Phase, s.Ending)
+			}
+			if s.Start.Loan != "" && len(s.Loans) > 0 {
+				t.Error("the return of a loan is a loan again")
+			}
+		}
+		if n := len(h.runs()); n != 2 {
+			t.Errorf("%d runs, want the incident's and one return", n)
+		}
+	})
+}
+
+// TestLoanKept: a person keeps a loan for good, or has it returned at once.
+func TestLoanKept(t *testing.T) {
+	for name, tt := range map[string]struct {
+		command  machine.CommandKind
+		outcome  machine.RunOutcome
+		returned bool
+	}{
+		"kept":           {machine.CmdCancel, machine.OutcomeCanceled, false},
+		"returned early": {machine.CmdProceed, machine.OutcomeResolved, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, h *rig) {
+				h.start()
+				before := h.world.valueOf("a")
+				owed := lend(t, h)
+				h.world.calm()
+				by := machine.Command{Kind: tt.command, Decision: &machine.Decision{By: "user:ada", Channel: "cli", Reason: "traffic stays high"}}
+				if err := h.e.Command(t.Context(), owed.Start.Run, by); err != nil {
+					t.Fatal(err)
+				}
+				h.pass(8 * time.Minute) // less than the recovery time
+				i := slices.IndexFunc(h.runs(), func(s machine.State) bool { return s.Start.Run == owed.Start.Run })
+				if s := h.runs()[i]; s.Ending == nil || s.Ending.Outcome != tt.outcome {
+					t.Fatalf("the loan's run is %s in %s: %+v", s.Phase, s.Current, s.Ending)
+				}
+				if got := h.world.valueOf("a") == before; got != tt.returned {
+					t.Errorf("given back: %v, want %v", got, tt.returned)
+				}
+			})
+		})
+	}
+}
+
+// TestLoanWithoutPlaybook: a loan that no run can give back is told to people.
+func TestLoanWithoutPlaybook(t *testing.T) {
+	bubble(t, func(t *testing.T, h *rig) {
+		set := loadSet(t, func(text string) string { return strings.ReplaceAll(text, "name: loan-return", "name: other") })
+		h.options = func(o *Options) { o.Playbooks = func() *playbook.Set { return set } }
+		h.start()
+		h.world.class = playbook.ClassCapacity
+		h.incident("a", 10*time.Minute)
+		h.pass(time.Minute)
+		if n := h.world.told("no run will take it back: playbook loan-return is not loaded"); n != 1 {
+			t.Errorf("people were told %d times", n)
+		}
+	})
+}
+
+// valueOf returns the value of a service's knob.
+func (w *world) valueOf(service string) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.object(service).value
+}
+
+// calm ends the load: the service is well with any value, and levers only give
+// back.
+func (w *world) calm() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.helps, w.class = func(int) bool { return true }, playbook.ClassReturn
+}
