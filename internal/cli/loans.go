@@ -24,6 +24,8 @@ func newLoansCommand(p *command.Process) *cobra.Command {
 given back when the service has met its SLO for its recovery time. Each loan is a
 run of the playbook loan-return, with the same guards and approvals as any other
 change; 'responder runs show' tells where it stands.`,
+		Example: `  responder loans list
+  responder loans keep r-01JDXYZ --reason 'traffic stays at this level'`,
 		Args: none,
 	}
 	cmd.AddCommand(newLoansListCommand(p), newLoansKeepCommand(p), newLoansReturnCommand(p))
