@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 
 	"go.yaml.in/yaml/v3"
@@ -84,11 +85,17 @@ func (r *reader) guards(n *yaml.Node, path string) *Guards {
 
 // verify reads the proof that a lever needs.
 func (r *reader) verify(n *yaml.Node, path string, at place) *Verify {
-	m := r.d.Mapping(n, path, "within", "hold", "interval", "until", "burn", "traffic", "allow_no_traffic")
+	m := r.d.Mapping(n, path, "within", "hold", "interval", "also", "until", "burn", "traffic", "allow_no_traffic")
 	if m == nil {
 		return nil
 	}
+	if !m.Has("until") && !m.Has("burn") && !m.Has("traffic") && !m.Has("allow_no_traffic") {
+		return r.verifySLO(m, at)
+	}
 	v := &Verify{Interval: defaultInterval}
+	if n := m.Get("also"); n != nil {
+		r.d.Report(n, m.At("also"), "also adds to the service's objectives, and until replaces them", "keep one")
+	}
 	if m.Need("within", "the deadline of the proof, from when the change takes effect, e.g. 15m") != nil {
 		v.Within = m.Duration("within", maxProof)
 	}
@@ -106,6 +113,26 @@ func (r *reader) verify(n *yaml.Node, path string, at place) *Verify {
 		v.Burn = r.burn(burn, m.At("burn"), at)
 	}
 	r.traffic(m, v, at)
+	return v
+}
+
+// defaultProof is the proof of a lever without verify: the service's objectives.
+func defaultProof() *Verify {
+	return &Verify{SLO: true, Within: defaultWithin, Hold: defaultHold, Interval: defaultInterval}
+}
+
+// verifySLO reads a proof by the service's objectives.
+func (r *reader) verifySLO(m *yamldoc.Mapping, at place) *Verify {
+	v := defaultProof()
+	for name, to := range map[string]*time.Duration{"within": &v.Within, "hold": &v.Hold, "interval": &v.Interval} {
+		if m.Has(name) {
+			*to = m.Duration(name, maxProof)
+		}
+	}
+	r.proofTimes(m, v)
+	if also := m.Get("also"); also != nil {
+		v.Until = r.until(also, m.At("also"), at)
+	}
 	return v
 }
 

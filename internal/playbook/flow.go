@@ -56,7 +56,6 @@ func (r *reader) whole(s *State) {
 		r.needs(s, "approve", s.Approve != nil, "it sets who decides, and within what time")
 	case StateLever:
 		r.needs(s, "next", len(s.Next) > 0, "every state leads to another or ends the run")
-		r.needs(s, "verify", s.Verify != nil, "every change must be verified")
 		level := r.p.Autonomy
 		if s.Autonomy != nil {
 			if level = min(level, *s.Autonomy); *s.Autonomy > r.p.Autonomy {

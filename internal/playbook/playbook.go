@@ -150,6 +150,7 @@ type Verify struct {
 	Within   time.Duration // deadline of the proof, >= Hold
 	Hold     time.Duration // how long Until must hold without interruption
 	Interval time.Duration // between samples; default 15 s
+	SLO      bool          // the service's objectives must be met; Until is asked besides
 	Until    []Expectation // all must hold
 	Burn     *Burn         // burn rate over the window since the fix
 	Traffic  *Value        // PromQL: requests per second now; nil only with AllowNoTraffic

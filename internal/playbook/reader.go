@@ -25,6 +25,8 @@ const (
 	leastSample = time.Second
 
 	defaultInterval   = 15 * time.Second
+	defaultWithin     = 20 * time.Minute // of a proof by the service's objectives
+	defaultHold       = 3 * time.Minute
 	defaultMaxBurn    = 1.0
 	defaultMinTraffic = 0.5
 )
@@ -225,6 +227,8 @@ func (r *reader) state(sn stateNode) {
 	}
 	if n := m.Get("verify"); n != nil {
 		s.Verify = r.verify(n, m.At("verify"), at)
+	} else if s.Kind == StateLever {
+		s.Verify = defaultProof()
 	}
 	if n := m.Get("guards"); n != nil {
 		s.Guards = r.guards(n, m.At("guards"))

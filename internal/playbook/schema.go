@@ -121,7 +121,8 @@ func verifySchema() schemaObject {
 		"name": schemaObject{"type": "string", "minLength": 1, "maxLength": maxWords, "description": "What the query measures, in words; shown in place of the expression."},
 		"unit": schemaObject{"type": "string", "minLength": 1, "maxLength": maxWords, "description": "Unit of the number. A unit that begins with ratio is shown in percent."},
 	})
-	s := closed([]string{"within", "hold", "until"}, schemaObject{
+	s := closed(nil, schemaObject{
+		"also":   oneOrMore(expectation),
 		"within": def("duration"), "hold": def("duration"), "interval": def("duration"),
 		"until": oneOrMore(expectation),
 		"burn": closed([]string{"error_ratio", "objective"}, schemaObject{
@@ -135,7 +136,13 @@ func verifySchema() schemaObject {
 		}),
 		"allow_no_traffic": schemaObject{"type": "boolean"},
 	})
-	s["anyOf"] = []any{schemaObject{"required": []string{"traffic"}}, schemaObject{"required": []string{"allow_no_traffic"}}}
+	own := schemaObject{"required": []string{"within", "hold", "until"}, "anyOf": []any{
+		schemaObject{"required": []string{"traffic"}}, schemaObject{"required": []string{"allow_no_traffic"}},
+	}}
+	s["if"], s["then"] = schemaObject{"anyOf": []any{
+		schemaObject{"required": []string{"until"}}, schemaObject{"required": []string{"burn"}}, schemaObject{"required": []string{"traffic"}},
+	}}, own
+	s["description"] = "The proof that the change helped. Default: the service's objectives. also adds conditions; until replaces the objectives."
 	return s
 }
 
@@ -183,7 +190,7 @@ func stateSchema(kinds []Kind, with schemaObject) schemaObject {
 		"approve": def("approve"), "verify": def("verify"), "guards": def("guards"), "to": channelsSchema(),
 	}
 	required := map[StateKind][]string{
-		StateCheck: {"next"}, StateGather: {"next"}, StateLever: {"next", "verify"}, StateGate: {"approve", "next"}, StateNotify: {"next"}, StateWait: {"next"},
+		StateCheck: {"next"}, StateGather: {"next"}, StateLever: {"next"}, StateGate: {"approve", "next"}, StateNotify: {"next"}, StateWait: {"next"},
 	}
 	var forms []any
 	for _, k := range stateKinds() {

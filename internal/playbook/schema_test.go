@@ -214,7 +214,7 @@ func TestSchema(t *testing.T) {
 	}
 	for _, name := range []string{
 		"wrong-version", "missing-everything", "unknown-fields", "wrong-types", "bad-names", "durations",
-		"when-and-on", "two-kinds", "unknown-steps", "unknown-parameter", "lever-without-verify", "approve-details",
+		"when-and-on", "two-kinds", "unknown-steps", "unknown-parameter", "approve-details",
 		"autonomy", "traffic", "burn", "enum-and-bounds", "fields-of-other-kinds", "outcome-and-divert", "gate-without-approve",
 	} {
 		if why := k.valid(k.root, asJSON(t, "testdata/bad/"+name+".yaml"), "$"); why == "" {

@@ -36,6 +36,10 @@ type Service struct {
 	Selector string `json:"selector,omitempty"`
 }
 
+// DefaultRecovery is how long a service must meet its objectives until its loans
+// are given back, unless its catalog entry sets recovery.
+const DefaultRecovery = 30 * time.Minute
+
 // Workload identifies a Kubernetes object by kind and name, in the service's
 // namespace.
 type Workload struct {

@@ -1,5 +1,7 @@
 package playbook
 
+import "cmp"
+
 // alertFields returns the fields of the variable alert. Their names are in
 // snake case, unlike the JSON of the structs.
 func alertFields() []Field {
@@ -39,6 +41,8 @@ func ServiceFields() []Field {
 		{Name: "autonomy", Type: text, Enum: []string{"observe", "suggest", "auto"}},
 		{Name: "min_ready", Type: whole, Doc: "Replicas that must stay ready."},
 		{Name: "max_scale", Type: whole, Doc: "Most replicas that a lever may ask for; 0: none may scale up."},
+		{Name: "load_time", Type: Type{Name: Duration}, Doc: "How long a new replica takes until it serves; 0: unknown."},
+		{Name: "recovery", Type: Type{Name: Duration}, Doc: "How long the service must meet its objectives until loans are given back."},
 		{Name: "selector", Type: text, Doc: "Label matchers of the service's series, for `{${service.selector}}` in PromQL."},
 	}
 }
@@ -87,6 +91,8 @@ func ServiceValue(s Service) map[string]any {
 		"autonomy":  s.Autonomy.String(),
 		"min_ready": int64(s.MinReady),
 		"max_scale": int64(s.MaxScale),
+		"load_time": s.LoadTime,
+		"recovery":  cmp.Or(s.Recovery, DefaultRecovery),
 		"selector":  s.Selector,
 	}
 }

@@ -27,6 +27,11 @@ func (s *Set) verify(ctx context.Context, e machine.Effect, now time.Time) machi
 		return outcomeOf(NotConfigured("Prometheus", "prometheus.url"), machine.StatusFailed)
 	}
 	p := e.Proof
+	if p.Spec.SLO && len(p.Spec.Until) == 0 {
+		sample := s.proveSLO(ctx, e, now).also(nil)
+		sample.At = now
+		return machine.Outcome{Status: machine.StatusOK, Sample: &sample}
+	}
 	proof := slo.Proof{
 		Hold: p.Spec.Hold, Interval: p.Spec.Interval,
 		FixedAt: p.FixedAt, HeldFrom: p.HeldFrom, LastAt: p.LastAt, Deadline: p.Deadline,
@@ -49,18 +54,30 @@ func (s *Set) verify(ctx context.Context, e machine.Effect, now time.Time) machi
 		r.Traffic = read(p.Spec.Traffic, sum)
 	}
 	j := slo.Judge(proof, r, now)
+	if p.Spec.SLO {
+		joined := s.proveSLO(ctx, e, now).also(&j)
+		joined.At = now
+		for i, v := range j.Values {
+			joined.Values = append(joined.Values, reading(v, p.Spec.Until[i].Unit))
+		}
+		return machine.Outcome{Status: machine.StatusOK, Sample: &joined}
+	}
 	sample := &machine.Sample{
 		At: now, Verdict: machine.Verdict(j.Verdict), Reason: j.Reason,
 		Message: j.Message, HeldFrom: j.HeldFrom,
 	}
 	for i, v := range j.Values {
-		reading := machine.Reading{Name: v.Name, Value: v.Value, Limit: v.Limit, Op: v.Op, OK: v.OK, Why: v.Why}
+		unit := ""
 		if i < len(p.Spec.Until) { // they come first, in their order
-			reading.Unit = p.Spec.Until[i].Unit
+			unit = p.Spec.Until[i].Unit
 		}
-		sample.Values = append(sample.Values, reading)
+		sample.Values = append(sample.Values, reading(v, unit))
 	}
 	return machine.Outcome{Status: machine.StatusOK, Sample: sample}
+}
+
+func reading(v slo.Judged, unit string) machine.Reading {
+	return machine.Reading{Name: v.Name, Unit: unit, Value: v.Value, Limit: v.Limit, Op: v.Op, OK: v.OK, Why: v.Why}
 }
 
 // before returns the traffic before the change. If the operator confirmed that

@@ -134,7 +134,7 @@ func scopesOfRoutes() map[string]Scope {
 		"GET /api/v1/runs": ScopeRead, "GET /api/v1/runs/r-1": ScopeRead, "GET /api/v1/runs/r-1/events": ScopeRead, "GET /api/v1/pauses": ScopeRead,
 		"GET /api/v1/audit": ScopeRead, "GET /api/v1/audit/checkpoint": ScopeRead, "GET /api/v1/playbooks": ScopeRead,
 		"GET /api/v1/services": ScopeRead, "GET /api/v1/version": ScopeRead, "GET /api/v1/ladder": ScopeRead, "GET /api/v1/last-good": ScopeRead,
-		"POST /api/v1/runs/r-1/approve": ScopeDecide, "POST /api/v1/runs/r-1/deny": ScopeDecide, "POST /api/v1/runs/r-1/replan": ScopeDecide, "POST /api/v1/runs/r-1/cancel": ScopeDecide,
+		"POST /api/v1/runs/r-1/approve": ScopeDecide, "POST /api/v1/runs/r-1/deny": ScopeDecide, "POST /api/v1/runs/r-1/replan": ScopeDecide, "POST /api/v1/runs/r-1/cancel": ScopeDecide, "POST /api/v1/runs/r-1/proceed": ScopeDecide,
 		"POST /api/v1/runs/r-1/resolve": ScopeDecide, "POST /api/v1/runs/r-1/release": ScopeDecide, "POST /api/v1/pauses": ScopeDecide, "DELETE /api/v1/pauses": ScopeDecide,
 		"POST /api/v1/ladder/promote": ScopeDecide, "POST /api/v1/runs": ScopeDecide, "GET /api/v1/audit/export": ScopeAdmin,
 		"GET /api/v1/journal": ScopeRead, "POST /api/v1/journal/archive": ScopeAdmin,
@@ -142,7 +142,7 @@ func scopesOfRoutes() map[string]Scope {
 	for _, page := range []string{"/", "/runs/r-1", "/audit", "/ladder", "/policy"} {
 		routes["GET "+page], routes["HEAD "+page] = ScopeRead, ScopeRead
 	}
-	for _, verb := range []string{"approve", "deny", "replan", "cancel", "resolve", "release"} {
+	for _, verb := range []string{"approve", "deny", "replan", "cancel", "proceed", "resolve", "release"} {
 		routes["POST /runs/r-1/"+verb] = ScopeDecide
 	}
 	return routes

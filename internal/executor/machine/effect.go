@@ -82,6 +82,8 @@ type VerifySpec struct {
 	Objective  float64       `json:"objective,omitempty"`
 	MaxBurn    float64       `json:"maxBurn,omitempty"`
 	Traffic    string        `json:"traffic"`
+	SLO        bool          `json:"slo,omitempty"`        // the service's objectives must be met; Until is asked besides
+	Objectives []string      `json:"objectives,omitempty"` // those objectives, in words
 	MinRate    float64       `json:"minRate"`
 	MinTraffic float64       `json:"minTraffic"` // share of Before
 }

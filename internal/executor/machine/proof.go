@@ -18,7 +18,16 @@ func (s State) Proof(state string, now time.Time) (*VerifySpec, error) {
 		return nil, fmt.Errorf("lever %s has no verify block, so nothing can be proven", state)
 	}
 	v, sc := st.Verify, s.scope(now)
+	if v.SLO && len(s.Start.Service.SLOs) == 0 {
+		return nil, fmt.Errorf("service %s has no objectives, so nothing can be proven: declare slos in its catalog entry, or slo.defaults", s.Start.Service.Name)
+	}
 	spec := &VerifySpec{Within: v.Within, Hold: v.Hold, Interval: v.Interval, MinRate: v.MinRate, MinTraffic: v.MinTraffic}
+	if v.SLO {
+		spec.SLO = true
+		for _, o := range s.Start.Service.SLOs {
+			spec.Objectives = append(spec.Objectives, objectiveText(o))
+		}
+	}
 	for i, u := range v.Until {
 		q, err := u.Query.Text(sc)
 		if err != nil {
@@ -42,6 +51,15 @@ func (s State) Proof(state string, now time.Time) (*VerifySpec, error) {
 		spec.Interval = 15 * time.Second
 	}
 	return spec, nil
+}
+
+// objectiveText describes an objective of the service in a few words.
+func objectiveText(o playbook.SLO) string {
+	text := fmt.Sprintf("%s: %s %% of requests good", o.Name, strconv.FormatFloat(100*o.Objective, 'g', 6, 64))
+	if o.Threshold > 0 {
+		text += fmt.Sprintf(", within %s s", strconv.FormatFloat(o.Threshold, 'g', 6, 64))
+	}
+	return text
 }
 
 // ProofLines describes for people what must hold for the change of a lever
@@ -96,12 +114,19 @@ func (v VerifySpec) Lines() []ProofLine {
 		}
 		out = append(out, l)
 	}
+	for _, o := range v.Objectives {
+		out = append(out, ProofLine{Text: o})
+	}
 	say := func(format string, args ...any) { out = append(out, ProofLine{Text: fmt.Sprintf(format, args...)}) }
 	if v.ErrorRatio != "" {
 		say("the error budget burns at less than %s times since the fix", number(v.MaxBurn))
 	}
 	if v.Traffic != "" {
 		say("traffic still arrives: at least %s requests per second and %s %% of before", number(v.MinRate), number(100*v.MinTraffic))
+	}
+	if v.SLO {
+		say("over the last %s, wholly after the change is in effect, within %s; missing data never counts", playbook.FormatDuration(v.Hold), playbook.FormatDuration(v.Within))
+		return out
 	}
 	say("it holds for %s, within %s; missing data never counts", playbook.FormatDuration(v.Hold), playbook.FormatDuration(v.Within))
 	return out
