@@ -25,8 +25,11 @@ var untold = map[string][]string{
 	"gpu.health": {
 		noGPUKnown(0, 0), noGPUKnown(0, 1), noGPUKnown(3, 1),
 	},
-	"kube.workload":  {`{"desired":4,"ready":4,"bad_nodes":0,"nodes":[],"events":[],"owners":[]}`},
-	"kube.changes":   {},
+	"kube.workload": {`{"desired":4,"ready":4,"bad_nodes":0,"nodes":[],"events":[],"owners":[]}`},
+	"kube.changes":  {},
+	"slo.burn": {
+		`{"status":"unknown","worst":"ttft","direction":"level","ending":false,"window":"30m","stuck_replicas":0,"stuck":[],"unfinished":0,"objectives":[],"note":""}`,
+	},
 	"gitops.changes": {},
 }
 
@@ -60,6 +63,12 @@ func (b *blindly) from(name string, way []string) {
 	case playbook.StateEnd:
 		if s.End != playbook.EndEscalated {
 			b.bad[strings.Join(way, " > ")] = true
+		}
+	case playbook.StateWait: // held is an answer, its deadline is none
+		for _, e := range s.Next {
+			if e.On != playbook.OnHeld {
+				b.from(e.To, way)
+			}
 		}
 	case playbook.StateCheck:
 		for _, to := range b.unanswered(s) {
@@ -169,9 +178,8 @@ func TestUnknownIsFound(t *testing.T) {
 	for _, c := range []struct{ playbook, from, to, want string }{
 		{"gpu-fault", `when: 'out.verdict == "unknown" || size(out.reasons) == 20 || `, `when: '`, "idle > resolved"},
 		{"thermal-emergency", `["healthy", "busy"]`, `["healthy", "busy", "unknown"]`, "diagnose > not-confirmed"},
-		{"inference-slo-breach", "size(out.series) == 2 && ", "", "verify > resolved"},
-		{"inference-slo-breach", "size(out.series) == 2 && ", "", "other-cause > verify > resolved"},
-		{"inference-slo-breach", `out.status == "ok" && size(out.series) == 2, to: not-confirmed`, `out.status == "ok", to: not-confirmed`, "deploy > not-confirmed"},
+		{"inference-slo-breach", `out.status == "met", to: not-confirmed, label: within SLO`, `out.status != "breached", to: not-confirmed`, "triage > not-confirmed"},
+		{"inference-slo-breach", `out.status == "met", to: not-confirmed, label: enough`, `out.status != "breached", to: not-confirmed, label: enough`, "reassess > not-confirmed"},
 	} {
 		data, err := os.ReadFile(c.playbook + ".yaml")
 		if err != nil {

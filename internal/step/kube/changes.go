@@ -3,6 +3,7 @@ package kube
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 
@@ -52,6 +53,7 @@ type changesOut struct {
 	Cause         string    `json:"cause" doc:"Its kubernetes.io/change-cause; often empty."`
 	Diff          []diffOut `json:"diff" doc:"Pod template of the previous revision against the current one."`
 	ImagesChanged bool      `json:"images_changed" doc:"The diff touches an image."`
+	Matters       bool      `json:"matters" doc:"The diff touches something that can change how requests are served: not only labels, annotations or logging."`
 }
 
 type diffOut struct {
@@ -98,6 +100,7 @@ func (c kubeChanges) Run(ctx context.Context, in step.Input) (step.Finding, erro
 	for _, d := range kube.Diff(previous.Fields, current.Fields) {
 		out.Diff = append(out.Diff, diffOut{d.Path, d.From, d.To})
 		out.ImagesChanged = out.ImagesChanged || strings.HasSuffix(d.Path, ".image")
+		out.Matters = out.Matters || !inert(d.Path)
 	}
 	facts := changesFacts(ref, out, age, window)
 	if note != "" {
@@ -105,6 +108,20 @@ func (c kubeChanges) Run(ctx context.Context, in step.Input) (step.Finding, erro
 	}
 	return step.Finding{Out: out, Facts: facts}, nil
 }
+
+// inert reports whether a field of a pod template cannot change how requests are
+// served: metadata, and what is logged. --disable-log-stats is not among the
+// latter, because it takes the engine's metrics away.
+func inert(path string) bool {
+	if strings.HasPrefix(path, "metadata.") || strings.HasPrefix(path, "labels") || strings.HasPrefix(path, "annotations") {
+		return true
+	}
+	return logging.MatchString(path) && !strings.Contains(path, "log-stats")
+}
+
+// logging matches arguments and variables that are about logs, in brackets as a
+// path has them: args[--uvicorn-log-level], env[VLLM_LOGGING_LEVEL].
+var logging = regexp.MustCompile(`(?i)\[-*([a-z0-9]+[-_])*(log|logs|logging|verbosity)([-_][a-z0-9]+)*\]$`)
 
 // newestTwo returns the current revision and the one before it.
 func newestTwo(revisions []kube.Revision) (current, previous *kube.Revision) {
