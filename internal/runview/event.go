@@ -123,6 +123,9 @@ func describeLever(kind machine.EventKind, e machine.Event) (string, []string) {
 		return "guards wait, again at " + Time(e.NotUntil), nil
 	case machine.GateOpened, machine.GateVoted, machine.GateReminded, machine.GateEscalated, machine.GateDecided, machine.GateVoided,
 		machine.GateExpired, machine.GateWithdrawn, machine.DecisionIgnored:
+		if e.Gate != nil && kind == machine.GateOpened {
+			return describeGate(kind, e), FollowLines(*e.Gate)
+		}
 		return describeGate(kind, e), nil
 	case machine.WouldApply:
 		return "would apply it; autonomy is observe, so nothing was changed", nil

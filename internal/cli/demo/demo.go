@@ -224,6 +224,8 @@ func left(s machine.State) string {
 		return "; nothing was changed"
 	case s.Lever != nil && s.Lever.Applied:
 		return "; a change is still in place"
+	case s.Kept+s.Stays > 0:
+		return "; a change stays that did not help enough"
 	default:
 		return "; what was changed is as it was before"
 	}

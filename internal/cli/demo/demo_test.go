@@ -162,7 +162,7 @@ func TestTheQuestionComesAfterWhatADecisionNeeds(t *testing.T) {
 	}
 	for _, want := range []string{
 		"state triage: Triage", "revision 3 replaced 2", "containers[vllm].args", "- 512", "+ 8192", "risk    medium: ", "ready   4 now", "ok      cooldown: ",
-		"verify  ", "slow TTFT", "undo    ", "asks group:ml-platform", "else escalate",
+		"verify  ", "ttft: 99 % of requests good, within 0.5 s", "worse: it is taken back at once", "undo    ", "asks group:ml-platform", "else escalate",
 	} {
 		if !strings.Contains(before, want) {
 			t.Errorf("%q is not shown before the question:\n%s", want, before)

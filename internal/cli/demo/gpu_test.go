@@ -29,13 +29,13 @@ func TestGPUPlaybooks(t *testing.T) {
 		cordoned bool
 		reset    string // value of the label
 		replicas int    // of the service on the node, at the end
-		ready    int    // replicas of the service at the end; 6: with two on loan
+		ready    int    // replicas of the service at the end
 	}{
 		{
 			"gpu-fault", machine.OutcomeResolved, "gpu-fault", 2,
 			[]string{"handed over to playbook gpu-fault", "drain node " + node, "VERIFIED", "ask for a reset of GPU GPU-", "APPROVED", "VERIFIED"},
 			"41 uncorrectable ECC errors",
-			true, "requested", 0, 6,
+			true, "requested", 0, 4,
 		},
 		{
 			"thermal-emergency", machine.OutcomeResolved, "thermal-emergency", 1,

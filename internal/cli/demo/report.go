@@ -122,14 +122,14 @@ func measure(ctx context.Context, w *sandbox.World, s playbook.Service, at time.
 	}
 	sel := s.Selector
 	p99 := func(metric string) string {
-		return fmt.Sprintf("1000 * histogram_quantile(0.99, sum by (le) (rate(%s_bucket{%s}[5m])))", metric, sel)
+		return fmt.Sprintf("1000 * histogram_quantile(0.99, sum by (le) (rate(%s_bucket{%s}[2m])))", metric, sel)
 	}
 	figures := []api.DemoFigure{
-		{Name: "first token after 500 ms", Unit: "%", Before: ask("100 * (" + slowTTFT(s, "5m") + ")"), Target: "under 1%"},
-		{Name: "error budget burn, 5m", Unit: "x", Before: ask("(" + slowTTFT(s, "5m") + ") / 0.01"), Target: "under 1x"},
+		{Name: "first token after 500 ms", Unit: "%", Before: ask("100 * (" + slowTTFT(s, "2m") + ")"), Target: "under 1%"},
+		{Name: "error budget burn, 2m", Unit: "x", Before: ask("(" + slowTTFT(s, "2m") + ") / 0.01"), Target: "under 1x"},
 		{Name: "time to first token, p99", Unit: " ms", Before: ask(p99("vllm:time_to_first_token_seconds")), Target: "under 500 ms"},
 		{Name: "time per output token, p99", Unit: " ms", Before: ask(p99("vllm:request_time_per_output_token_seconds")), Target: "under 50 ms"},
-		{Name: "requests served", Unit: "/s", Before: ask(fmt.Sprintf("sum(rate(vllm:time_to_first_token_seconds_count{%s}[5m]))", sel))},
+		{Name: "requests served", Unit: "/s", Before: ask(fmt.Sprintf("sum(rate(vllm:time_to_first_token_seconds_count{%s}[2m]))", sel))},
 		{Name: "requests waiting", Before: ask(fmt.Sprintf("sum(vllm:num_requests_waiting{%s})", sel))},
 	}
 	ref := kube.Ref{Kind: s.Workload.Kind, Namespace: s.Namespace, Name: s.Workload.Name}
