@@ -13,6 +13,7 @@ import (
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/notify/slack"
 	"github.com/inference-responder/responder/internal/notify/slack/approvals"
+	"github.com/inference-responder/responder/internal/step"
 	"github.com/inference-responder/responder/internal/yamldoc"
 )
 
@@ -124,7 +125,7 @@ func (s *Service) openApprovals(o Options) (*slackParts, error) {
 		Registry: s.metrics.registry, Socket: p.socket,
 	}
 	if s.world.Deps.Querier != nil {
-		options.Budget = approvals.ErrorBudget{Querier: s.world.Deps.Querier, Now: s.world.Now}.Of
+		options.Budget = approvals.ErrorBudget{Querier: s.world.Deps.Querier, Objectives: step.Objectives, Now: s.world.Now}.Of
 	}
 	var err error
 	if p.approvals, err = approvals.New(options); err != nil {

@@ -370,14 +370,3 @@ func (s State) text(now time.Time) (string, error) {
 	}
 	return strings.TrimSpace(text), nil
 }
-
-// Burn returns the error ratio of the current lever's proof, PromQL with
-// ${since}, and its objective; false if the proof has none.
-func (s State) Burn(now time.Time) (ratio string, objective float64, ok bool) {
-	st := s.current()
-	if st == nil || st.Verify == nil || st.Verify.Burn == nil {
-		return "", 0, false
-	}
-	ratio, err := st.Verify.Burn.ErrorRatio.Text(s.scope(now))
-	return ratio, st.Verify.Burn.Objective, err == nil
-}

@@ -3,7 +3,6 @@ package approvals
 import (
 	"context"
 	"math"
-	"strings"
 	"time"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
@@ -14,94 +13,63 @@ import (
 
 const (
 	budgetBurn  = time.Hour       // the burn is that of the last hour
-	budgetFresh = 5 * time.Minute // oldest sample that says anything about a time
+	budgetFirst = 5 * time.Minute // at the beginning of the window there were requests for so long
 )
 
-// Querier evaluates PromQL. It may be called concurrently.
-type Querier interface {
-	Instant(ctx context.Context, expr string, at time.Time) (slo.Vector, error)
-}
-
-// ErrorBudget computes what is left of a service's error budget: by the error
-// ratio with which the playbook proves a fix, over the window of the service's
-// objective. A figure that is not certain is left out.
+// ErrorBudget computes what is left of a service's error budget: of the
+// objective of which the least is left, over its own window. A figure that is
+// not certain is left out.
 type ErrorBudget struct {
-	Querier Querier
-	Now     func() time.Time
+	Querier    slo.Asker
+	Objectives func(playbook.Service) slo.Ask // how a service's objectives are measured
+	Now        func() time.Time
 }
 
 // Of returns the error budget of a run's service; nil: unknown.
 func (b ErrorBudget) Of(ctx context.Context, st machine.State) *slack.Budget {
 	now := b.Now()
-	ratio, objective, ok := st.Burn(now)
-	if !ok {
+	ask := b.Objectives(st.Start.Service)
+	var least *slack.Budget
+	for i, o := range st.Start.Service.SLOs {
+		if i >= len(ask.Objectives) || o.Window <= 0 {
+			continue
+		}
+		one := slo.Ask{Service: ask.Service, Objectives: ask.Objectives[i : i+1]}
+		m, err := slo.Measure(ctx, b.Querier, one, now,
+			slo.Span{Window: o.Window}, slo.Span{Window: budgetBurn}, slo.Span{Window: budgetFirst, Offset: o.Window * 9 / 10})
+		if err != nil {
+			return nil // what cannot be measured may be what is gone
+		}
+		for _, x := range m.Measured {
+			left := budgetOf(x, o.Window, now)
+			if left == nil {
+				return nil
+			}
+			if least == nil || left.Left < least.Left {
+				least = left
+			}
+		}
+	}
+	return least
+}
+
+// budgetOf returns the budget of one measured objective; nil: unknown, also if
+// requests are known for a part of the window only, which would be taken for the
+// whole.
+func budgetOf(x slo.Measured, window time.Duration, now time.Time) *slack.Budget {
+	if x.Reason != "" || len(x.Counts) != 3 || !(x.Counts[2].Total > 0) {
 		return nil
 	}
-	window := sloWindow(st.Start.Service, objective)
-	if window <= 0 || !b.known(ctx, ratio, now) || !b.known(ctx, ratio, now.Add(-window*9/10)) {
-		return nil // a part of the window would be taken for the whole
-	}
-	spent, ok := b.burn(ctx, ratio, objective, window, now)
-	if !ok {
+	spent := slo.BurnRate(x.Counts[0].Ratio(), x.Objective.Objective)
+	if !(spent >= 0) || math.IsInf(spent, 0) {
 		return nil
 	}
 	out := &slack.Budget{Left: 1 - spent}
-	if burn, ok := b.burn(ctx, ratio, objective, budgetBurn, now); ok {
+	if burn := slo.BurnRate(x.Counts[1].Ratio(), x.Objective.Objective); burn >= 0 && !math.IsInf(burn, 0) {
 		out.Burn = burn
 		if burn > out.Left && out.Left > 0 { // within the window
 			out.RunsOut = now.Add(time.Duration(out.Left / burn * float64(window)))
 		}
 	}
 	return out
-}
-
-// sloWindow returns the window of the service's objectives with that value, if
-// they agree; 0: unknown.
-func sloWindow(s playbook.Service, objective float64) time.Duration {
-	window := time.Duration(0)
-	for _, o := range s.SLOs {
-		if o.Objective != objective {
-			continue
-		}
-		if window != 0 && window != o.Window {
-			return 0
-		}
-		window = o.Window
-	}
-	return window
-}
-
-// burn returns how fast the budget burned over the last window. A rate of 1 over
-// the objective's own window spends all of it.
-func (b ErrorBudget) burn(ctx context.Context, ratio string, objective float64, window time.Duration, now time.Time) (float64, bool) {
-	v, err := b.Querier.Instant(ctx, slo.Since(ratio, now.Add(-window), now, 0), now)
-	if err != nil || len(v.Samples) != 1 || partial(v) {
-		return 0, false
-	}
-	rate := slo.BurnRate(v.Samples[0].Value, objective)
-	return rate, rate >= 0 && !math.IsInf(rate, 0)
-}
-
-// known reports whether the ratio had fresh samples at a time.
-func (b ErrorBudget) known(ctx context.Context, ratio string, at time.Time) bool {
-	ask, _, err := slo.FreshnessQuery(slo.Since(ratio, at.Add(-budgetFresh), at, 0))
-	if err != nil || ask == "" {
-		return false
-	}
-	v, err := b.Querier.Instant(ctx, ask, at)
-	if err != nil || partial(v) {
-		return false
-	}
-	newest, ok := slo.Newest(v)
-	return ok && at.Sub(newest) <= budgetFresh
-}
-
-// partial reports whether Prometheus warns that the answer is not the whole.
-func partial(v slo.Vector) bool {
-	for _, w := range v.Warnings {
-		if !strings.HasPrefix(w, "PromQL info") {
-			return true
-		}
-	}
-	return false
 }
