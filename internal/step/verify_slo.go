@@ -41,18 +41,26 @@ func (s *Set) proveSLO(ctx context.Context, e machine.Effect, now time.Time) loo
 			text: fmt.Sprintf("in effect for %s, judged after %s", inEffect.Round(time.Second), p.Spec.Hold),
 		}
 	}
-	window := p.Spec.Hold
-	m, err := measure(ctx, s.deps.Querier, ask, p, now, window)
+	w := windows{now: p.Spec.Hold, effect: e}
+	m, err := w.measure(ctx, s.deps.Querier, ask, now)
 	if err != nil {
 		x := AsError(err)
 		return look{verdict: slo.Inconclusive, ends: slo.Inconclusive, reason: x.Reason, text: x.Error()}
 	}
-	if longer := longest(m, p, window, inEffect); longer > window {
-		if again, err := measure(ctx, s.deps.Querier, ask, p, now, longer); err == nil {
-			m = again
+	if longer := w.longest(m, inEffect); longer > w.now {
+		more := windows{now: longer, effect: e}
+		if again, err := more.measure(ctx, s.deps.Querier, ask, now); err == nil {
+			w, m = more, again
 		}
 	}
-	return judgeSLO(m, p)
+	return w.judge(m)
+}
+
+// windows are the stretches of time that one sample compares.
+type windows struct {
+	now    time.Duration // wholly after the change is in effect
+	before time.Duration // up to when the change was planned; 0: unknown
+	effect machine.Effect
 }
 
 // The spans of a proof, by their position.
@@ -63,20 +71,32 @@ const (
 	spanBefore
 )
 
-func measure(ctx context.Context, q Querier, ask slo.Ask, p *machine.Proof, now time.Time, window time.Duration) (slo.Measurement, error) {
-	half := window / 2
-	spans := []slo.Span{{Window: window}, {Window: half, Offset: half}, {Window: half}}
+// measure counts the requests of the windows. The time before the alert began
+// stays out of the comparison: the service was well then.
+func (w *windows) measure(ctx context.Context, q Querier, ask slo.Ask, now time.Time) (slo.Measurement, error) {
+	p, half := w.effect.Proof, w.now/2
+	spans := []slo.Span{{Window: w.now}, {Window: half, Offset: half}, {Window: half}}
 	if !p.Planned.IsZero() && p.Planned.Before(now) {
-		spans = append(spans, slo.Span{Window: window, Offset: now.Sub(p.Planned)})
+		w.before = w.now
+		if began := w.effect.Alert.StartsAt; !began.IsZero() {
+			w.before = max(min(w.before, p.Planned.Sub(began)), min(p.Spec.Hold, w.now))
+		}
+		spans = append(spans, slo.Span{Window: w.before, Offset: now.Sub(p.Planned)})
 	}
 	return slo.Measure(ctx, Patient(q), ask, now, spans...)
 }
 
-// testOf returns the statistical test of one measured objective.
-func testOf(x slo.Measured, p *machine.Proof, final bool) slo.Test {
+// test returns the statistical test of one measured objective.
+func (w *windows) test(x slo.Measured, final bool) slo.Test {
+	p := w.effect.Proof
 	t := slo.Test{
 		Objective: x.Objective.Objective, Now: x.Counts[spanNow], Final: final, Looks: int(p.Spec.Within/max(p.Spec.Interval, time.Second)) + 1,
 		Falling: slo.Heads(x.Counts[spanEarlier], x.Counts[spanRecent]) == slo.Falling, Bad: BadWord(x.Objective.Indicator),
+	}
+	for _, o := range w.effect.Service.SLOs {
+		if o.Name == x.Objective.Name {
+			t.Factor = AlertFactor(w.effect.Alert, o.Window)
+		}
 	}
 	if len(x.Counts) > spanBefore {
 		before := x.Counts[spanBefore]
@@ -87,18 +107,18 @@ func testOf(x slo.Measured, p *machine.Proof, final bool) slo.Test {
 
 // longest returns the window that gives every objective enough requests, never
 // reaching to before the change was in effect.
-func longest(m slo.Measurement, p *machine.Proof, window, inEffect time.Duration) time.Duration {
-	out := window
+func (w *windows) longest(m slo.Measurement, inEffect time.Duration) time.Duration {
+	out := w.now
 	for _, x := range m.Measured {
 		if x.Reason == "" {
-			out = max(out, testOf(x, p, false).Window(p.Spec.Hold, window, inEffect))
+			out = max(out, w.test(x, false).Window(w.effect.Proof.Spec.Hold, w.now, inEffect))
 		}
 	}
 	return out
 }
 
-// judgeSLO decides one sample of all objectives.
-func judgeSLO(m slo.Measurement, p *machine.Proof) look {
+// judge decides one sample of all objectives.
+func (w *windows) judge(m slo.Measurement) look {
 	var now, last []slo.Decision
 	var l look
 	for _, x := range m.Measured {
@@ -111,8 +131,7 @@ func judgeSLO(m slo.Measurement, p *machine.Proof) look {
 			l.say(x.Name(), d)
 			continue
 		}
-		d := lessTraffic(x, testOf(x, p, false).Decide())
-		end := lessTraffic(x, testOf(x, p, true).Decide())
+		d, end := w.lessTraffic(x, w.test(x, false).Decide()), w.lessTraffic(x, w.test(x, true).Decide())
 		if ratio := d.Ratio; !math.IsNaN(ratio) {
 			r.Value = &ratio
 		}
@@ -132,13 +151,14 @@ func judgeSLO(m slo.Measurement, p *machine.Proof) look {
 }
 
 // lessTraffic withholds the proof of an objective whose requests went away.
-func lessTraffic(x slo.Measured, d slo.Decision) slo.Decision {
-	if d.Verdict != slo.Verified || len(x.Counts) <= spanBefore || !(x.Counts[spanBefore].Total > 0) {
+func (w *windows) lessTraffic(x slo.Measured, d slo.Decision) slo.Decision {
+	if d.Verdict != slo.Verified || len(x.Counts) <= spanBefore || !(x.Counts[spanBefore].Total > 0) || w.before <= 0 {
 		return d
 	}
-	if before := x.Counts[spanBefore].Total; d.Total < leastTraffic*before {
+	now, before := d.Total/w.now.Seconds(), x.Counts[spanBefore].Total/w.before.Seconds()
+	if now < leastTraffic*before {
 		d.Verdict, d.Reason = slo.Inconclusive, fault.NoTraffic
-		d.Text = fmt.Sprintf("%.0f requests, and %.0f in the same time before: where the others went is not known", d.Total, before)
+		d.Text = fmt.Sprintf("%.3g requests/s, and %.3g before: where the others went is not known", now, before)
 	}
 	return d
 }
