@@ -179,8 +179,8 @@ func (r *reader) until(n *yaml.Node, path string, at place) []Expectation {
 			}
 			e.Op = word
 		}
-		if m.Need("value", "the number it is compared with") != nil {
-			e.Value, _ = m.Number("value")
+		if n := m.Need("value", "the number it is compared with, or ${...}"); n != nil {
+			e.Value = r.value(n, m.At("value"), Field{Name: "value", Type: Type{Name: Double}}, at)
 		}
 		out = append(out, e)
 	}
@@ -224,11 +224,10 @@ func (r *reader) burn(n *yaml.Node, path string, at place) *Burn {
 		r.d.Report(m.Get("error_ratio"), m.At("error_ratio"), "missing ${since}", "the window must begin when the change took effect: rate(...[${since}])")
 	}
 	if o := m.Need("objective", "the SLO's objective, e.g. 0.99"); o != nil {
-		f, ok := m.Number("objective")
-		if ok && (f <= 0 || f >= 1) {
+		b.Objective = r.value(o, m.At("objective"), Field{Name: "objective", Type: Type{Name: Double}}, at)
+		if f, ok := b.Objective.constant.(float64); ok && (f <= 0 || f >= 1) {
 			r.d.Report(o, m.At("objective"), fmt.Sprintf("%v is not between 0 and 1", f), "e.g. 0.99")
 		}
-		b.Objective = f
 	}
 	if n := m.Get("max"); n != nil {
 		f, ok := m.Number("max")

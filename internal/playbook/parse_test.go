@@ -85,7 +85,7 @@ func TestParse(t *testing.T) {
 		{"guards", *add.Guards, Guards{Cooldown: 30 * time.Minute, EvidenceAge: 5 * time.Minute, MinReady: &ready}},
 		{"times of the proof", []time.Duration{add.Verify.Within, add.Verify.Hold, add.Verify.Interval}, []time.Duration{15 * time.Minute, 3 * time.Minute, 15 * time.Second}},
 		{"least traffic", []float64{add.Verify.MinRate, add.Verify.MinTraffic}, []float64{0.1, 0.5}},
-		{"burn", []float64{add.Verify.Burn.Objective, add.Verify.Burn.Max}, []float64{0.99, 1}},
+		{"burn", []float64{number(t, add.Verify.Burn.Objective), add.Verify.Burn.Max}, []float64{0.99, 1}},
 		{"divert", p.State("bad-nodes").Divert, "gpu-fault"},
 		{"end", p.State("not-confirmed").End, EndNoAction},
 	}
@@ -143,4 +143,14 @@ func TestBadKinds(t *testing.T) {
 			t.Errorf("kinds %v were accepted", k)
 		}
 	}
+}
+
+// number is a value that needs no run to be known.
+func number(t *testing.T, v *Value) float64 {
+	t.Helper()
+	f, err := v.Number(Scope{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
 }

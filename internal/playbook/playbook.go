@@ -166,15 +166,15 @@ type Expectation struct {
 	Name  string // what it measures, in words; may be empty
 	Unit  string // of the number, see [Quantity]
 	Query *Value
-	Op    string  // <, <=, >, >=, ==
-	Value float64 // right-hand side; NaN, missing or stale never satisfies
+	Op    string // <, <=, >, >=, ==
+	Value *Value // right-hand side, a number; NaN, missing or stale never satisfies
 }
 
 // Burn requires that the error budget burns slower than Max since the fix.
 // ErrorRatio is PromQL with ${since}, the window from the fix to now.
 type Burn struct {
 	ErrorRatio *Value
-	Objective  float64 // e.g. 0.99
+	Objective  *Value  // a number between 0 and 1, e.g. 0.99
 	Max        float64 // default 1
 }
 

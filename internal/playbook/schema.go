@@ -115,7 +115,7 @@ func edgeSchema() schemaObject {
 }
 
 func verifySchema() schemaObject {
-	number := schemaObject{"type": "number"}
+	number := schemaObject{"anyOf": []any{schemaObject{"type": "number"}, def("expression")}}
 	expectation := closed([]string{"query", "op", "value"}, schemaObject{
 		"query": text(), "op": wordsSchema("Comparison that must hold.", ops()...), "value": number,
 		"name": schemaObject{"type": "string", "minLength": 1, "maxLength": maxWords, "description": "What the query measures, in words; shown in place of the expression."},
@@ -127,7 +127,7 @@ func verifySchema() schemaObject {
 		"until": oneOrMore(expectation),
 		"burn": closed([]string{"error_ratio", "objective"}, schemaObject{
 			"error_ratio": schemaObject{"type": "string", "pattern": `\$\{\s*since\s*\}`, "description": "PromQL with ${since}, the window from the fix to now."},
-			"objective":   schemaObject{"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1},
+			"objective":   schemaObject{"anyOf": []any{schemaObject{"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1}, def("expression")}},
 			"max":         schemaObject{"type": "number", "exclusiveMinimum": 0, "default": defaultMaxBurn},
 		}),
 		"traffic": closed([]string{"query", "min_rate"}, schemaObject{

@@ -94,6 +94,19 @@ func (v *Value) Text(s Scope) (string, error) {
 	return text, nil
 }
 
+// Number evaluates a value that is a number.
+func (v *Value) Number(s Scope) (float64, error) {
+	ev, err := v.Eval(s)
+	if err != nil {
+		return 0, err
+	}
+	f, ok := ev.(float64)
+	if !ok {
+		return 0, fmt.Errorf("value %q: is a %T, not a number", v.source, ev)
+	}
+	return f, nil
+}
+
 // text fills in a text or query.
 func (v *Value) text(s Scope) (string, error) {
 	query := v.field.Type.Name == Query

@@ -33,11 +33,18 @@ func (s State) Proof(state string, now time.Time) (*VerifySpec, error) {
 		if err != nil {
 			return nil, fmt.Errorf("verify.until[%d]: %w", i, s.lacksAlert(err))
 		}
-		spec.Until = append(spec.Until, Expectation{Name: u.Name, Unit: u.Unit, Query: q, Op: u.Op, Value: u.Value})
+		limit, err := u.Value.Number(sc)
+		if err != nil {
+			return nil, fmt.Errorf("verify.until[%d].value: %w", i, s.lacksAlert(err))
+		}
+		spec.Until = append(spec.Until, Expectation{Name: u.Name, Unit: u.Unit, Query: q, Op: u.Op, Value: limit})
 	}
 	var err error
 	if v.Burn != nil {
-		spec.Objective, spec.MaxBurn = v.Burn.Objective, v.Burn.Max
+		spec.MaxBurn = v.Burn.Max
+		if spec.Objective, err = s.objective(v.Burn, sc); err != nil {
+			return nil, err
+		}
 		if spec.ErrorRatio, err = v.Burn.ErrorRatio.Text(sc); err != nil {
 			return nil, fmt.Errorf("verify.burn: %w", s.lacksAlert(err))
 		}
@@ -60,6 +67,18 @@ func objectiveText(o playbook.SLO) string {
 		text += fmt.Sprintf(", within %s s", strconv.FormatFloat(o.Threshold, 'g', 6, 64))
 	}
 	return text
+}
+
+// objective evaluates the objective of a burn rate.
+func (s State) objective(b *playbook.Burn, sc playbook.Scope) (float64, error) {
+	f, err := b.Objective.Number(sc)
+	if err != nil {
+		return 0, fmt.Errorf("verify.burn.objective: %w", s.lacksAlert(err))
+	}
+	if f <= 0 || f >= 1 {
+		return 0, fmt.Errorf("verify.burn.objective: %s is %v, want a number between 0 and 1", b.Objective.Source(), f)
+	}
+	return f, nil
 }
 
 // ProofLines describes for people what must hold for the change of a lever
