@@ -13,7 +13,7 @@ import (
 // Fields returns the declaration of the struct T: of a kind's parameters, or of
 // its evidence. Names come from the json tags and types from the Go types. The
 // other tags are doc, unit, required, default, min, max, enum (values separated by
-// commas) and type, where the Go type does not tell. A type with a method Enum
+// commas) and type, or elem of a map's values, where the Go type does not tell. A type with a method Enum
 // lists its values itself. Fields of embedded structs follow in their place.
 func Fields[T any]() []playbook.Field { return fieldsOf(reflect.TypeFor[T]()) }
 
@@ -37,6 +37,9 @@ func fieldOf(f reflect.StructField) playbook.Field {
 	}
 	if name, ok := f.Tag.Lookup("type"); ok {
 		out.Type.Name = playbook.TypeName(name)
+	}
+	if name, ok := f.Tag.Lookup("elem"); ok {
+		out.Type.Elem = &playbook.Type{Name: playbook.TypeName(name)}
 	}
 	if values, ok := f.Tag.Lookup("enum"); ok {
 		out.Enum = strings.Split(values, ",")

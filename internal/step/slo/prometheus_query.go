@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -28,9 +29,14 @@ func QueryKind() playbook.Kind {
 
 ` + "`status`" + ` says what the answer is worth: ` + "`ok`; `empty`" + ` (no series: missing is not zero); ` + "`stale`" + ` (the newest sample behind it is older than
 ` + "`max_age`" + `); ` + "`nan`" + ` (not a finite number, as 0/0 of an idle or hung engine gives). Only with ` + "`ok`" + ` are the numbers set; a condition that
-reads an unset number is an error, never false or zero. ` + "`value`" + ` is set when exactly one series answers: aggregate in the query.`,
-		With: step.Fields[queryWith](),
-		Out:  step.Fields[queryOut](),
+reads an unset number is an error, never false or zero. ` + "`value`" + ` is set when exactly one series answers: aggregate in the query.
+
+` + "`queries`" + ` asks for several numbers at once, each by a query that one series answers: ` + "`{p99: ..., waiting: ...}`" + ` gives ` + "`out.values.p99`" + ` and
+` + "`out.values.waiting`" + `. A number that could not be measured is not in it, and ` + "`status`" + ` is that of the first such query, by name.`,
+		With:  step.Fields[queryWith](),
+		OneOf: [][]string{{"query", "queries"}},
+		Out:   step.Fields[queryOut](),
+		Lint:  lintQueries,
 	}
 }
 
@@ -46,24 +52,26 @@ type prometheusQuery struct{ q step.Querier }
 func NewQuery(d step.Deps) step.Check { return prometheusQuery{d.Querier} }
 
 type queryWith struct {
-	Query  string        "json:\"query\" type:\"query\" required:\"true\" doc:\"PromQL to evaluate. `${service.selector}` is the service's label matchers.\""
-	Asks   string        `json:"asks" doc:"What the query measures, in words: what people see in place of the expression."`
-	Unit   string        "json:\"unit\" doc:\"Unit of the numbers. `ratio`, also followed by words (`ratio of requests`), is shown in percent.\""
-	Range  step.Duration `json:"range" doc:"Evaluate over this long up to now, instead of now only."`
-	Step   step.Duration `json:"step" doc:"Distance of the points of a range. Unset: a sixtieth of the range, at least 1s."`
-	MaxAge step.Duration `json:"max_age" default:"2m" doc:"Oldest that the newest sample behind the answer may be."`
+	Query   string            "json:\"query,omitempty\" type:\"query\" doc:\"PromQL to evaluate. `${service.selector}` is the service's label matchers.\""
+	Queries map[string]string `json:"queries,omitempty" elem:"query" doc:"Several queries by the names of their numbers, at most 10, in place of query. They are evaluated now."`
+	Asks    string            `json:"asks" doc:"What the query measures, in words: what people see in place of the expression."`
+	Unit    string            "json:\"unit\" doc:\"Unit of the numbers. `ratio`, also followed by words (`ratio of requests`), is shown in percent.\""
+	Range   step.Duration     `json:"range" doc:"Evaluate over this long up to now, instead of now only."`
+	Step    step.Duration     `json:"step" doc:"Distance of the points of a range. Unset: a sixtieth of the range, at least 1s."`
+	MaxAge  step.Duration     `json:"max_age" default:"2m" doc:"Oldest that the newest sample behind the answer may be."`
 }
 
 type queryOut struct {
-	Status string      `json:"status" enum:"ok,empty,stale,nan,partial" doc:"What the answer is worth. Ask for it first. partial: Prometheus warns that it could not read everything."`
-	Value  *float64    `json:"value,omitempty" doc:"The value of the one series; of a range, its last point."`
-	Series []seriesOut `json:"series" doc:"The series that answered, at most 50."`
-	Min    *float64    `json:"min,omitempty" doc:"Lowest point of the range, over all series."`
-	Max    *float64    `json:"max,omitempty" doc:"Highest point of the range, over all series."`
-	Avg    *float64    `json:"avg,omitempty" doc:"Mean of the points of the range, over all series."`
-	First  *float64    `json:"first,omitempty" doc:"First point of the range, when one series answers."`
-	Last   *float64    `json:"last,omitempty" doc:"Last point of the range, when one series answers."`
-	At     time.Time   `json:"at" doc:"When the newest sample behind the answer was taken, as far as known; else when the query was evaluated."`
+	Status string             `json:"status" enum:"ok,empty,stale,nan,partial" doc:"What the answer is worth. Ask for it first. partial: Prometheus warns that it could not read everything."`
+	Value  *float64           `json:"value,omitempty" doc:"The value of the one series; of a range, its last point."`
+	Values map[string]float64 `json:"values" doc:"Of queries: the numbers that were measured, by name."`
+	Series []seriesOut        `json:"series" doc:"The series that answered, at most 50."`
+	Min    *float64           `json:"min,omitempty" doc:"Lowest point of the range, over all series."`
+	Max    *float64           `json:"max,omitempty" doc:"Highest point of the range, over all series."`
+	Avg    *float64           `json:"avg,omitempty" doc:"Mean of the points of the range, over all series."`
+	First  *float64           `json:"first,omitempty" doc:"First point of the range, when one series answers."`
+	Last   *float64           `json:"last,omitempty" doc:"Last point of the range, when one series answers."`
+	At     time.Time          `json:"at" doc:"When the newest sample behind the answer was taken, as far as known; else when the query was evaluated."`
 }
 
 type seriesOut struct {
@@ -80,19 +88,89 @@ func (c prometheusQuery) Run(ctx context.Context, in step.Input) (step.Finding, 
 	if c.q == nil {
 		return step.Finding{}, step.NotConfigured("Prometheus", "prometheus.url")
 	}
-	series, remarks, err := c.ask(ctx, with, in.Now)
+	if len(with.Queries) > 0 {
+		return c.several(ctx, with, in.Now)
+	}
+	out, facts, err := c.one(ctx, with, in.Now)
 	if err != nil {
 		return step.Finding{}, err
+	}
+	return step.Finding{Out: out, Facts: facts}, nil
+}
+
+// several evaluates queries one after the other. Each is a number of its own.
+func (c prometheusQuery) several(ctx context.Context, with queryWith, now time.Time) (step.Finding, error) {
+	if len(with.Queries) > maxQueries || with.Range > 0 {
+		return step.Finding{}, step.Invalid("prometheus.query: at most %d queries, and none with range", maxQueries)
+	}
+	all := queryOut{Status: "ok", Values: map[string]float64{}, Series: []seriesOut{}, At: now.UTC()}
+	var facts []string
+	for _, name := range slices.Sorted(maps.Keys(with.Queries)) {
+		with.Query, with.Asks = with.Queries[name], name
+		out, lines, err := c.one(ctx, with, now)
+		if err != nil {
+			return step.Finding{}, fmt.Errorf("query %s: %w", name, err)
+		}
+		if out.At.Before(all.At) {
+			all.At = out.At
+		}
+		switch {
+		case out.Value != nil:
+			all.Values[name] = *out.Value
+		case out.Status == "ok": // several series
+			out.Status, lines = "partial", []string{name + ": " + fmt.Sprintf("%d series answer, want one: aggregate them", len(out.Series))}
+		}
+		if all.Status == "ok" {
+			all.Status = out.Status
+		}
+		facts = append(facts, lines...)
+	}
+	return step.Finding{Out: all, Facts: facts}, nil
+}
+
+// lintQueries checks the names of several queries.
+func lintQueries(with map[string]any) []playbook.Complaint {
+	queries, ok := with["queries"].(map[string]any)
+	if !ok {
+		return nil
+	}
+	var out []playbook.Complaint
+	if len(queries) == 0 || len(queries) > maxQueries {
+		out = append(out, playbook.Complaint{At: []string{"queries"}, Message: fmt.Sprintf("%d queries, want 1 to %d", len(queries), maxQueries)})
+	}
+	for _, name := range slices.Sorted(maps.Keys(queries)) {
+		if !queryName.MatchString(name) {
+			out = append(out, playbook.Complaint{
+				At: []string{"queries", name}, Message: fmt.Sprintf("%q cannot name a number", name), Hint: "letters, digits and underscores, as in out.values.p99",
+			})
+		}
+	}
+	if _, ranged := with["range"]; ranged {
+		out = append(out, playbook.Complaint{At: []string{"range"}, Message: "queries are evaluated now", Hint: "remove range, or use query"})
+	}
+	return out
+}
+
+var queryName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]{0,62}$`)
+
+// maxQueries limits the queries of one check.
+const maxQueries = 10
+
+// one evaluates one query.
+func (c prometheusQuery) one(ctx context.Context, with queryWith, now time.Time) (queryOut, []string, error) {
+	series, remarks, err := c.ask(ctx, with, now)
+	if err != nil {
+		return queryOut{}, nil, err
 	}
 	warned := step.Warnings(remarks)
-	out := queryOut{Status: "ok", Series: []seriesOut{}, At: in.Now.UTC()}
-	newest, known, err := step.NewestSample(ctx, c.q, with.Query, in.Now)
+	out := queryOut{Status: "ok", Values: map[string]float64{}, Series: []seriesOut{}, At: now.UTC()}
+	newest, known, err := step.NewestSample(ctx, c.q, with.Query, now)
 	if err != nil {
-		return step.Finding{}, err
+		return queryOut{}, nil, err
 	}
 	known = known && !newest.IsZero()
-	stale := known && in.Now.Sub(newest) > time.Duration(with.MaxAge)
-	if known && newest.Unix() != 0 && newest.Before(in.Now) {
+	stale := known && now.Sub(newest) > time.Duration(with.MaxAge)
+	if known && newest.Unix() != 0 && newest.Before(now) {
 		out.At = newest.UTC()
 	}
 	switch {
@@ -106,11 +184,11 @@ func (c prometheusQuery) Run(ctx context.Context, in step.Input) (step.Finding, 
 		out.Status = "partial"
 	}
 	fill(&out, series, with.Range > 0)
-	facts := out.facts(with, in.Now.Sub(newest), newest)
+	facts := out.facts(with, now.Sub(newest), newest)
 	if warned != "" {
 		facts = append(facts, "Prometheus warns: "+warned)
 	}
-	return step.Finding{Out: out, Facts: facts}, nil
+	return out, facts, nil
 }
 
 // ask evaluates the query and returns series of points, one point each for an
