@@ -20,7 +20,7 @@ func TestAnyOrder(t *testing.T) {
 	set := testPlaybooks(t)
 	rapid.Check(t, func(t *rapid.T) {
 		d := &driver{t: t, now: epoch}
-		name := rapid.SampledFrom([]string{"ladder", "ladder", "asks", "stairs", "repair", "fates", "fates", "waits"}).Draw(t, "playbook")
+		name := rapid.SampledFrom([]string{"ladder", "ladder", "asks", "stairs", "repair", "fates", "fates", "waits", "rounds", "rounds"}).Draw(t, "playbook")
 		d.row = rapid.IntRange(0, 8).Draw(t, "class")
 		level := rapid.SampledFrom([]playbook.Autonomy{playbook.Auto, playbook.Suggest, playbook.Observe}).Draw(t, "level")
 		start := testStart(set, name, level)
@@ -145,7 +145,15 @@ func (d *driver) check(e Event) {
 		if e.Action == ActionApply && !e.Observe {
 			d.checkApply(e)
 		}
+	case StateEntered:
+		if s.Playbook.State(e.State).Kind == playbook.StateLever && s.Visits[e.State] > 0 {
+			d.t.Fatalf("lever %s is tried again", e.State)
+		}
 	case EdgeTaken:
+		unknown := slices.ContainsFunc(e.Examined, func(x Examined) bool { return x.Result == playbook.Unknown })
+		if unknown && s.Playbook.State(e.To).Kind == playbook.StateLever {
+			d.t.Fatalf("an edge cannot be told, and the next leads to lever %s: %+v", e.To, e.Examined)
+		}
 		if s.Playbook.State(s.Current).Kind == playbook.StateGate && e.To == "done" {
 			d.checkGate()
 		}
@@ -303,6 +311,14 @@ func (d *driver) anyOutcome(e Effect) Outcome {
 	out.Reason = rapid.SampledFrom([]fault.Reason{
 		fault.None, fault.Timeout, fault.Conflict, fault.Interrupted, fault.Panic, fault.Forbidden, fault.NothingToDo, fault.ForeignChange, fault.Denied,
 	}).Draw(t, "reason")
+	if len(out.Gathered) > 0 {
+		i := rapid.IntRange(0, len(out.Gathered)).Draw(t, "unknown")
+		if i < len(out.Gathered) {
+			out.Gathered[i].Data, out.Gathered[i].Why = nil, rapid.SampledFrom([]string{"", "no answer"}).Draw(t, "why")
+		} else {
+			out.Gathered = out.Gathered[:rapid.IntRange(0, 1).Draw(t, "answers")]
+		}
+	}
 	switch rapid.IntRange(0, 5).Draw(t, "odd") {
 	case 0:
 		out.Data, out.Plan, out.Sample, out.Guards = nil, nil, nil, nil
@@ -332,6 +348,13 @@ func (d *driver) goodOutcome(e Effect) Outcome {
 	out := Outcome{Status: StatusOK}
 	switch e.Action {
 	case ActionCheck:
+		for _, a := range e.Gather {
+			g := Gathered{Name: a.Name, Step: a.Step, Data: json.RawMessage(`{"bad":false,"value":0}`)}
+			if a.Name == "slow" {
+				g.Data = json.RawMessage(fmt.Sprintf(`{"bad":true,"value":%d}`, d.row))
+			}
+			out.Gathered = append(out.Gathered, g)
+		}
 		out.Data = json.RawMessage(`{"bad":true,"value":4}`)
 		if d.state.Start.Playbook == "fates" {
 			out.Data = json.RawMessage(fmt.Sprintf(`{"bad":true,"value":%d}`, d.row))
