@@ -188,7 +188,9 @@ func (r *reader) circles() bool {
 
 // hurries reports whether a run leaves the state again without a change, a
 // person or a pause.
-func (s *State) hurries() bool { return s.looks() || s.Kind == StateNotify }
+func (s *State) hurries() bool {
+	return s.Kind == StateCheck || s.Kind == StateGather || s.Kind == StateNotify
+}
 
 // reachable reports unreachable states.
 func (r *reader) reachable(start *State) {

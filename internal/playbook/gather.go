@@ -68,7 +68,7 @@ func (r *reader) doubts(s *State) {
 			r.doubt(s, e, path)
 		case s.Kind != StateGather || !r.complete(s, i):
 		case lever:
-			r.d.Report(r.atEdge(e), path, fmt.Sprintf("leads to lever %s without a condition, also when a check of this gather did not answer", e.To),
+			r.d.Report(r.atEdge(e), path, "leads to a lever without a condition, also when a check of this gather did not answer",
 				"give the lever a condition that is true on known evidence, and lead the last edge to people")
 		default:
 			if way := r.unproven(e.To, EndResolved, EndNoAction); way != nil {
@@ -87,7 +87,7 @@ func (r *reader) doubt(s *State, e Edge, path string) {
 		return
 	}
 	if lever, _ := r.p.acts(e.To); lever {
-		r.d.Report(r.atEdge(e), path, fmt.Sprintf("leads to lever %s because %s is unknown", e.To, name), "lead to people, or to another check; unknown is no reason for a change")
+		r.d.Report(r.atEdge(e), path, fmt.Sprintf("leads to a lever because %s is unknown", name), "lead to people, or to another check; unknown is no reason for a change")
 		return
 	}
 	if way := r.unproven(e.To, EndResolved, EndNoAction); way != nil {

@@ -170,7 +170,7 @@ func (p *Playbook) HeldBack(e Edge, doubt, passed bool) string {
 }
 
 // acts reports whether a state is a lever, or an end that says all is well, or
-// leads to one by notify states only.
+// leads to one by states only that tell people or let time pass.
 func (p *Playbook) acts(name string) (lever, well bool) {
 	seen := map[string]bool{}
 	var visit func(name string)
@@ -188,6 +188,12 @@ func (p *Playbook) acts(name string) (lever, well bool) {
 		case StateNotify:
 			for _, e := range s.Next {
 				visit(e.To)
+			}
+		case StateWait:
+			if s.Wait != nil && s.Wait.For != nil { // it only lets time pass
+				for _, e := range s.Next {
+					visit(e.To)
+				}
 			}
 		}
 	}

@@ -137,3 +137,13 @@ func TestLet(t *testing.T) {
 		})
 	}
 }
+
+// A way back over a wait is allowed: it lets time pass before the next look.
+func TestWayBackOverAWait(t *testing.T) {
+	for _, wait := range []string{"5m", "{check: kube.workload, until: out.ready > 0, within: 10m}"} {
+		doc := strings.Replace(gatheringDoc, "tell: {notify: 'found', next: people}", "tell: {wait: "+wait+", next: look}", 1)
+		if _, err := Parse("sample.yaml", []byte(strings.Replace(doc, "CONDITION", "slo.known", 1)), testKinds()); err != nil {
+			t.Errorf("wait: %s: %v", wait, err)
+		}
+	}
+}

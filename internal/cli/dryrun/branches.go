@@ -56,10 +56,10 @@ func follows(pb *playbook.Playbook, st *playbook.State, result playbook.Signal) 
 
 // goesOn reports whether a run leaves the state by itself.
 func goesOn(s *playbook.State) bool {
-	return s.Kind == playbook.StateCheck || s.Kind == playbook.StateGather || s.Kind == playbook.StateNotify
+	return s.Kind == playbook.StateCheck || s.Kind == playbook.StateGather || s.Kind == playbook.StateNotify || s.Kind == playbook.StateWait
 }
 
-// reaches walks the edges from a check or notify state to what ends the walk. The
+// reaches walks the edges from a state that a run leaves by itself to what ends the walk. The
 // lever that was tried is none of it: a run tries each once.
 func reaches(pb *playbook.Playbook, from string, tried *playbook.State) []string {
 	start := pb.State(from)
