@@ -37,6 +37,14 @@ func heated(verdict, throttle string, hot, bad, healthy, unknown int, reset bool
 		verdict, throttle, hot, bad, healthy, unknown, reset)
 }
 
+// breachWith is what the triage of a breach gathers, with these GPUs.
+func breachWith(gpus string) map[string]string {
+	return map[string]string{
+		"slo": `{"status":"breached","ending":false}`, "gpus": gpus, "pods": `{"ready":4,"desired":4,"bad_nodes":0,"nodes":[{"name":"a"}]}`,
+		"changes": `{"changed":false,"ours":false,"matters":false,"age_seconds":90000}`,
+	}
+}
+
 // What the playbooks about GPUs decide: a node is touched only when one node is
 // known to be at fault, and never for what is not known.
 func TestGPUDecisions(t *testing.T) {
@@ -88,11 +96,11 @@ func TestGPUDecisions(t *testing.T) {
 		{"thermal-emergency", "one hot node, the others degraded", "diagnose", map[string]string{"diagnose": heated("throttled", "thermal", 1, 4, 0, 0, false)}, "crowded"},
 		{"thermal-emergency", "the service's only node is hot", "diagnose", map[string]string{"diagnose": judged("throttled", "thermal", 1, 0, false)}, "drain"},
 		{"thermal-emergency", "one fails, the others are hot", "diagnose", map[string]string{"diagnose": heated("failing", "", 3, 4, 0, 0, true)}, "room"},
-		{"inference-slo-breach", "too hot", "hardware", map[string]string{"hardware": judged("throttled", "thermal", 1, 3, false)}, "thermal-emergency"},
-		{"inference-slo-breach", "heat again and again", "hardware", map[string]string{"hardware": judged("degraded", "thermal", 1, 3, false)}, "thermal-emergency"},
-		{"inference-slo-breach", "hot, and a row waits for a reset", "hardware", map[string]string{"hardware": judged("throttled", "thermal", 1, 3, true)}, "gpu-fault"},
-		{"inference-slo-breach", "one fails, the others are hot", "hardware", map[string]string{"hardware": heated("failing", "", 3, 4, 0, 0, true)}, "thermal-emergency"},
-		{"inference-slo-breach", "a power brake", "hardware", map[string]string{"hardware": judged("throttled", "power_brake", 1, 3, false)}, "gpu-fault"},
+		{"inference-slo-breach", "too hot", "triage", breachWith(judged("throttled", "thermal", 1, 3, false)), "thermal-emergency"},
+		{"inference-slo-breach", "heat again and again", "triage", breachWith(judged("degraded", "thermal", 1, 3, false)), "thermal-emergency"},
+		{"inference-slo-breach", "hot, and a row waits for a reset", "triage", breachWith(judged("throttled", "thermal", 1, 3, true)), "gpu-fault"},
+		{"inference-slo-breach", "one fails, the others are hot", "triage", breachWith(heated("failing", "", 3, 4, 0, 0, true)), "thermal-emergency"},
+		{"inference-slo-breach", "a power brake", "triage", breachWith(judged("throttled", "power_brake", 1, 3, false)), "gpu-fault"},
 		{"thermal-emergency", "cool again", "diagnose", map[string]string{"diagnose": judged("busy", "", 0, 4, false)}, "not-confirmed"},
 		{"thermal-emergency", "not known", "diagnose", map[string]string{"diagnose": judged("unknown", "", 0, 0, false)}, "blind"},
 

@@ -96,37 +96,47 @@ func TestRunbookGraph(t *testing.T) {
 	}
 }
 
-// walk goes from a state along conditions, given evidence for each check, to
-// the first state that is no check.
+// walk goes from a state along conditions, given evidence by name, to the first
+// state that is no check. Evidence that the test does not give is unknown.
 func walk(t *testing.T, p *playbook.Playbook, from string, alert playbook.Alert, out map[string]string) string {
 	t.Helper()
-	scope := playbook.Scope{Alert: alert, Now: alert.StartsAt.Add(10 * time.Minute), Evidence: map[string]json.RawMessage{}}
+	scope := playbook.Scope{Alert: alert, Now: alert.StartsAt.Add(10 * time.Minute), Evidence: map[string]json.RawMessage{}, Unknown: map[string]string{}}
 	for name, data := range out { // of checks that came before
 		scope.Evidence[name] = json.RawMessage(data)
 	}
 	at := p.State(from)
-	for at.Kind == playbook.StateCheck {
-		data, ok := out[at.Name]
-		if !ok {
-			t.Fatalf("came to %s, for which the test has no evidence", at.Name)
+	for at.Kind == playbook.StateCheck || at.Kind == playbook.StateGather {
+		if at.Kind == playbook.StateCheck {
+			data, ok := out[at.Name]
+			if !ok {
+				t.Fatalf("came to %s, for which the test has no evidence", at.Name)
+			}
+			scope.Out = json.RawMessage(data)
 		}
-		scope.Out = json.RawMessage(data)
-		scope.Evidence[at.Name] = scope.Out
-		next := ""
+		for _, name := range at.Gathers() {
+			if _, ok := out[name]; !ok {
+				scope.Unknown[name] = "no answer"
+			}
+		}
+		next, doubt := "", false
 		for _, e := range at.Next {
-			holds := e.When == nil
+			result := playbook.True
 			if e.When != nil {
 				var err error
-				if holds, err = e.When.Eval(scope); err != nil {
+				if result, _, err = e.When.Judge(scope); err != nil {
 					return "error in " + at.Name
 				}
 			}
-			if holds {
+			doubt = doubt || result == playbook.Unknown
+			if result == playbook.True && p.HeldBack(e, doubt, false) == "" {
 				next = e.To
 				break
 			}
 		}
 		at = p.State(next)
+		if at == nil {
+			return "people" // no edge is taken
+		}
 	}
 	return at.Name
 }
@@ -149,46 +159,52 @@ func TestDecisions(t *testing.T) {
 		coming    = `{"ready":4,"desired":6,"bad_nodes":0,"nodes":[{"name":"a","ready":true}]}`
 		badNodes  = `{"ready":4,"desired":4,"bad_nodes":1,"nodes":[{"name":"a","ready":false}]}`
 		noNodes   = `{"ready":4,"desired":4,"bad_nodes":0,"nodes":[]}`
-		coolGPUs  = `{"verdict":"busy","throttle":"","bad_nodes":0,"hot_nodes":0,"reset":false,"rma":false}`
-		hotGPUs   = `{"verdict":"throttled","throttle":"thermal","bad_nodes":1,"hot_nodes":1,"reset":false,"rma":false}`
-		slowGPUs  = `{"verdict":"throttled","throttle":"power_brake","bad_nodes":1,"hot_nodes":0,"reset":false,"rma":false}`
-		badGPUs   = `{"verdict":"failing","throttle":"thermal","bad_nodes":1,"hot_nodes":1,"reset":false,"rma":false}`
-		noGPUs    = `{"verdict":"unknown","throttle":"","bad_nodes":0,"hot_nodes":0,"reset":false,"rma":false}`
+		cool      = `{"verdict":"busy","throttle":"","bad_nodes":0,"hot_nodes":0,"reset":false,"rma":false}`
+		hot       = `{"verdict":"throttled","throttle":"thermal","bad_nodes":1,"hot_nodes":1,"reset":false,"rma":false}`
+		slowed    = `{"verdict":"throttled","throttle":"power_brake","bad_nodes":1,"hot_nodes":0,"reset":false,"rma":false}`
+		failing   = `{"verdict":"failing","throttle":"thermal","bad_nodes":1,"hot_nodes":1,"reset":false,"rma":false}`
+		untold    = `{"verdict":"unknown","throttle":"","bad_nodes":0,"hot_nodes":0,"reset":false,"rma":false}`
 	)
 	type evidence map[string]string
+	all := func(slo, gpus, pods, changes string) evidence {
+		return evidence{"slo": slo, "gpus": gpus, "pods": pods, "changes": changes}
+	}
 	tests := []struct {
-		name, from, alert string
-		evidence          evidence
-		want              string
+		name, from string
+		evidence   evidence
+		want       string
 	}{
-		{"within its SLO", "triage", "InferenceTTFTFastBurn", evidence{"triage": met}, "not-confirmed"},
-		{"not measured", "triage", "InferenceTTFTFastBurn", evidence{"triage": unknown}, "escalated"},
-		{"ends by itself", "triage", "InferenceTTFTFastBurn", evidence{"triage": ending}, "easing"},
-		{"change and breach", "triage", "InferenceTTFTFastBurn", evidence{"triage": breached, "hardware": coolGPUs, "deploy": changed}, "rollback"},
-		{"a harmless change", "triage", "InferenceTTFTFastBurn", evidence{"triage": breached, "hardware": coolGPUs, "deploy": logLevel, "replicas": ready}, "levers"},
-		{"no change", "triage", "InferenceTPOTSlowBurn", evidence{"triage": breached, "hardware": coolGPUs, "deploy": unchanged, "replicas": ready}, "levers"},
-		{"replicas on their way", "triage", "InferenceTTFTFastBurn", evidence{"triage": breached, "hardware": coolGPUs, "deploy": unchanged, "replicas": coming}, "loading"},
-		{"our own rollback is not undone", "triage", "InferenceTTFTFastBurn", evidence{"triage": breached, "hardware": coolGPUs, "deploy": ours, "replicas": ready}, "levers"},
-		{"somebody is at it", "triage", "InferenceTTFTFastBurn", evidence{"triage": breached, "hardware": coolGPUs, "deploy": changing}, "in-hand"},
-		{"history unreadable", "deploy", "InferenceTTFTFastBurn", evidence{"triage": breached, "deploy": `{}`}, "error in deploy"},
-		{"change in Git", "commits", "InferenceTTFTFastBurn", evidence{"commits": `{"ours":false,"changed":true}`}, "rollback"},
-		{"our own commit", "commits", "InferenceTTFTFastBurn", evidence{"commits": `{"ours":true,"changed":false}`, "replicas": ready}, "levers"},
-		{"too hot", "hardware", "InferenceTTFTFastBurn", evidence{"hardware": hotGPUs}, "thermal-emergency"},
-		{"slowed down, not by heat", "hardware", "InferenceTTFTFastBurn", evidence{"hardware": slowGPUs}, "gpu-fault"},
-		{"GPU failing, and hot", "hardware", "InferenceTTFTFastBurn", evidence{"hardware": badGPUs}, "gpu-fault"},
-		{"GPUs not known, nodes fine", "hardware", "InferenceTTFTFastBurn", evidence{"triage": breached, "hardware": noGPUs, "nodes": ready, "deploy": changed}, "rollback"},
-		{"GPUs not known, node at fault", "hardware", "InferenceTTFTFastBurn", evidence{"hardware": noGPUs, "nodes": badNodes}, "node-fault"},
-		{"GPUs not known, no nodes", "hardware", "InferenceTTFTFastBurn", evidence{"hardware": noGPUs, "nodes": noNodes}, "escalated"},
-		{"enough replicas by now", "reassess", "InferenceTTFTFastBurn", evidence{"reassess": met}, "not-confirmed"},
-		{"still breached", "reassess", "InferenceTTFTFastBurn", evidence{"reassess": breached}, "levers"},
-		{"large batch", "batch", "InferenceTPOTFastBurn", evidence{"batch": `{"status":"ok","value":48,"series":[]}`}, "cap-concurrency"},
-		{"no batch known", "batch", "InferenceTPOTFastBurn", evidence{"batch": `{"status":"empty","series":[]}`}, "escalated"},
+		{"within its SLO", "triage", all(met, failing, ready, changed), "not-confirmed"},
+		{"not measured", "triage", all(unknown, failing, ready, changed), "escalated"},
+		{"ends by itself", "triage", all(ending, cool, ready, changed), "easing"},
+		{"change and breach", "triage", all(breached, cool, ready, changed), "rollback"},
+		{"a harmless change", "triage", all(breached, cool, ready, logLevel), "levers"},
+		{"no change", "triage", all(breached, cool, ready, unchanged), "levers"},
+		{"replicas on their way", "triage", all(breached, cool, coming, unchanged), "loading"},
+		{"our own rollback is not undone", "triage", all(breached, cool, ready, ours), "levers"},
+		{"somebody is at it", "triage", all(breached, cool, ready, changing), "in-hand"},
+		{"too hot", "triage", all(breached, hot, ready, changed), "thermal-emergency"},
+		{"slowed down, not by heat", "triage", all(breached, slowed, ready, changed), "gpu-fault"},
+		{"GPU failing, and hot", "triage", all(breached, failing, ready, changed), "gpu-fault"},
+		{"GPUs not told, nodes fine", "triage", all(breached, untold, ready, changed), "rollback"},
+		{"GPUs not told, node at fault", "triage", all(breached, untold, badNodes, changed), "node-fault"},
+		{"GPUs not told, no nodes", "triage", all(breached, untold, noNodes, changed), "escalated"},
+		{"no check of GPUs answers", "triage", evidence{"slo": breached, "pods": ready, "changes": changed}, "escalated"},
+		{"the history does not answer", "triage", evidence{"slo": breached, "pods": ready, "gpus": cool}, "escalated"},
+		{"the cluster does not answer", "triage", evidence{"slo": breached, "changes": unchanged, "gpus": cool}, "escalated"},
+		{"nothing answers", "triage", evidence{}, "escalated"},
+		{"eased off, and pressing again", "pressing", evidence{"changes": unchanged, "pressing": breached}, "levers"},
+		{"not told any more", "pressing", evidence{"changes": unchanged, "pressing": unknown}, "escalated"},
+		{"change in Git", "commits", evidence{"commits": `{"ours":false,"changed":true}`}, "rollback"},
+		{"our own commit", "commits", evidence{"commits": `{"ours":true,"changed":false}`}, "levers"},
+		{"large batch", "batch", evidence{"batch": `{"status":"ok","value":48,"series":[]}`}, "cap-concurrency"},
+		{"no batch known", "batch", evidence{"batch": `{"status":"empty","series":[]}`}, "escalated"},
 	}
 	p := load(t).ByName("inference-slo-breach")
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			alert := playbook.Alert{
-				Status: playbook.Firing, Labels: map[string]string{"alertname": test.alert},
+				Status: playbook.Firing, Labels: map[string]string{"alertname": "InferenceTTFTFastBurn"},
 				StartsAt: time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC),
 			}
 			if got := walk(t, p, test.from, alert, test.evidence); got != test.want {

@@ -3,6 +3,7 @@ package playbooks
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -43,7 +44,7 @@ func noGPUKnown(healthy, unknown int) string {
 
 // others is what was found in the states before.
 const others = `{"verdict":"failing","throttle":"","why":"an XID","node":"gpu-17","reset":false,"rma":false,"repair_gpus":[],"repair_why":"",
-	"status":"ok","value":0.5,"series":[],"changed":false,"ours":false,"age_seconds":90000,"bad_nodes":1,"unknown_nodes":0,"healthy_nodes":3,"hot_nodes":0}`
+	"status":"breached","ending":false,"matters":false,"ready":4,"desired":4,"value":0.5,"series":[],"changed":false,"ours":false,"age_seconds":90000,"bad_nodes":1,"unknown_nodes":0,"healthy_nodes":3,"hot_nodes":0}`
 
 // blindly walks a playbook as long as nothing is known.
 type blindly struct {
@@ -70,6 +71,13 @@ func (b *blindly) from(name string, way []string) {
 				b.from(e.To, way)
 			}
 		}
+	case playbook.StateGather:
+		if len(way) > 8 {
+			return // it has come back here
+		}
+		for _, to := range b.ungathered(s) {
+			b.from(to, way)
+		}
 	case playbook.StateCheck:
 		for _, to := range b.unanswered(s) {
 			b.from(to, way)
@@ -82,6 +90,47 @@ func (b *blindly) from(name string, way []string) {
 		}
 	case playbook.StateDivert:
 	}
+}
+
+// ungathered are the states after a gather of which one check, or every one, fails
+// or knows nothing.
+func (b *blindly) ungathered(s *playbook.State) []string {
+	var out []string
+	try := func(unknown map[string]string, evidence map[string]json.RawMessage) {
+		scope := b.scope
+		scope.Unknown, scope.Evidence = unknown, maps.Clone(b.scope.Evidence)
+		maps.Copy(scope.Evidence, evidence)
+		doubt := false
+		for _, e := range s.Next {
+			result := playbook.True
+			if e.When != nil {
+				var err error
+				if result, _, err = e.When.Judge(scope); err != nil {
+					return // the run ends escalated
+				}
+			}
+			doubt = doubt || result == playbook.Unknown
+			if result == playbook.True && b.p.HeldBack(e, doubt, false) == "" {
+				out = append(out, e.To)
+				return
+			}
+		}
+	}
+	all := map[string]string{}
+	for _, g := range s.Gather {
+		all[g.Name] = "no answer"
+		try(map[string]string{g.Name: "no answer"}, nil)
+		answers, known := untold[g.Step]
+		if !known {
+			b.t.Errorf("%s: state %s: nobody said what %s answers that knows nothing: add it to untold", b.p.Name, s.Name, g.Step)
+		}
+		for _, answer := range answers {
+			try(nil, map[string]json.RawMessage{g.Name: json.RawMessage(answer)})
+		}
+	}
+	try(all, nil)
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 // unanswered are the states after a check that fails, or knows nothing.
@@ -151,9 +200,12 @@ func waysToWell(t *testing.T, p *playbook.Playbook) map[string]bool {
 				if s.Kind == playbook.StateCheck || s.Kind == playbook.StateLever {
 					b.scope.Evidence[s.Name] = json.RawMessage(others)
 				}
+				for _, name := range s.Gathers() {
+					b.scope.Evidence[name] = json.RawMessage(others)
+				}
 			}
 			for _, s := range p.States {
-				if s.Kind == playbook.StateCheck {
+				if s.Kind == playbook.StateCheck || s.Kind == playbook.StateGather {
 					b.from(s.Name, nil)
 				}
 			}
@@ -178,8 +230,8 @@ func TestUnknownIsFound(t *testing.T) {
 	for _, c := range []struct{ playbook, from, to, want string }{
 		{"gpu-fault", `when: 'out.verdict == "unknown" || size(out.reasons) == 20 || `, `when: '`, "idle > resolved"},
 		{"thermal-emergency", `["healthy", "busy"]`, `["healthy", "busy", "unknown"]`, "diagnose > not-confirmed"},
-		{"inference-slo-breach", `out.status == "met", to: not-confirmed, label: within SLO`, `out.status != "breached", to: not-confirmed`, "triage > not-confirmed"},
-		{"inference-slo-breach", `out.status == "met", to: not-confirmed, label: enough`, `out.status != "breached", to: not-confirmed, label: enough`, "reassess > not-confirmed"},
+		{"inference-slo-breach", `slo.status == "met", to: not-confirmed`, `slo.status != "breached", to: not-confirmed`, "triage > not-confirmed"},
+		{"inference-slo-breach", `{to: escalated, label: not told}`, `{to: not-confirmed, label: not told}`, "pressing > not-confirmed"},
 	} {
 		data, err := os.ReadFile(c.playbook + ".yaml")
 		if err != nil {
