@@ -62,6 +62,7 @@ type State struct {
 	Wait    *Wait    // waits
 	Verify  *Verify  // levers; nil: the service's SLO alone, with the default times
 	Guards  *Guards  // levers; nil: the defaults
+	Undo    []Signal // levers: verdicts after which the change is taken back at once, whatever its class says
 
 	Divert  string   // playbook to hand over to
 	Message *Value   // notify and gate: the text

@@ -96,7 +96,7 @@ func fieldsOf(kind StateKind) []string {
 	case StateGather:
 		return []string{"title", "next", "timeout"}
 	case StateLever:
-		return []string{"title", "with", "autonomy", "approve", "verify", "guards", "next", "timeout", "retry"}
+		return []string{"title", "with", "autonomy", "approve", "verify", "undo", "guards", "next", "timeout", "retry"}
 	case StateGate:
 		return []string{"title", "approve", "next"}
 	case StateWait:
@@ -230,6 +230,9 @@ func (r *reader) state(sn stateNode) {
 	} else if s.Kind == StateLever {
 		s.Verify = defaultProof()
 	}
+	if n := m.Get("undo"); n != nil {
+		s.Undo = r.undo(n, m.At("undo"), s.Class)
+	}
 	if n := m.Get("guards"); n != nil {
 		s.Guards = r.guards(n, m.At("guards"))
 	}
@@ -239,6 +242,30 @@ func (r *reader) state(sn stateNode) {
 	if n := m.Get("next"); n != nil {
 		s.Next = r.edges(n, m.At("next"), s)
 	}
+}
+
+// undo reads after which verdicts a lever's change is taken back at once. It can
+// only tighten what the class says: faulty hardware never goes back because an
+// SLO is red, and a rollback is never undone for being slow.
+func (r *reader) undo(n *yaml.Node, path string, class Class) []Signal {
+	allowed := []string{string(OnNoEffect), string(OnInconclusive)}
+	switch class {
+	case ClassHardware, ClassRepaired:
+		r.d.Report(n, path, fmt.Sprintf("a lever of class %s has no undo", class), "the evidence about the hardware decides, not the SLO")
+		return nil
+	case ClassRollback:
+		allowed = allowed[:1]
+	}
+	var out []Signal
+	texts, nodes := r.d.Texts(n, path)
+	for i, text := range texts {
+		if !slices.Contains(allowed, text) {
+			r.d.Report(nodes[i], path, fmt.Sprintf("%q is no verdict that can be undone", yamldoc.Clip(text)), yamldoc.DidYouMean(text, allowed))
+			continue
+		}
+		out = append(out, Signal(text))
+	}
+	return out
 }
 
 // channels reads the channels of a notify state. The service checks the names

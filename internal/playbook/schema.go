@@ -188,6 +188,7 @@ func stateSchema(kinds []Kind, with schemaObject) schemaObject {
 		"title": text(), "with": schemaObject{"type": "object"}, "next": def("next"), "on_error": def("name"),
 		"timeout": def("duration"), "retry": def("retry"), "autonomy": def("autonomy"),
 		"approve": def("approve"), "verify": def("verify"), "guards": def("guards"), "to": channelsSchema(),
+		"undo": oneOrMore(wordsSchema("A verdict after which the change is taken back at once, whatever its class says.", string(OnNoEffect), string(OnInconclusive))),
 	}
 	required := map[StateKind][]string{
 		StateCheck: {"next"}, StateGather: {"next"}, StateLever: {"next"}, StateGate: {"approve", "next"}, StateNotify: {"next"}, StateWait: {"next"},

@@ -162,9 +162,9 @@ func (f *faults) deploy(t *testing.T) {
 	}
 	f.responder = rig.StartService(t, rig.ServiceOptions{
 		Prometheus: f.prometheus.URL, Kubeconfig: f.cp.Kubeconfig(t, rig.Responder), Services: services,
-		Playbook: gpuPlaybook(t, "playbooks/gpu-fault.yaml", "[2m]", "[5s]", "within: 20m", "within: 1m"),
+		Playbook: gpuPlaybook(t, "playbooks/gpu-fault.yaml"),
 		Files: map[string]string{
-			"playbooks/return.yaml": gpuPlaybook(t, "playbooks/node-return.yaml", "[2m]", "[5s]", "within: 20m", "within: 1m", "healthy_for: 10m", "healthy_for: 2m"),
+			"playbooks/return.yaml": gpuPlaybook(t, "playbooks/node-return.yaml", "healthy_for: 10m", "healthy_for: 2m"),
 			"playbooks/long.yaml":   gpuPlaybook(t, "playbooks/node-return.yaml", "healthy_for: 10m", "healthy_for: 30m", "name: node-return", "name: long-return", "GPUNodeRepaired", "GPUNodeRepairedLongAgo"),
 			"playbooks/out.yaml":    cordonPlaybook,
 		},
@@ -175,7 +175,7 @@ func (f *faults) deploy(t *testing.T) {
 // gpuPlaybook is a shipped playbook with windows a test can wait for.
 func gpuPlaybook(t *testing.T, path string, replace ...string) string {
 	t.Helper()
-	return scaled(t, path, append(replace, "hold: 3m", "hold: 2s", "interval: 15s", "interval: 1s", "autonomy: suggest", "autonomy: auto"))
+	return scaled(t, path, append(replace, "on_expiry: escalate}\n", "on_expiry: escalate}\n      verify: {within: 1m, hold: 4s, interval: 1s}\n", "autonomy: suggest", "autonomy: auto"))
 }
 
 // cordonPlaybook takes the alert's node out.

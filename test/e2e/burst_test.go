@@ -17,7 +17,7 @@ func TestBurstIsScaledAfterApproval(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOptions{autonomy: "suggest"})
 
-	w.fleet.SetTraffic(12) // two pods serve ten
+	w.fleet.SetTraffic(600) // two pods serve 500
 	run := w.responder.AwaitRun(t, time.Minute, "a question to people", func(r *rig.Run) bool { return r.Has(machine.GateOpened) == 1 })
 	if n := w.replicas(t); n != 2 {
 		t.Errorf("%d replicas before the approval, want 2", n)

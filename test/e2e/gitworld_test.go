@@ -228,6 +228,7 @@ func gitPlaybook(o gitOptions) string {
         until: [{query: 'SLOW', op: <, value: 0.01}]
         burn: {error_ratio: 'SINCE', objective: 0.99}
         traffic: {query: 'sum(rate(vllm:request_success_total{${service.selector}}[4s]))', min_rate: 0.1}
+      undo: [no_effect]
       next:
         - {when: verified, to: resolved}
         - {to: OTHERWISE}`)

@@ -113,20 +113,20 @@ func neighboursNodes() []*nodeRun {
 func overtaken() []*nodeRun {
 	return []*nodeRun{
 		{
-			name: "taint", lever: "node.taint", with: ", value: diagnosis", hopeless: true, outcome: machine.OutcomeEscalated,
-			during: kubectl("taint", "node", "NODE", "maintenance=yes:PreferNoSchedule"), after: wantNode("maintenance=yes:PreferNoSchedule", "", false),
+			name: "taint", lever: "node.taint", with: ", value: diagnosis", hopeless: true, outcome: machine.OutcomeCanceled,
+			during: canceled(kubectl("taint", "node", "NODE", "maintenance=yes:PreferNoSchedule")), after: wantNode("maintenance=yes:PreferNoSchedule", "", false),
 		},
 		{
 			name: "untainted", lever: "node.taint", hopeless: true, outcome: machine.OutcomeHandedOver, says: []string{"someone changed it since"},
 			during: kubectl("taint", "node", "NODE", "responder.dev/out-"), after: wantNode("", "", false),
 		},
 		{
-			name: "request", lever: "gpu.reset_request", with: ", via: label, reason: row remapping failed", hopeless: true, outcome: machine.OutcomeEscalated,
-			after: wantNode("", "", false),
+			name: "request", lever: "gpu.reset_request", with: ", via: label, reason: row remapping failed", hopeless: true, outcome: machine.OutcomeCanceled,
+			during: canceled(nil), after: wantNode("", "", false),
 		},
 		{
 			name: "taken-up", lever: "gpu.reset_request", with: ", via: label, reason: row remapping failed", hopeless: true, outcome: machine.OutcomeHandedOver,
-			during: kubectl("label", "--overwrite", "node", "NODE", "responder.dev/gpu-reset=in-progress"), after: wantNode("", "in-progress", false),
+			during: canceled(kubectl("label", "--overwrite", "node", "NODE", "responder.dev/gpu-reset=in-progress")), after: wantNode("", "in-progress", false),
 		},
 		{
 			name: "lifted", lever: "node.cordon", hopeless: true, outcome: machine.OutcomeHandedOver, says: []string{"someone changed it since"},

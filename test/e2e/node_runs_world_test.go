@@ -118,9 +118,9 @@ func (r *nodeRun) deployment(pool string) string {
 
 func (r *nodeRun) playbook() string {
 	proof := "op: '>', value: 0.1"
-	within := "1m"
+	const within = "1m"
 	if r.hopeless {
-		proof, within = "op: '>', value: 1000000", "4s"
+		proof = "op: '>', value: 1000000"
 	}
 	return fmt.Sprintf(`
 apiVersion: responder/v1alpha1
@@ -223,6 +223,21 @@ func kubectl(args ...string) func(*testing.T, *nodeRuns, *nodeRun) {
 			real = append(real, strings.ReplaceAll(a, "NODE", r.node))
 		}
 		w.cp.Kubectl(t, real...)
+	}
+}
+
+// canceled lets something happen, and then a person cancels the run.
+func canceled(first func(*testing.T, *nodeRuns, *nodeRun)) func(*testing.T, *nodeRuns, *nodeRun) {
+	return func(t *testing.T, w *nodeRuns, r *nodeRun) {
+		t.Helper()
+		if first != nil {
+			first(t, w, r)
+		}
+		run, err := runOf(t.Context(), w.responder, r.name, w.ns+"/"+r.name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.responder.Must(t, "runs", "cancel", run.ID, "--reason", "the wrong node")
 	}
 }
 

@@ -12,26 +12,36 @@ import (
 	"github.com/inference-responder/responder/test/e2e/rig"
 )
 
-// The rollout is not the cause and neither is the load: going back does not
-// help, more replicas do not help, so each is undone to the letter before the
-// next is tried, and then a person takes over.
-func TestChangeThatDoesNotHelpIsUndone(t *testing.T) {
+// The rollout is not the cause and neither is the load: going back has no effect,
+// so people are asked and it is undone to the letter; more replicas have none
+// either, and stay on loan; then a person takes over.
+func TestChangesThatDoNotHelp(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOptions{settings: "guards: {cooldown: 1s}"})
 	w.setImage(t, "vllm:v2")
 	before := w.spec(t)
 
 	w.fleet.SetProfile(slow)
-	run := w.responder.AwaitEnd(t, 3*time.Minute, machine.OutcomeEscalated)
-
+	run := w.responder.AwaitRun(t, 2*time.Minute, "the question whether the rollback goes back", func(r *rig.Run) bool { return r.Has(machine.GateOpened) == 1 })
+	if g := run.Last(machine.GateOpened).Gate; !g.Undo || g.Unanswered != machine.Keep {
+		t.Errorf("the question is %+v, want whether to take the rollback back, and keep it without an answer", g)
+	}
+	w.responder.Must(t, "approve", run.ID)
+	w.responder.AwaitRun(t, time.Minute, "the rollback undone", func(r *rig.Run) bool { return r.Has(machine.Undone) == 1 })
 	if after := w.spec(t); after != before {
 		t.Errorf("the Deployment's spec is\n%s\nwant it as before the run\n%s", after, before)
 	}
-	w.wantWrites(t, w.patched(200), w.patched(200), w.patched(200), w.patched(200))
-	for _, kind := range []machine.EventKind{machine.Applied, machine.VerifyEnded, machine.Undone, machine.Unwound} {
-		if n := run.Has(kind); n != 2 {
-			t.Errorf("%s happened %d times, want once a lever:\n%s", kind, n, run)
+	run = w.responder.AwaitEnd(t, 3*time.Minute, machine.OutcomeEscalated)
+	w.wantWrites(t, w.patched(200), w.patched(200), w.patched(200))
+	for kind, want := range map[machine.EventKind]int{
+		machine.Applied: 2, machine.VerifyEnded: 2, machine.Undone: 1, machine.Unwound: 1, machine.Kept: 1,
+	} {
+		if n := run.Has(kind); n != want {
+			t.Errorf("%s happened %d times, want %d:\n%s", kind, n, want, run)
 		}
+	}
+	if l := run.Last(machine.Kept).Loan; l == nil || w.replicas(t) != 4 {
+		t.Errorf("%d replicas and the loan %+v, want the added ones on loan", w.replicas(t), l)
 	}
 	if n := run.Has(machine.Verified); n != 0 {
 		t.Errorf("a change that did not help was verified:\n%s", run)

@@ -26,7 +26,7 @@ spec:
   maxReplicas: 2
   metrics: [{type: Resource, resource: {name: cpu, target: {type: Utilization, averageUtilization: 80}}}]
 `})
-	w.fleet.SetTraffic(15)
+	w.fleet.SetTraffic(750)
 	run := w.responder.AwaitEnd(t, time.Minute, machine.OutcomeEscalated)
 	wantOwned(t, run, "HorizontalPodAutoscaler", "chat-autoscaler")
 	w.wantWrites(t)

@@ -31,7 +31,7 @@ func TestRigBadRolloutAndUndo(t *testing.T) {
 		Targets:       []string{fleet.Addr},
 		Alertmanagers: rig.Addrs(managers),
 	})
-	prometheus.AwaitQuery(t, 30*time.Second, requestRate(ns), func(v float64) bool { return v > 3 && v < 5 })
+	prometheus.AwaitQuery(t, 30*time.Second, requestRate(ns), func(v float64) bool { return v > 150 && v < 250 })
 	prometheus.AwaitQuery(t, 20*time.Second, slowShare(ns), func(v float64) bool { return v < 0.01 })
 
 	broken := time.Now()
@@ -60,7 +60,7 @@ func TestRigOverloadAndScale(t *testing.T) {
 	fleet := rig.StartFleet(t, cp, ns, "chat")
 	prometheus := rig.StartPrometheus(t, rig.PrometheusOptions{Targets: []string{fleet.Addr}})
 
-	fleet.SetTraffic(15) // two pods serve ten
+	fleet.SetTraffic(750) // two pods serve 500
 	prometheus.AwaitQuery(t, 30*time.Second, slowShare(ns), func(v float64) bool { return v > 0.9 })
 	tpot := fmt.Sprintf(`histogram_quantile(0.5, sum by (le) (rate(vllm:request_time_per_output_token_seconds_bucket{namespace=%q}[10s])))`, ns)
 	prometheus.AwaitQuery(t, 20*time.Second, tpot, func(v float64) bool { return v > 0.05 })

@@ -2,6 +2,7 @@ package machine
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/inference-responder/responder/internal/fault"
@@ -114,7 +115,11 @@ func (s State) class() (playbook.Class, bool) {
 // fate returns what becomes of the current lever's change by a verdict.
 func (s State) fate(v Verdict) Fate {
 	class, restarts := s.class()
-	return FateOf(class, restarts, v)
+	f := FateOf(class, restarts, v)
+	if st := s.current(); st != nil && slices.Contains(st.Undo, playbook.Signal(v)) && f.Then != Undo {
+		return Fate{Then: Undo, Tell: f.Tell}
+	}
+	return f
 }
 
 // FateLine is what follows from one verdict, for people.

@@ -85,12 +85,13 @@ type enginePod struct {
 }
 
 // StartFleet starts the engines of a Deployment, which may come later. Traffic
-// is 4 requests a second at first, and a pod's capacity 5.
+// is 200 requests a second at first, and a pod's capacity 250: enough for a proof
+// within seconds.
 func StartFleet(t testing.TB, cp *ControlPlane, namespace, deployment string) *Fleet {
 	t.Helper()
 	f := &Fleet{
 		namespace: namespace, deployment: deployment,
-		traffic: 4, capacity: 5, profile: DefaultProfile,
+		traffic: 200, capacity: 250, profile: DefaultProfile,
 		pods: map[string]*enginePod{}, last: time.Now(),
 	}
 	factory := informers.NewSharedInformerFactoryWithOptions(cp.Client, 0, informers.WithNamespace(namespace))

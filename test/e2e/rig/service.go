@@ -126,7 +126,7 @@ func (s *Service) configure(addr, dir string, options ServiceOptions) ([]byte, e
 		config["kubernetes"] = map[string]any{"kubeconfig": options.Kubeconfig}
 	}
 	if s.Playbooks != "" {
-		config["playbooks"] = map[string]any{"dir": s.Playbooks}
+		config["playbooks"] = map[string]any{"dir": s.Playbooks, "shipped": false}
 	}
 	for _, more := range []string{options.Services, options.Settings} {
 		over := map[string]any{}
