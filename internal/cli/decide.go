@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -20,6 +21,7 @@ type decision struct {
 	needs  string                                // error for a missing reason; empty: it is optional
 	reason string                                // what --reason is
 	check  func() error                          // of the other flags; nil: they are always good
+	first  func(before api.Run) error            // of the run as it is; nil: any is good
 	said   func(id string, after api.Run) string // printed once it is taken
 }
 
@@ -37,6 +39,15 @@ func (o decision) command(p *command.Process, d *api.DecisionRequest, cmd *cobra
 		}
 		if d.Reason == "" && o.needs != "" {
 			return errors.New(o.needs)
+		}
+		if o.first != nil {
+			var before api.RunDetail
+			if err := c.Get(cmd.Context(), client.RunsPath+"/"+url.PathEscape(args[0]), nil, &before); err != nil {
+				return err
+			}
+			if err := o.first(before.Run); err != nil {
+				return err
+			}
 		}
 		after, err := c.Decide(cmd.Context(), args[0], o.verb, *d)
 		if err != nil {

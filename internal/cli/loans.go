@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"fmt"
 	"net/url"
+	"slices"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -46,15 +48,17 @@ func newLoansListCommand(p *command.Process) *cobra.Command {
   responder loans list --all --service serving/chat -o json`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			query := url.Values{"limit": {strconv.Itoa(limit)}, "playbook": {loanReturn}}
-			if !all {
-				query.Set("open", "true")
-			}
 			if service != "" {
 				query.Set("service", service)
 			}
 			var answer api.RunList
 			if err := c.Get(cmd.Context(), client.RunsPath, query, &answer); err != nil {
 				return err
+			}
+			if !all {
+				answer.Runs = slices.DeleteFunc(answer.Runs, func(r api.RunSummary) bool {
+					return r.Status == string(machine.OutcomeResolved) || r.Status == string(machine.OutcomeCanceled)
+				})
 			}
 			return out.PrintTable(p.Stdout, answer.Runs, loanTable(answer.Runs))
 		},
@@ -79,6 +83,15 @@ func loanTable(runs []api.RunSummary) *runview.Table {
 		t.Add(r.Run, loanStatus(r), r.Service, r.Change, runview.Time(r.Began), r.Loan, r.Why)
 	}
 	return t
+}
+
+// onlyLoans refuses a run that gives nothing back: to keep or return an incident's
+// run would cancel it.
+func onlyLoans(run api.Run) error {
+	if run.Loan == "" {
+		return fmt.Errorf("run %s gives nothing back: 'responder loans list' shows the loans", run.Run)
+	}
+	return nil
 }
 
 // loanStatus describes where a loan stands, by its run.
@@ -107,7 +120,8 @@ func newLoansKeepCommand(p *command.Process) *cobra.Command {
 		Example: "  responder loans keep r-01JDXYZ --reason 'traffic stays at this level'",
 	}
 	return decision{
-		verb: "cancel", reason: "why; it is recorded", needs: "missing --reason: state why it stays",
+		first: onlyLoans,
+		verb:  "cancel", reason: "why; it is recorded", needs: "missing --reason: state why it stays",
 		said: says("%s is kept"),
 	}.command(p, &d, cmd)
 }
@@ -122,7 +136,8 @@ policy and approvals hold as for any other change.`,
 		Example: "  responder loans return r-01JDXYZ --reason 'the nodes are needed elsewhere'",
 	}
 	return decision{
-		verb: "proceed", reason: "why; it is recorded", needs: "missing --reason: state why it is returned now",
+		first: onlyLoans,
+		verb:  "proceed", reason: "why; it is recorded", needs: "missing --reason: state why it is returned now",
 		said: says("%s is being returned"),
 	}.command(p, &d, cmd)
 }

@@ -76,3 +76,17 @@ func loanLabels(l machine.Loan) map[string]string {
 	}
 	return labels
 }
+
+// incident returns an open run on the service of a loan whose alerts fire; empty:
+// there is none.
+func (e *Executor) incident(loan machine.Start) string {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	for id, r := range e.open {
+		s := r.view()
+		if id != loan.Run && s.Start.Loan == "" && s.Start.Service.Name == loan.Service.Name && !s.Start.ByHand() && s.Firing() {
+			return id
+		}
+	}
+	return ""
+}

@@ -121,3 +121,48 @@ func (w *world) calm() {
 	defer w.mu.Unlock()
 	w.helps, w.class = func(int) bool { return true }, playbook.ClassReturn
 }
+
+// TestLoanDuringIncident: what is on loan stays while another incident of the
+// service fires, and when only observing is allowed; it is returned afterwards.
+func TestLoanDuringIncident(t *testing.T) {
+	bubble(t, func(t *testing.T, h *rig) {
+		h.start()
+		before := h.world.valueOf("a")
+		owed := lend(t, h)
+		h.world.calm()
+		again := alertOf("Ask", "a") // a run that waits for people
+		h.post(again)
+		h.pass(9 * time.Minute) // past the loan's recovery time
+		if got := h.world.valueOf("a"); got == before {
+			t.Fatal("the loan was returned during an incident of its service")
+		}
+		h.post(resolvedOf(again))
+		h.pass(2 * time.Hour)
+		if got := h.world.valueOf("a"); got != before {
+			t.Errorf("the value is %d after the incident, want %d: the loan is still owed", got, before)
+		}
+		i := slices.IndexFunc(h.runs(), func(s machine.State) bool { return s.Start.Run == owed.Start.Run })
+		if s := h.runs()[i]; s.Ending == nil || s.Ending.Outcome != machine.OutcomeResolved {
+			t.Errorf("the loan's run is %s in %s: %+v", s.Phase, s.Current, s.Ending)
+		}
+	})
+}
+
+// TestLoanOfReleasedRun: a run that is quarantined and released owes its loans all
+// the same.
+func TestLoanOfReleasedRun(t *testing.T) {
+	bubble(t, func(t *testing.T, h *rig) {
+		h.world.helps = func(int) bool { return false }
+		h.world.class = playbook.ClassCapacity
+		h.start()
+		run := h.incident("a", 13*time.Minute) // the first lever is kept, the second one asks
+		if len(run.Loans) != 1 {
+			t.Fatalf("%d loans, the run is %s in %s", len(run.Loans), run.Phase, run.Current)
+		}
+		h.quarantineNow(run.Start.Run)
+		h.mustRelease(run.Start.Run)
+		if n := len(h.runs()); n != 2 {
+			t.Errorf("%d runs after the release, want the released one and the loan", n)
+		}
+	})
+}

@@ -49,6 +49,9 @@ func (e *Executor) guard(s machine.State) machine.Outcome {
 	}
 	q := guard.Question{Now: e.clock.now(), State: st, Paused: e.pauses.why(s.Start.Service.Name, s.Start.Playbook)}
 	q.Ceiling, q.Gone, q.Unsure = e.ceiling(s.Start)
+	if s.Start.Loan != "" {
+		q.Firing = e.incident(s.Start)
+	}
 	out := machine.Outcome{Status: machine.StatusOK}
 	out.Terms, q.Policy = e.askPolicy(q.Now, s, st)
 	if s.Lever != nil {

@@ -105,6 +105,7 @@ func (b *batch) release(r *run, d *machine.Decision) error {
 	st.state, st.events, st.after = machine.Evolve(st.state, end), []machine.Event{end}, head // what could not be read is behind it
 	st.state.Head = head + 1
 	b.events++
+	b.returnLoans(st.state)
 	return nil
 }
 
@@ -168,6 +169,10 @@ func remember(s *machine.State, lever *machine.Lever, ev machine.Event) {
 		}
 	case machine.Applied:
 		s.Levers++
+	case machine.Verified, machine.Kept:
+		if ev.Loan != nil {
+			s.Loans = append(s.Loans, *ev.Loan)
+		}
 	case machine.RunEnded:
 		s.Phase, s.Ending, s.Ended = machine.PhaseEnded, ev.Ending, ev.At
 		if ev.Ending == nil {

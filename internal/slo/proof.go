@@ -274,7 +274,7 @@ func Combine(all []Decision) Verdict {
 	for _, d := range all {
 		said[d.Verdict]++
 	}
-	for _, v := range []Verdict{Worse, Watching, Improved, NoEffect, Inconclusive} {
+	for _, v := range []Verdict{Worse, Watching, Inconclusive, Improved, NoEffect} {
 		if said[v] > 0 {
 			return v
 		}

@@ -69,8 +69,9 @@ func TestCombine(t *testing.T) {
 		{[]Verdict{Verified, Watching}, Watching},
 		{[]Verdict{Verified, Watching, Worse}, Worse},
 		{[]Verdict{Verified, Inconclusive}, Inconclusive},
-		{[]Verdict{Improved, NoEffect, Inconclusive}, Improved},
-		{[]Verdict{Verified, NoEffect, Inconclusive}, NoEffect},
+		{[]Verdict{Improved, NoEffect, Inconclusive}, Inconclusive},
+		{[]Verdict{Improved, NoEffect}, Improved},
+		{[]Verdict{Verified, NoEffect}, NoEffect},
 		{[]Verdict{Verified, "unheard of"}, Inconclusive},
 	} {
 		var all []Decision

@@ -209,7 +209,7 @@ func (l look) also(j *slo.Judgement) machine.Sample {
 	switch {
 	case l.verdict == slo.Worse:
 	case j.Verdict == slo.Inconclusive:
-		s.Verdict, s.Reason, s.Message = machine.VerdictInconclusive, j.Reason, j.Message
+		s.Verdict, s.Ends, s.Reason, s.Message = machine.VerdictInconclusive, machine.VerdictInconclusive, j.Reason, j.Message
 	case l.verdict == slo.Verified && j.Verdict != slo.Verified:
 		s.Verdict, s.Reason, s.Message = machine.Verdict(j.Verdict), j.Reason, j.Message
 		if j.Verdict == slo.Failed {

@@ -55,7 +55,7 @@ func planView(p *machine.Plan) g.Node {
 		h.Dl(
 			entry("Risk", text(string(p.Risk)), after(": ", p.Why)),
 			entry("Ready replicas", text(runview.CapacityLine(p.Capacity))),
-			entry("If it does not help", g.Text("undo: "), text(p.Undo)),
+			entry("Take back", g.Text("undo: "), text(p.Undo)),
 			g.Map(p.Notes, func(s string) g.Node { return entry("Note", text(s)) }),
 			some(p.Lacks != "", entry("Lacks", text(p.Lacks))),
 		),
@@ -67,7 +67,7 @@ func proofView(lines []machine.ProofLine) g.Node {
 		return nil
 	}
 	return h.Details(
-		h.Summary(g.Text("Kept only if "), text(lines[len(lines)-1].Text)),
+		h.Summary(g.Text("Proven by "), text(lines[len(lines)-1].Text)),
 		h.Ul(g.Map(lines, func(l machine.ProofLine) g.Node {
 			return h.Li(long(l.Text), some(l.Query != "", h.Br(), h.Code(long(l.Query))))
 		})),

@@ -86,6 +86,7 @@ type Question struct {
 	Unsure  error                 // why the catalog cannot say that; nil: it can
 	Policy  *machine.GuardVerdict // nil: none is configured
 	Demoted *ladder.Demotion      // of this lever on this service; nil: it is not
+	Firing  string                // of the run of a loan: another run on the service whose alerts fire; empty: none
 
 	ledger *Ledger // locked
 }
@@ -165,6 +166,9 @@ func guardPaused(q Question) machine.GuardVerdict {
 }
 
 func guardFiring(q Question) machine.GuardVerdict {
+	if q.Firing != "" {
+		return refuse("firing", "run %s is about an incident of this service: what is on loan stays", q.Firing)
+	}
 	if s := q.Run; len(s.Episodes) == 0 && s.Start.ByHand() {
 		return pass("firing", "started by %s, and no alert is asked", s.Start.By)
 	}

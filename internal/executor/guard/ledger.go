@@ -63,10 +63,18 @@ func (l *Ledger) Note(s machine.State, events []machine.Event) {
 	}
 }
 
-// applied records a lever. Acts come nearly in order of time.
+// applied records a lever. Acts come nearly in order of time. The return of a loan
+// is none that keeps others away: the next incident of the service must not wait
+// for its cooldown.
 func (l *Ledger) applied(s machine.Start, at time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if s.Loan != "" {
+		if f := l.air[s.Run]; f != nil {
+			f.counted = true
+		}
+		return
+	}
 	a := act{run: s.Run, service: s.Service.Name, playbook: s.Playbook, at: at}
 	i := len(l.acts)
 	for i > 0 && l.acts[i-1].at.After(at) {

@@ -38,7 +38,8 @@ func fates() map[playbook.Class]map[Verdict]Fate {
 			VerdictVerified: lend, VerdictImproved: lend, VerdictNoEffect: lend, VerdictWorse: undo, VerdictInconclusive: tell(lend),
 		},
 		playbook.ClassReturn: {
-			VerdictVerified: keep, VerdictImproved: keep, VerdictNoEffect: keep, VerdictWorse: undo, VerdictInconclusive: tell(undo),
+			// The service was well with it, so it has to be well without.
+			VerdictVerified: keep, VerdictImproved: keep, VerdictNoEffect: tell(undo), VerdictWorse: tell(undo), VerdictInconclusive: tell(undo),
 		},
 		playbook.ClassRollback: {
 			VerdictVerified: keep, VerdictImproved: keep, VerdictNoEffect: {Then: Ask, Unanswered: Keep}, VerdictWorse: undo, VerdictInconclusive: tell(keep),
@@ -103,7 +104,10 @@ func (f Fate) Text() string {
 // class returns the class of the current lever: the plan's, else its kind's.
 func (s State) class() (playbook.Class, bool) {
 	st := s.current()
-	if st == nil {
+	switch {
+	case s.Start.Loan != "": // whatever it changes back
+		return playbook.ClassReturn, false
+	case st == nil:
 		return playbook.ClassSetting, false
 	}
 	if s.Lever != nil && s.Lever.Plan != nil && s.Lever.Plan.Class != "" {
@@ -220,7 +224,8 @@ func (t *turn) askUndo(f Fate) {
 		unanswered = "it is taken back"
 	}
 	t.openGate(st, &Gate{
-		Digest: l.Plan.Digest(), OnExpiry: playbook.ExpiryEscalate, Undo: true, Unanswered: f.Unanswered, Needs: needs,
+		// Another digest than the plan's: an approval of the plan is none of its undo.
+		Digest: "undo:" + l.Plan.Digest(), OnExpiry: playbook.ExpiryEscalate, Undo: true, Unanswered: f.Unanswered, Needs: needs,
 		Text: fmt.Sprintf("%s: %s. Take it back (%s)? Deny keeps it. Without an answer %s.", l.Plan.Summary, l.Message, l.Plan.Undo, unanswered),
 	})
 }

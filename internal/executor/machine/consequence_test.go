@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -21,7 +22,7 @@ func TestFates(t *testing.T) {
 		{"setting", 0, [5]string{"keep resolved", "keep " + goesOn, "undo " + goesOn, "undo " + goesOn, "undo " + people}},
 		{"setting that restarts", 1, [5]string{"keep resolved", "keep " + goesOn, "loan " + goesOn, "undo " + goesOn, "loan " + people}},
 		{"capacity", 2, [5]string{"loan resolved", "loan " + goesOn, "loan " + goesOn, "undo " + goesOn, "loan " + people}},
-		{"return", 3, [5]string{"keep resolved", "keep " + goesOn, "keep " + goesOn, "undo " + goesOn, "undo " + people}},
+		{"return", 3, [5]string{"keep resolved", "keep " + goesOn, "undo " + people, "undo " + people, "undo " + people}},
 		{"rollback", 4, [5]string{"keep resolved", "keep " + goesOn, "ask/keep " + goesOn, "undo " + goesOn, "keep " + people}},
 		{"hardware", 5, [5]string{"keep resolved", "keep " + goesOn, "keep " + goesOn, "keep " + people, "keep " + people}},
 		{"repaired", 6, [5]string{"keep resolved", "keep " + goesOn, "keep " + goesOn, "undo " + goesOn, "keep " + people}},
@@ -145,5 +146,21 @@ func (b *bench) follow(want string) {
 	}
 	if e, ok := Pending(b.state); ok && e.Action == ActionNotify {
 		b.answer(Outcome{Status: StatusOK})
+	}
+}
+
+// TestLateApprovalUndoesNothing: an approval of a plan, sent again after the
+// change had no effect, is no answer to whether it is taken back.
+func TestLateApprovalUndoesNothing(t *testing.T) {
+	b := bench{t: t, state: State{Playbook: testPlaybooks(t).ByName("fates")}, now: epoch, value: 4}
+	b.to(VerdictNoEffect)
+	plan := b.state.Lever.Plan.Digest()
+	late := Command{Kind: CmdDecide, Now: b.now, Decision: &Decision{By: "user:ada", Approve: true, Digest: plan}}
+	if _, err := Decide(b.state, late); !errors.Is(err, ErrStale) {
+		t.Errorf("the late approval: %v, want %v", err, ErrStale)
+	}
+	late.Decision = &Decision{By: "user:ada", Approve: true, Digest: b.state.Gate.Digest}
+	if _, err := Decide(b.state, late); err != nil {
+		t.Errorf("an approval of the undo: %v", err)
 	}
 }

@@ -17,7 +17,7 @@ func evolveLever(s State, e Event) State {
 	case Applied:
 		l.Applied, l.Receipt, l.AppliedAt = true, e.Data, e.At
 		l.Waits = e.Waits
-		l.Deadline = e.At.Add(l.settleWithin())
+		l.Deadline = e.At.Add(s.settleWithin())
 		if e.Before != nil {
 			l.Before = *e.Before
 		}
@@ -30,7 +30,7 @@ func evolveLever(s State, e Event) State {
 	case Settling:
 		l.Message = e.Message
 		if l.Waits != "" && e.Waits == "" {
-			l.Deadline = e.At.Add(SettleWithin) // it was merged, and the rollout starts
+			l.Deadline = e.At.Add(max(SettleWithin, s.Start.Service.LoadTime)) // it was merged, and the rollout starts
 		}
 		l.Waits = e.Waits
 		s.Fails, s.Open = 0, s.Open.again(e)

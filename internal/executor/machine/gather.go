@@ -179,7 +179,7 @@ func choose(s State, edges []playbook.Edge, sig playbook.Signal, now time.Time) 
 // was not entered yet.
 func (s State) tried(name string) string {
 	st := s.Playbook.State(name)
-	if st == nil || st.Kind != playbook.StateLever || s.Visits[name] == 0 {
+	if st == nil || st.Kind != playbook.StateLever || s.Visits[name] == 0 || s.Start.Loan != "" {
 		return ""
 	}
 	return "not taken: " + st.Title + " was tried in this run"

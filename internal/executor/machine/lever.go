@@ -159,6 +159,8 @@ func (t *turn) slow(out Outcome) bool {
 func (t *turn) notInEffect(reason fault.Reason, msg string) {
 	class, _ := t.s.class()
 	switch {
+	case t.s.Lever.Waits != "": // it was asked for and never made: the request is withdrawn
+		t.abandon(reason, msg)
 	case class != playbook.ClassSetting:
 		t.concluded(VerdictInconclusive, reason, msg)
 	case slices.Contains([]fault.Reason{fault.Deadline, fault.Degraded, fault.Overridden}, reason):
@@ -184,6 +186,16 @@ func (t *turn) unmerged() {
 // merged reports whether the awaited merge happened since the last look.
 func (t *turn) merged(out Outcome) bool {
 	return t.s.Lever.Waits != "" && out.Status == StatusPending && out.Waits == ""
+}
+
+// settleWithin returns how long the change may take to take effect. A service
+// that says how long its replicas load gets at least that.
+func (s State) settleWithin() time.Duration {
+	within := s.Lever.settleWithin()
+	if s.Lever.Waits == "" {
+		within = max(within, s.Start.Service.LoadTime)
+	}
+	return within
 }
 
 // settleWithin returns how long the change, or its undo, may take to take

@@ -227,6 +227,11 @@ func (t *turn) would(out Outcome, busy string) {
 	if t.s.uncapped(t.s.current()) > playbook.Observe {
 		why += " by " + t.s.terms().Cap.Rule
 	}
+	if t.s.Start.Loan != "" {
+		t.emit(Event{Kind: PlanRefused, State: t.s.Current, Reason: fault.Guard, Message: why})
+		t.signal(playbook.OnRefused)
+		return
+	}
 	outcome := OutcomeObserved
 	if t.s.Levers > 0 {
 		outcome = OutcomeEscalated // it has acted before, so people expect it to continue

@@ -48,6 +48,8 @@ func (t *turn) bounded(st *playbook.State, name string) (fault.Reason, string) {
 	switch {
 	case st == nil:
 		return fault.Invalid, "the playbook has no state " + name
+	case t.s.Start.Loan != "" && len(t.s.Path) < MaxPath:
+		return fault.None, "" // a loan is owed until it is returned
 	case t.s.tried(name) != "":
 		return fault.NotMet, fmt.Sprintf("%s was tried in this run, and the playbook leads there again", st.Title)
 	case visits >= MaxVisits || len(t.s.Path) >= MaxPath:
@@ -196,6 +198,9 @@ func (t *turn) signal(sig playbook.Signal) {
 		return
 	}
 	st := t.s.current()
+	if sig == playbook.OnRefused && t.again() {
+		return
+	}
 	edges := st.Next
 	if sig.NeedsPeople() || t.s.fate(Verdict(sig)).Tell && slices.Contains(playbook.Verdicts(), sig) {
 		edges = named(edges, sig)
@@ -214,6 +219,22 @@ func (t *turn) signal(sig playbook.Signal) {
 // named returns the edges of a signal alone.
 func named(edges []playbook.Edge, sig playbook.Signal) []playbook.Edge {
 	return slices.DeleteFunc(slices.Clone(edges), func(e playbook.Edge) bool { return e.On != sig })
+}
+
+// again begins the run of a loan anew where the return is refused: what refuses
+// it now, such as a cooldown or a freeze, may allow it after the next recovery.
+// It reports whether it did; the length of the path bounds it.
+func (t *turn) again() bool {
+	l := t.s.Lever
+	if t.s.Start.Loan == "" || l == nil || !l.AppliedAt.IsZero() || !slices.Contains([]fault.Reason{fault.Guard, fault.Conflict, fault.Deadline}, l.Reason) {
+		return false
+	}
+	start := t.s.Playbook.State(t.s.Playbook.Start)
+	if start.Kind != playbook.StateWait || len(t.s.Path) >= MaxPath {
+		return false
+	}
+	t.take(start.Name, "waits again: "+l.Message)
+	return true
 }
 
 // signalText describes a signal as the end of a lever, for people.

@@ -40,7 +40,7 @@ a RayCluster, whose labels do not say which of its pods an engine spans: while s
 is unknown, and the drain is refused where a ready one is on the node, or the head, with which the others may end.
 
 Pods that are leaving already are waited for, since they run until they have gone. After each pod the run says how far
-it is, and what holds the others back; a person's cancel, or a pause, stops it before the next one. Not empty after ` + "`within`" + `: given up and undone.`,
+it is, and what holds the others back; a person's cancel, or a pause, stops it before the next one. Not empty after ` + "`within`" + `: given up; the node stays cordoned, and people are told.`,
 		Idempotent: true,
 		With:       step.Fields[drainWith](),
 	}
