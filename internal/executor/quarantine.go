@@ -189,6 +189,7 @@ func remains(rec audit.Record) machine.Event {
 		Start *struct {
 			Playbook string `json:"playbook"`
 			Digest   string `json:"digest"`
+			Loan     string `json:"loan"`
 			Service  struct {
 				Name string `json:"name"`
 			} `json:"service"`
@@ -202,7 +203,7 @@ func remains(rec audit.Record) machine.Event {
 	}
 	ev.State = v.State
 	if v.Start != nil {
-		ev.Start = &machine.Start{Playbook: v.Start.Playbook, Digest: v.Start.Digest}
+		ev.Start = &machine.Start{Playbook: v.Start.Playbook, Digest: v.Start.Digest, Loan: v.Start.Loan}
 		ev.Start.Service.Name = v.Start.Service.Name
 	}
 	if v.Plan != nil {

@@ -181,6 +181,7 @@ func Rolled(o *Observation, w kube.Workload, replicas int) {
 	seen := w.Observed >= w.Generation
 	o.Settled = seen && w.Replicas == replicas && w.Updated >= replicas && w.Ready >= replicas && w.Available >= replicas && old == 0
 	o.Degraded = seen && w.Stuck != "" && !o.Settled
+	o.Slow = o.Degraded
 	switch {
 	case !seen:
 		o.Progress = "the controller has not seen the change yet"

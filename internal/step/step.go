@@ -62,6 +62,7 @@ type Observation struct {
 	Settled    bool            // and has taken effect (rolled out, ready)
 	Foreign    bool            // the target is neither as before nor as planned: someone else changed it
 	Degraded   bool            // it will not take effect by itself (progress deadline exceeded)
+	Slow       bool            // with Degraded: only a rollout that makes no progress; its pods may load a model
 	Pending    bool            // it was asked for and waits for somebody else, such as a merge; Applied is false until then
 	Waits      string          // with Pending: the pull request that has to be merged, for people
 	Declined   bool            // people closed what it waited for: it is not made, and nobody else changed the target

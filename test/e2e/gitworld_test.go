@@ -231,6 +231,7 @@ func gitPlaybook(o gitOptions) string {
       undo: [no_effect]
       next:
         - {when: verified, to: resolved}
+        - {when: refused, to: OTHERWISE}
         - {to: OTHERWISE}`)
 	}
 	levers, begin := pulls("act", cmp.Or(o.lever, setFlag(32)), "escalated"), "act"

@@ -189,7 +189,7 @@ func evictions() []*nodeRun {
 				w.cp.Kubectl(t, "-n", w.ns, "annotate", "pod", w.pod(t, "side", r.all[1]), "rig.responder/ready=false")
 			},
 			after: func(t *testing.T, w *nodeRuns, r *nodeRun) {
-				wantNode("", "", false)(t, w, r)
+				wantNode("", "", true)(t, w, r)
 				if w.pods(t, "side", r.node) != 1 {
 					t.Errorf("%d pods of side are on the node, want the one that still serves", w.pods(t, "side", r.node))
 				}

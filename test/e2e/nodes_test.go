@@ -256,7 +256,7 @@ func drainBlocked(t *testing.T, d *drained) {
 	d.halfway(t)
 	d.budget(t, "side")
 	d.end(t, machine.OutcomeEscalated, "held back: "+d.ns+"/side-", "The disruption budget side needs 3 healthy pods", "not done within 20s")
-	d.wantCordon(t, false)
+	d.wantCordon(t, true) // the node is as suspect as before, and half of its pods have left
 	if n := d.pods(t, "side"); n != 1 {
 		t.Errorf("%d pods of side are on the node, want the one that was there", n)
 	}

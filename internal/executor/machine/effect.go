@@ -116,6 +116,10 @@ type Outcome struct {
 	Before *float64 `json:"before,omitempty"` // apply: requests per second just before it, for the proof
 	Waits  string   `json:"waits,omitempty"`  // apply, settle, undo, unwind: the pull request whose merge it waits for; empty: none
 
+	// Slow tells of a change with [fault.Degraded] that its rollout only makes no
+	// progress: its pods may load a model.
+	Slow bool `json:"slow,omitempty"`
+
 	// Again is when the next step of a stepwise change may be made, at least a
 	// second; 0: at the usual pace.
 	Again time.Duration `json:"again,omitempty"`

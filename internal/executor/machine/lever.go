@@ -132,7 +132,7 @@ func (t *turn) settleOutcome(o OpenEffect, out Outcome) {
 		t.abandon(fault.Deadline, fmt.Sprintf("not merged within %s: %s", playbook.FormatDuration(t.s.Lever.settleWithin()), out.Message))
 	case t.slow(out):
 		t.settling(ActionSettle, out)
-	case t.waits(out), out.Reason == fault.Degraded && !t.now.Before(t.s.Lever.Deadline):
+	case t.waits(out), out.Slow && !t.now.Before(t.s.Lever.Deadline):
 		within := playbook.FormatDuration(t.now.Sub(t.s.Lever.AppliedAt).Round(time.Second))
 		t.notInEffect(fault.Deadline, fmt.Sprintf("not in effect %s after it was applied: %s", within, out.Message))
 	default:
@@ -147,7 +147,7 @@ func (t *turn) settleOutcome(o OpenEffect, out Outcome) {
 // load takes.
 func (t *turn) slow(out Outcome) bool {
 	l := t.s.Lever
-	if out.Reason != fault.Degraded || l.Waits != "" || !t.now.Before(l.Deadline) {
+	if !out.Slow || l.Waits != "" || !t.now.Before(l.Deadline) {
 		return false
 	}
 	class, _ := t.s.class()

@@ -278,7 +278,7 @@ func (s *script) outcome(words []string, opts map[string]string, has func(string
 	if !ok && s.state.Open != nil {
 		e = Effect{Key: s.state.Open.Key, Action: s.state.Open.Action}
 	}
-	out := Outcome{Status: Status(words[0]), Reason: fault.Reason(opts["reason"]), Message: strings.ReplaceAll(opts["message"], "_", " ")}
+	out := Outcome{Status: Status(words[0]), Reason: fault.Reason(opts["reason"]), Slow: opts["slow"] == "true", Message: strings.ReplaceAll(opts["message"], "_", " ")}
 	out.Waits = opts["waits"]
 	if again := opts["again"]; again != "" {
 		out.Again = s.duration(again)

@@ -217,7 +217,8 @@ func (r recovery) rollout(o *step.Observation, state gitops.Rollout, why string,
 	r = cmp.Or(r, defaultRecovery)
 	o.Progress = app.Name + ": " + why
 	o.Settled = state == gitops.RolloutSettled
-	o.Degraded = state == gitops.RolloutFailed || state == gitops.RolloutDegraded && now.Sub(app.Operation.Finished) > time.Duration(r)
+	o.Slow = state == gitops.RolloutDegraded && now.Sub(app.Operation.Finished) > time.Duration(r)
+	o.Degraded = state == gitops.RolloutFailed || o.Slow
 }
 
 // watcher is an implementation of [step.Applications] that can watch an
