@@ -15,10 +15,13 @@ type clue struct {
 	label  string
 	means  func(s *playbook.Service, value string) bool
 	strict bool // a value that fits none of the remaining services is a contradiction
+	weak   bool // decides only where no label before it is in the alert
 }
 
 // clues are in the order of their weight. The service label of an alert is the
-// scrape's name for it, so it never contradicts.
+// scrape's name for it, so it never contradicts a deployment or pod. Several
+// services may serve one model, so a model says nothing about an alert that
+// names another service or pod.
 var clues = []clue{
 	{label: "service", means: func(s *playbook.Service, v string) bool {
 		return v == s.Workload.Name || v == s.Name || strings.HasSuffix(s.Name, "/"+v)
@@ -26,7 +29,7 @@ var clues = []clue{
 	{label: "deployment", strict: true, means: workloadIs("Deployment")},
 	{label: "statefulset", strict: true, means: workloadIs("StatefulSet")},
 	{label: "pod", means: podOf},
-	{label: "model_name", means: func(s *playbook.Service, v string) bool { return s.Model != "" && v == s.Model }},
+	{label: "model_name", weak: true, means: func(s *playbook.Service, v string) bool { return s.Model != "" && v == s.Model }},
 }
 
 func workloadIs(kind string) func(*playbook.Service, string) bool {
@@ -53,7 +56,8 @@ func podOf(s *playbook.Service, pod string) bool {
 //
 // An entry whose matchers fit decides. Otherwise the services of the alert's
 // namespace are narrowed by the labels service, deployment, statefulset, pod
-// and model_name, in this order. An alert with none of them and the label node
+// and model_name, in this order; a model_name does not decide against another
+// of them. An alert with none of them and the label node
 // belongs to the service that has most GPUs there; the cluster is asked for at
 // most two seconds.
 func (c *Catalog) Resolve(a playbook.Alert) (services []playbook.Service, why string, err error) {
@@ -120,10 +124,11 @@ func byClues(left []*Entry, a playbook.Alert) ([]*Entry, string) {
 		if v == "" {
 			continue
 		}
+		weak := c.weak && !found && len(used) > 0
 		used = append(used, fmt.Sprintf("%s=%q", c.label, v))
 		var next []*Entry
 		for _, e := range left {
-			if c.means(&e.Service, v) {
+			if !weak && c.means(&e.Service, v) {
 				next = append(next, e)
 			}
 		}
@@ -140,7 +145,7 @@ func byClues(left []*Entry, a playbook.Alert) ([]*Entry, string) {
 	case len(used) == 0:
 		return nil, "the alert names no service: it has none of the labels service, deployment, statefulset, pod, model_name"
 	default:
-		return nil, fmt.Sprintf("no service fits %s; candidates: %s", strings.Join(used, ", "), names(left))
+		return nil, fmt.Sprintf("no service fits %s; candidates: %s; if the alert belongs to one of them, add a match to it", strings.Join(used, ", "), names(left))
 	}
 }
 

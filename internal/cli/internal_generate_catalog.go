@@ -32,7 +32,7 @@ func catalogReference(services reflect.Value) string {
 	var b strings.Builder
 	b.WriteString("\n## services\n\nAn alert belongs to the service whose `match` fits. Without one that does, the services of the\n" +
 		"alert's namespace are narrowed by its labels `service`, `deployment`, `statefulset`, `pod` and\n" +
-		"`model_name`. Unless exactly one is left nothing is done, and the journal says why.\n\n" +
+		"`model_name`. A `model_name` alone does not decide where another of them fits no service.\nUnless exactly one is left nothing is done, and the journal says why.\n\n" +
 		configTable)
 	writeConfigRows(&b, reflect.New(services.Type().Elem()).Elem(), "")
 	b.WriteString("\n```yaml\n" + catalogExample + "```\n")
