@@ -112,7 +112,7 @@ func TestUndoRenumbersAndRollsOutWithoutLosingReplicas(t *testing.T) {
 	for range 60 {
 		clock.Advance(5 * time.Second)
 		now = workload(t, w, ref)
-		if now.Ready < now.Replicas || len(now.Pods) > now.Replicas+surge {
+		if now.Ready < now.Replicas || len(now.Pods) > now.Replicas+now.Strategy.MaxSurge {
 			t.Fatalf("during the rollout: %d ready of %d, %d pods; want never fewer ready, never more than one surplus", now.Ready, now.Replicas, len(now.Pods))
 		}
 	}

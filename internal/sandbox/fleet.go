@@ -52,7 +52,34 @@ type pod struct {
 }
 
 // surge is how many pods a rolling update adds at once; none may be missing.
-const surge = 1
+func (f *fleet) surge() int { return max(1, f.spec.surge) }
+
+// progressDeadline is Kubernetes' default of progressDeadlineSeconds.
+const progressDeadline = 10 * time.Minute
+
+// stuck returns what the Deployment controller says of a rollout in which no pod
+// became ready within the progress deadline; empty: it says nothing.
+func (f *fleet) stuck(at time.Time) string {
+	since := f.current().active
+	ready := 0
+	for _, p := range f.pods {
+		if p.set != f.current() {
+			continue
+		}
+		if p.ready {
+			ready++
+		}
+		for _, t := range []time.Time{p.created, p.loaded} {
+			if t.After(since) && !t.After(at) {
+				since = t
+			}
+		}
+	}
+	if ready >= f.replicas || at.Sub(since) < progressDeadline {
+		return ""
+	}
+	return fmt.Sprintf("ReplicaSet %q has timed out progressing.", f.current().name)
+}
 
 // newFleet returns the workload in its first revision.
 func newFleet(spec *serviceSpec, start time.Time, rng hash) *fleet {
@@ -138,7 +165,7 @@ func (f *fleet) control(at time.Time, place func() string) {
 	}
 	limit := f.replicas
 	if updated < len(f.pods) {
-		limit += surge // a rolling update is under way
+		limit += f.surge() // a rolling update is under way
 	}
 	for len(f.pods) < limit && updated < f.replicas {
 		f.create(at, place)
@@ -203,7 +230,11 @@ func (f *fleet) start(p *pod, at time.Time, place func() string) {
 			f.warn("FailedScheduling", "Pod/"+p.name, "0 nodes are available: insufficient nvidia.com/gpu", at)
 			return
 		}
-		load := loadLeast + time.Duration(f.rng.unit("load", nameHash(p.name))*float64(loadSpread))
+		load := f.spec.load
+		if load == 0 {
+			load = loadLeast
+		}
+		load += time.Duration(f.rng.unit("load", nameHash(p.name)) * float64(loadSpread))
 		p.loaded = at.Add(load.Round(time.Second))
 		return
 	}
@@ -266,11 +297,11 @@ func (f *fleet) serve(at, start time.Time, d time.Duration) {
 }
 
 // describe returns the workload as the API would.
-func (f *fleet) describe() kube.Workload {
+func (f *fleet) describe(at time.Time) kube.Workload {
 	w := kube.Workload{
 		Ref: f.ref, APIVersion: "apps/v1", UID: f.uid, Generation: f.generation, Observed: f.observed,
 		Replicas: f.replicas, Revision: f.revision(), Updated: f.updated(),
-		Strategy:    kube.Strategy{Type: "RollingUpdate", MaxSurge: surge},
+		Strategy:    kube.Strategy{Type: "RollingUpdate", MaxSurge: f.surge()},
 		Labels:      map[string]string{"app.kubernetes.io/name": f.ref.Name, "app.kubernetes.io/component": "engine"},
 		Annotations: maps.Clone(f.annotations),
 	}
@@ -281,6 +312,7 @@ func (f *fleet) describe() kube.Workload {
 		}
 	}
 	w.Available = w.Ready
+	w.Stuck = f.stuck(at)
 	w.Unavailable = max(0, max(len(f.pods), f.replicas)-w.Available)
 	return w
 }

@@ -39,6 +39,9 @@ type serviceSpec struct {
 	revisions []revisionSpec
 	tokens    float64 // generated per request
 
+	load  time.Duration // until a new pod has loaded the model; 0: loadLeast and a little
+	surge int           // pods that a rolling update adds at once; 0: 1
+
 	// leaves is how long after the first change to the workload the traffic stops; 0:
 	// it stays.
 	leaves time.Duration
@@ -79,7 +82,7 @@ type nodeSpec struct {
 
 // all returns every scenario, those of the demo first.
 func all() []scenario {
-	return []scenario{badRollout(), trafficBurst(), noHelp(), noTraffic(), gpuFault(), thermalEmergency(), hotRoom(), nodeReturn()}
+	return []scenario{badRollout(), slowLoad(), trafficBurst(), noHelp(), noTraffic(), gpuFault(), thermalEmergency(), hotRoom(), nodeReturn()}
 }
 
 // Scenarios lists the incidents that can be simulated, those of the demo first.

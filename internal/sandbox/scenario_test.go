@@ -143,3 +143,28 @@ func TestNotificationsAreAlertmanagersOwn(t *testing.T) {
 		t.Errorf("the resolved alert is episode %s, the firing one %s", last.Alerts[0].Episode(), a.Episode())
 	}
 }
+
+// A rollback that loads its model longer than the progress deadline is called
+// stuck, and comes into effect later.
+func TestSlowLoadOutlastsTheProgressDeadline(t *testing.T) {
+	w, clock := open(t, "slow-load")
+	_, ref := chat(w)
+	rollback.do(t, w)
+	for _, step := range []struct {
+		after   time.Duration
+		stuck   bool
+		updated int // and ready, of the old or the new
+	}{{9 * time.Minute, false, 0}, {2 * time.Minute, true, 0}, {2 * time.Minute, false, 4}} {
+		clock.Advance(step.after)
+		now := workload(t, w, ref)
+		fresh := 0
+		for _, p := range now.Pods {
+			if p.Ready && p.Revision == now.Revision {
+				fresh++
+			}
+		}
+		if (now.Stuck != "") != step.stuck || fresh != step.updated || now.Ready < now.Replicas {
+			t.Errorf("at %s: stuck %q, %d of the new ready, %d of all; want stuck %t, %d, at least %d", clock.Now().Format("15:04:05"), now.Stuck, fresh, now.Ready, step.stuck, step.updated, now.Replicas)
+		}
+	}
+}

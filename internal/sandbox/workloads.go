@@ -21,7 +21,7 @@ func (w *World) Workload(_ context.Context, ref kube.Ref) (kube.Workload, error)
 	if f == nil {
 		return kube.Workload{}, notFound(ref)
 	}
-	out := f.describe()
+	out := f.describe(w.at)
 	for _, e := range f.events {
 		if w.at.Sub(e.Last) <= time.Hour {
 			out.Events = append(out.Events, e)
