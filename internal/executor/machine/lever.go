@@ -155,15 +155,16 @@ func (t *turn) slow(out Outcome) bool {
 }
 
 // notInEffect ends a change that did not come into effect. Taking back a
-// setting that no pod serves with costs no capacity.
+// setting that no pod serves with costs no capacity. What failed for good, such
+// as a sync that the cluster refuses, is taken back whole; a node stays out.
 func (t *turn) notInEffect(reason fault.Reason, msg string) {
 	class, _ := t.s.class()
 	switch {
 	case t.s.Lever.Waits != "": // it was asked for and never made: the request is withdrawn
 		t.abandon(reason, msg)
-	case class != playbook.ClassSetting:
+	case class == playbook.ClassHardware, class != playbook.ClassSetting && reason != fault.Degraded:
 		t.concluded(VerdictInconclusive, reason, msg)
-	case slices.Contains([]fault.Reason{fault.Deadline, fault.Degraded, fault.Overridden}, reason):
+	case class == playbook.ClassSetting && slices.Contains([]fault.Reason{fault.Deadline, fault.Degraded, fault.Overridden}, reason):
 		t.giveUp(VerdictNoEffect, reason, msg)
 	default:
 		t.abandon(reason, msg)
