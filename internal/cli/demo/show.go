@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
@@ -83,7 +84,7 @@ func (d *show) curve(ctx context.Context, to time.Time, marks []mark) {
 		return // the chart is an ornament: the run's own evidence stands above
 	}
 	d.screen.raw("")
-	d.screen.detail(plain, "Share of requests with the first token after 500 ms, by minute")
+	d.screen.detail(plain, "Share of requests with the first token after %s, by minute", millis(threshold(d.world.Services()[0], "ttft")))
 	c.points = m.Series[0].Points
 	d.screen.raw(c.lines()...)
 }
@@ -91,9 +92,22 @@ func (d *show) curve(ctx context.Context, to time.Time, marks []mark) {
 // slowTTFT is the share of first tokens that come after the objective's
 // threshold, over a window.
 func slowTTFT(s playbook.Service, window string) string {
-	return fmt.Sprintf(`1 - sum(rate(vllm:time_to_first_token_seconds_bucket{%[1]s,le="0.5"}[%[2]s])) / sum(rate(vllm:time_to_first_token_seconds_count{%[1]s}[%[2]s]))`,
-		s.Selector, window)
+	return fmt.Sprintf(`1 - sum(rate(vllm:time_to_first_token_seconds_bucket{%[1]s,le="%[3]s"}[%[2]s])) / sum(rate(vllm:time_to_first_token_seconds_count{%[1]s}[%[2]s]))`,
+		s.Selector, window, strconv.FormatFloat(threshold(s, "ttft").Seconds(), 'g', -1, 64))
 }
+
+// threshold is how long the service's objective of that name allows; 0: it has none.
+func threshold(s playbook.Service, slo string) time.Duration {
+	for _, o := range s.SLOs {
+		if o.Name == slo {
+			return time.Duration(o.Threshold * float64(time.Second))
+		}
+	}
+	return 0
+}
+
+// millis writes a threshold as the report does.
+func millis(d time.Duration) string { return fmt.Sprintf("%d ms", d.Milliseconds()) }
 
 // brief writes a number with about three digits.
 func brief(f float64) string {
