@@ -74,8 +74,13 @@ func newLoansListCommand(p *command.Process) *cobra.Command {
 func loanTable(runs []api.RunSummary) *runview.Table {
 	t := &runview.Table{
 		Columns: []runview.Column{
-			{Head: "LOAN"}, {Head: "STATUS", Flex: true}, {Head: "SERVICE", Flex: true}, {Head: "CHANGE", Flex: true},
-			{Head: "SINCE (UTC)", Wide: true}, {Head: "OF", Wide: true}, {Head: "WHY", Wide: true},
+			{Head: "LOAN"},
+			{Head: "STATUS", Flex: true},
+			{Head: "SERVICE", Flex: true},
+			{Head: "CHANGE", Flex: true},
+			{Head: "SINCE (UTC)", Wide: true},
+			{Head: "OF", Wide: true},
+			{Head: "WHY", Wide: true},
 		},
 		Empty: "nothing is on loan",
 	}

@@ -21,8 +21,14 @@ func TestAlertFactor(t *testing.T) {
 		long, period time.Duration
 		want         float64
 	}{
-		{time.Hour, 30 * day, 14.4}, {6 * time.Hour, 30 * day, 6}, {day, 30 * day, 3}, {3 * day, 30 * day, 1},
-		{time.Hour, 28 * day, 13.44}, {6 * time.Hour, 28 * day, 5.6}, {2 * time.Hour, 28 * day, 0}, {time.Hour, 0, 0},
+		{time.Hour, 30 * day, 14.4},
+		{6 * time.Hour, 30 * day, 6},
+		{day, 30 * day, 3},
+		{3 * day, 30 * day, 1},
+		{time.Hour, 28 * day, 13.44},
+		{6 * time.Hour, 28 * day, 5.6},
+		{2 * time.Hour, 28 * day, 0},
+		{time.Hour, 0, 0},
 	} {
 		if got := AlertFactor(tt.long, tt.period); math.Abs(got-tt.want) > 1e-9 {
 			t.Errorf("%v of %v: %v, want %v", tt.long, tt.period, got, tt.want)

@@ -175,7 +175,9 @@ func TestMeasure(t *testing.T) {
 		},
 		{
 			"errors that did not occur", func(w *scraped) { w.add(t, `requests_total{service="chat",code="200"}`, counter(10)) },
-			errorsOf(true), []Counts{{0, 200}}, "", "",
+			errorsOf(true),
+			[]Counts{{0, 200}},
+			"", "",
 		},
 		{
 			"errors that would not be counted", func(w *scraped) { w.add(t, `requests_total{service="chat",code="200"}`, counter(10)) },
