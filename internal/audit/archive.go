@@ -54,8 +54,8 @@ func (s *Sealed) tree() (tree, error) {
 	return t, err
 }
 
-// ErrArchived: the entry is part of the log, and its body is in the archive. The
-// error is an *ArchivedError.
+// ErrArchived means that the entry is part of the log and its body is in the
+// archive. The error is an *ArchivedError.
 var ErrArchived = errors.New("the entry is archived")
 
 // An ArchivedError names the segment that has the body of an entry.

@@ -288,12 +288,12 @@ func (j *Journal) checkSegments(ctx context.Context, dir string, seqs []uint64) 
 }
 
 // checkSegment checks that a segment has the content that the log names.
-func checkSegment(ctx context.Context, dir string, s Sealed) error {
+func checkSegment(ctx context.Context, dir string, s Sealed) (err error) {
 	f, err := os.Open(filepath.Join(dir, s.Segment))
 	if err != nil {
 		return fmt.Errorf("read the archive: %w", err)
 	}
-	defer f.Close()
+	defer func() { err = errors.Join(err, f.Close()) }()
 	sum := sha256.New()
 	if _, err := io.Copy(sum, readerOf(ctx, f)); err != nil {
 		return fmt.Errorf("read the archive: %w", err)

@@ -132,15 +132,15 @@ listen: nowhere
 lsiten: ":80"
 receiver: {max_body: lots}
 services:
-- {namespace: a, workload: {nmae: b}, max_scale: -1}
+- {namespace: a, workload: {nam: b}, max_scale: -1}
 - {namespace: a, workload: {name: c}, engine: triton}
 `))
 	want := `c.yaml:1:47: auth.tokens[0].scopes[0]: must be one of intake, read, decide, admin, not "root"
 c.yaml:2:9: listen: "nowhere" is not an address (write it like 127.0.0.1:8080 or :8080)
 c.yaml:3:1: unknown field "lsiten" (did you mean "listen"?
 c.yaml:4:22: receiver.max_body: "lots": not a size: write 16MiB, 512KiB, 1GiB or a number of bytes
-c.yaml:6:29: services[0].workload: unknown field "nmae" (did you mean "name"? allowed: kind, name)
-c.yaml:6:50: services[0].max_scale: is negative (0 (no lever may scale up) or more replicas)
+c.yaml:6:29: services[0].workload: unknown field "nam" (did you mean "name"? allowed: kind, name)
+c.yaml:6:49: services[0].max_scale: is negative (0 (no lever may scale up) or more replicas)
 c.yaml:7:47: services[1].engine: unknown engine "triton" (one of vllm, sglang, dynamo, kserve)`
 	var got []string
 	for line := range strings.Lines(fmt.Sprint(err)) {

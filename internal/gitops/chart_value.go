@@ -383,7 +383,7 @@ const addedHere = "a value of this deployment alone is added here"
 // named returns the values as an object that tells where they are.
 func (p *probing) named(o *edit.Object) *edit.Object {
 	c := *o
-	c.Why = p.chart.String()
+	c.Why = p.String()
 	return &c
 }
 

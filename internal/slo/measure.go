@@ -193,7 +193,7 @@ func choose(i int, o Objective, there answered, at time.Time, why *Measured) *ch
 		}
 		newest, classic := part(partNewest)
 		since, native := part(partNative)
-		if native && !(classic && newest.After(at.Add(-fresh))) {
+		if native && (!classic || !newest.After(at.Add(-fresh))) {
 			newest, classic = since, false
 		}
 		_, failed := part(partFailed)

@@ -134,10 +134,10 @@ func (t *turn) unpause() {
 		return
 	}
 	t.emit(Event{Kind: PauseLifted})
-	switch {
-	case t.s.Phase == PhaseWaiting:
+	switch t.s.Phase {
+	case PhaseWaiting:
 		t.open(ActionGuard)
-	case t.s.Phase == PhaseWatching:
+	case PhaseWatching:
 		t.tick() // its time may have passed meanwhile
 	}
 }
