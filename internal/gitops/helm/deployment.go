@@ -214,25 +214,14 @@ func (d Deployment) layers(tr *edit.Tree) ([]layer, error) {
 		files = append([]string{own}, files...)
 	}
 	for _, p := range files {
-		if tr.File(p) == nil {
-			return nil, &fault.Error{Reason: fault.NotFound, Message: "the value file " + edit.Clip(p) + " is not in the tree"}
-		}
-		docs, err := tr.Open(p)
+		doc, root, err := valueFile(tr, p)
 		if err != nil {
 			return nil, err
 		}
-		if len(docs) == 0 {
+		if doc == nil {
 			continue
 		}
-		root, err := docs[0].Parse()
-		if err != nil {
-			return nil, err
-		}
-		if len(docs) > 1 || !edit.IsMap(root) {
-			return nil, edit.InvalidAt(p, 1, 1, "a value file is one mapping")
-		}
-		docs[0].Role = role
-		out = append(out, layer{doc: docs[0], root: root, text: tr.File(p), chart: p == own && !slices.Contains(d.Files, own)})
+		out = append(out, layer{doc: doc, root: root, text: tr.File(p), chart: p == own && !slices.Contains(d.Files, own)})
 	}
 	inline, err := d.held.layer(tr)
 	if inline.doc != nil {

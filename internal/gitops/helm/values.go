@@ -167,30 +167,39 @@ func values(file string, root *yaml.Node, docs []*edit.Document) *edit.Object {
 	return &edit.Object{Root: root, Docs: docs, Kind: edit.ValuesKind, Name: file}
 }
 
+// valueFile opens a value file; nil if it is empty.
+func valueFile(tr *edit.Tree, p string) (*edit.Document, *yaml.Node, error) {
+	if tr.File(p) == nil {
+		return nil, nil, &fault.Error{Reason: fault.NotFound, Message: "the value file " + edit.Clip(p) + " is not in the tree"}
+	}
+	docs, err := tr.Open(p)
+	if err != nil || len(docs) == 0 {
+		return nil, nil, err
+	}
+	root, err := docs[0].Parse()
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(docs) > 1 || !edit.IsMap(root) {
+		return nil, nil, edit.InvalidAt(p, 1, 1, "a value file is one mapping")
+	}
+	docs[0].Role = role
+	return docs[0], root, nil
+}
+
 // merged merges value files in their order.
 func merged(tr *edit.Tree, files []string) (*edit.Object, error) {
 	o := values(files[0], &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}, nil)
 	for _, p := range files {
-		if tr.File(p) == nil {
-			return nil, &fault.Error{Reason: fault.NotFound, Message: "the value file " + edit.Clip(p) + " is not in the tree"}
-		}
-		docs, err := tr.Open(p)
+		doc, root, err := valueFile(tr, p)
 		if err != nil {
 			return nil, err
 		}
-		if len(docs) == 0 {
+		if doc == nil {
 			continue
 		}
-		root, err := docs[0].Parse()
-		if err != nil {
-			return nil, err
-		}
-		if len(docs) > 1 || !edit.IsMap(root) {
-			return nil, edit.InvalidAt(p, 1, 1, "a value file is one mapping")
-		}
-		docs[0].Role = role
-		o.Docs = append(o.Docs, docs[0])
-		if o.Root, err = edit.Merge(docs[0], o.Root, root, false); err != nil {
+		o.Docs = append(o.Docs, doc)
+		if o.Root, err = edit.Merge(doc, o.Root, root, false); err != nil {
 			return nil, err
 		}
 	}
