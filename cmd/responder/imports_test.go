@@ -81,25 +81,25 @@ var mayImport = map[string][]string{
 	"internal/gpu/dcgm":         {"internal/gpu", "internal/gpu/judge"}, // reads as far back as verdicts look
 	"internal/gpu/agent":        {"internal/gpu", "internal/gpu/judge", "internal/outbound"},
 	"internal/gpu/client":       {"internal/fault", "internal/gpu", "internal/outbound"},
-	"internal/gpu/repair":       {"internal/config/setting", "internal/outbound", "internal/outbound/endpoint"}, // whoever repairs GPUs
-	"internal/gpu/podresources": {"internal/gpu"},                                                               // gRPC and the kubelet's messages: only the node agent links them
-	"internal/gpu/nvml":         {"internal/gpu"},                                                               // go-nvml and cgo: one edge package holds them
-	"internal/goruntime":        {},                                                                             // the runtime's processors and garbage as the service has them: for main, and for benchmarks that run as it does
-	"internal/credential":       {},                                                                             // one rule of what is a credential, for everybody who shows what others wrote
+	"internal/gpu/repair":       {"internal/setting", "internal/outbound", "internal/outbound/endpoint"}, // whoever repairs GPUs
+	"internal/gpu/podresources": {"internal/gpu"},                                                        // gRPC and the kubelet's messages: only the node agent links them
+	"internal/gpu/nvml":         {"internal/gpu"},                                                        // go-nvml and cgo: one edge package holds them
+	"internal/goruntime":        {},                                                                      // the runtime's processors and garbage as the service has them: for main, and for benchmarks that run as it does
+	"internal/credential":       {},                                                                      // one rule of what is a credential, for everybody who shows what others wrote
 	// Messages and who gets them. The feed follows the journal and tells events of
 	// runs, so it speaks of both. A channel maps them to its protocol, and declares
 	// its own block of responder.yaml.
-	"internal/notify":           {"internal/audit", "internal/config/setting", "internal/executor/machine", "internal/fault", "internal/playbook"},
-	"internal/notify/webhook":   {"internal/config/setting", "internal/executor/machine", "internal/notify", "internal/outbound/endpoint", "internal/playbook", "internal/runview"},
-	"internal/notify/pagerduty": {"internal/config/setting", "internal/executor/machine", "internal/fault", "internal/notify", "internal/outbound/endpoint", "internal/runview"},
-	"internal/notify/slack":     {"internal/config/setting", "internal/fault", "internal/notify", "internal/outbound"},
+	"internal/notify":           {"internal/audit", "internal/setting", "internal/executor/machine", "internal/fault", "internal/playbook"},
+	"internal/notify/webhook":   {"internal/setting", "internal/executor/machine", "internal/notify", "internal/outbound/endpoint", "internal/playbook", "internal/runview"},
+	"internal/notify/pagerduty": {"internal/setting", "internal/executor/machine", "internal/fault", "internal/notify", "internal/outbound/endpoint", "internal/runview"},
+	"internal/notify/slack":     {"internal/setting", "internal/fault", "internal/notify", "internal/outbound"},
 	// Approvals turn runs into messages and clicks into decisions, and show the error budget.
 	"internal/notify/slack/approvals": {
 		"internal/audit", "internal/executor/machine", "internal/fault", "internal/notify/slack", "internal/playbook", "internal/runview", "internal/slo",
 	},
 	// The silencer follows the journal, and admits what resolved in silence.
 	"internal/notify/alertmanager": {
-		"internal/audit", "internal/config/setting", "internal/executor/machine", "internal/fault", "internal/notify", "internal/outbound", "internal/outbound/endpoint", "internal/playbook",
+		"internal/audit", "internal/setting", "internal/executor/machine", "internal/fault", "internal/notify", "internal/outbound", "internal/outbound/endpoint", "internal/playbook",
 	},
 
 	// For tests only: servers, the conformance test of levers, and test binaries that stand for the program.
@@ -115,7 +115,7 @@ var mayImport = map[string][]string{
 
 	// The catalog makes playbook.Service values, which runs keep, and declares its own block of responder.yaml.
 	// It knows by what indicators an engine can be judged.
-	"internal/catalog": {"internal/config/setting", "internal/engine", "internal/playbook", "internal/kube", "internal/yamldoc"},
+	"internal/catalog": {"internal/setting", "internal/engine", "internal/playbook", "internal/kube", "internal/yamldoc"},
 	// What the API takes and answers: projections of what it must not show as it is stored.
 	"internal/api":     {"internal/fault", "internal/playbook", "internal/executor/machine"},
 	"internal/webhook": {"internal/api", "internal/playbook", "internal/executor/machine", "internal/outbound"},
@@ -130,10 +130,10 @@ var mayImport = map[string][]string{
 	// Events and runs in words, tables and pictures: once, for CLI, page, Slack and demo.
 	"internal/runview": {"internal/api", "internal/playbook", "internal/executor/machine"},
 	// Rules that blocks of responder.yaml share, for packages that declare their own block.
-	"internal/config/setting": {"internal/credential"},
+	"internal/setting": {"internal/credential"},
 	// responder.yaml as options of what it configures.
 	"internal/config": {
-		"internal/catalog", "internal/config/setting", "internal/executor/guard", "internal/executor/ladder", "internal/gitops", "internal/gitops/repository", "internal/gpu/client",
+		"internal/catalog", "internal/setting", "internal/executor/guard", "internal/executor/ladder", "internal/gitops", "internal/gitops/repository", "internal/gpu/client",
 		"internal/gpu/repair", "internal/notify", "internal/notify/alertmanager", "internal/notify/pagerduty", "internal/notify/slack", "internal/notify/webhook",
 		"internal/playbook", "internal/runview", "internal/webhook", "internal/yamldoc",
 	},
@@ -163,14 +163,14 @@ var mayImport = map[string][]string{
 	},
 	"internal/cli/command": {"internal/runview"}, // what every command shares: the process, -o, exit codes
 	// The same service over HTTP: the build information of app, the URL checks of setting, secrets and TLS of outbound.
-	"internal/cli/client": {"internal/api", "internal/app", "internal/cli/command", "internal/config/setting", "internal/executor/machine", "internal/outbound", "internal/runview"},
+	"internal/cli/client": {"internal/api", "internal/app", "internal/cli/command", "internal/setting", "internal/executor/machine", "internal/outbound", "internal/runview"},
 	"internal/cli/demo": {
 		"internal/api", "internal/app", "internal/audit", "internal/cli/client", "internal/cli/command", "internal/config", "internal/executor/machine",
 		"internal/kube", "internal/playbook", "internal/runview", "internal/sandbox", "internal/slo",
 	},
 	"internal/cli/dryrun": {
 		"internal/fault",
-		"internal/api", "internal/app", "internal/cli/client", "internal/cli/command", "internal/config", "internal/config/setting", "internal/executor/machine", "internal/gitops",
+		"internal/api", "internal/app", "internal/cli/client", "internal/cli/command", "internal/config", "internal/setting", "internal/executor/machine", "internal/gitops",
 		"internal/kube", "internal/playbook", "internal/policy", "internal/runview", "internal/step",
 	},
 	"cmd/responder":       {"internal/cli", "internal/cli/command"},

@@ -10,8 +10,8 @@ import (
 	"github.com/prometheus/alertmanager/pkg/labels"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/inference-responder/responder/internal/config/setting"
 	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/setting"
 	"github.com/inference-responder/responder/internal/yamldoc"
 )
 

@@ -7,12 +7,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/inference-responder/responder/internal/config/setting"
 	"github.com/inference-responder/responder/internal/notify"
 	"github.com/inference-responder/responder/internal/notify/pagerduty"
 	"github.com/inference-responder/responder/internal/notify/slack"
 	"github.com/inference-responder/responder/internal/notify/webhook"
 	"github.com/inference-responder/responder/internal/runview"
+	"github.com/inference-responder/responder/internal/setting"
 )
 
 // Channel is one named place where people, or their systems, are told: one field

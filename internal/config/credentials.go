@@ -3,7 +3,7 @@ package config
 import (
 	"fmt"
 
-	"github.com/inference-responder/responder/internal/config/setting"
+	"github.com/inference-responder/responder/internal/setting"
 )
 
 // checkCredentials refuses secrets that would be sent in plain text, for the blocks

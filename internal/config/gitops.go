@@ -7,10 +7,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/inference-responder/responder/internal/config/setting"
 	"github.com/inference-responder/responder/internal/gitops"
 	"github.com/inference-responder/responder/internal/gitops/repository"
 	"github.com/inference-responder/responder/internal/runview"
+	"github.com/inference-responder/responder/internal/setting"
 )
 
 // Gitops is where the manifests of services are and who deploys them.

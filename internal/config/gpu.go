@@ -3,9 +3,9 @@ package config
 import (
 	"regexp"
 
-	"github.com/inference-responder/responder/internal/config/setting"
 	"github.com/inference-responder/responder/internal/gpu/repair"
 	"github.com/inference-responder/responder/internal/runview"
+	"github.com/inference-responder/responder/internal/setting"
 	"github.com/prometheus/prometheus/promql/parser"
 )
 

@@ -6,9 +6,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/labels"
 
-	"github.com/inference-responder/responder/internal/config/setting"
 	agents "github.com/inference-responder/responder/internal/gpu/client"
 	"github.com/inference-responder/responder/internal/runview"
+	"github.com/inference-responder/responder/internal/setting"
 )
 
 // Agents reads the node agents.

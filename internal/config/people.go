@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/inference-responder/responder/internal/config/setting"
+	"github.com/inference-responder/responder/internal/setting"
 	"github.com/inference-responder/responder/internal/webhook"
 )
 

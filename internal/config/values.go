@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/catalog"
-	"github.com/inference-responder/responder/internal/config/setting"
 	"github.com/inference-responder/responder/internal/executor/ladder"
+	"github.com/inference-responder/responder/internal/setting"
 	"github.com/inference-responder/responder/internal/yamldoc"
 )
 

@@ -5,9 +5,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/inference-responder/responder/internal/config/setting"
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/setting"
 )
 
 // Channel is one place where people are told. Its methods may be called

@@ -19,8 +19,8 @@ import (
 	"github.com/inference-responder/responder/internal/api"
 	"github.com/inference-responder/responder/internal/app"
 	"github.com/inference-responder/responder/internal/cli/command"
-	"github.com/inference-responder/responder/internal/config/setting"
 	"github.com/inference-responder/responder/internal/runview"
+	"github.com/inference-responder/responder/internal/setting"
 )
 
 const (

@@ -15,8 +15,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/inference-responder/responder/internal/config/setting"
 	"github.com/inference-responder/responder/internal/outbound"
+	"github.com/inference-responder/responder/internal/setting"
 )
 
 // The environment's words for the flags of the same meaning.

@@ -17,9 +17,9 @@ import (
 	"github.com/inference-responder/responder/internal/cli/client"
 	"github.com/inference-responder/responder/internal/cli/command"
 	"github.com/inference-responder/responder/internal/config"
-	"github.com/inference-responder/responder/internal/config/setting"
 	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/runview"
+	"github.com/inference-responder/responder/internal/setting"
 )
 
 // maxNotification bounds what dry-run reads, as the receiver does.

@@ -3,7 +3,7 @@ package repair
 import (
 	"time"
 
-	"github.com/inference-responder/responder/internal/config/setting"
+	"github.com/inference-responder/responder/internal/setting"
 )
 
 // Config is the block gpu.repairs.

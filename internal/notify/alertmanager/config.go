@@ -3,7 +3,7 @@ package alertmanager
 import (
 	"time"
 
-	"github.com/inference-responder/responder/internal/config/setting"
+	"github.com/inference-responder/responder/internal/setting"
 )
 
 // Config is the block silence.

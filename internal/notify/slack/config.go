@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/inference-responder/responder/internal/config/setting"
+	"github.com/inference-responder/responder/internal/setting"
 )
 
 // ChannelConfig is the block slack of a channel. The workspace opens it.

@@ -1,8 +1,8 @@
 package webhook
 
 import (
-	"github.com/inference-responder/responder/internal/config/setting"
 	"github.com/inference-responder/responder/internal/notify"
+	"github.com/inference-responder/responder/internal/setting"
 )
 
 // Config is the block webhook of a channel.
