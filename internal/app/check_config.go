@@ -20,17 +20,17 @@ import (
 // configuration names are read, so that a missing token is found here. What is wrong
 // with one of them does not hide what is wrong with another.
 func CheckConfig(file string, temp TempDir) (_ api.ConfigCheck, err error) {
-	c, err := config.Load(file)
-	if err != nil {
-		return api.ConfigCheck{}, err
+	c, invalid := config.Load(file)
+	if c.File == "" {
+		return api.ConfigCheck{}, invalid
 	}
 	missing := c.MissingFiles()
 	w, broken := World{Close: func() error { return nil }}, error(nil)
-	if missing == nil {
+	if invalid == nil && missing == nil {
 		w, broken = checkWorld(c, temp)
 	}
 	defer func() { err = errors.Join(err, w.Close()) }()
-	opened := missing == nil && broken == nil
+	opened := invalid == nil && missing == nil && broken == nil
 	set, unread := ConfiguredPlaybooks(c.Playbooks)
 	if unread != nil {
 		unread = c.Unread(unread, "playbooks.dir")
@@ -48,7 +48,7 @@ func CheckConfig(file string, temp TempDir) (_ api.ConfigCheck, err error) {
 	case refused != nil:
 		refused = c.Unread(refused, "policy.file")
 	}
-	if err := errors.Join(missing, broken, unread, refused); err != nil {
+	if err := errors.Join(invalid, missing, broken, unread, refused); err != nil {
 		return api.ConfigCheck{}, err
 	}
 	return summarize(file, c, w, set, rules), nil

@@ -211,7 +211,8 @@ func (f NoFileError) Error() string {
 }
 
 // Load reads and checks a configuration file. Every problem of the file
-// is reported at once.
+// is reported at once. The configuration that comes with such an error is only
+// good for finding what else is wrong; its File is empty where nothing was read.
 func Load(file string) (Config, error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -228,7 +229,7 @@ func Load(file string) (Config, error) {
 	return Parse(file, data)
 }
 
-// Parse decodes and checks the content of a configuration file.
+// Parse decodes and checks the content of a configuration file, as Load does.
 func Parse(file string, data []byte) (Config, error) {
 	c := Default()
 	set, unread := strictDecode(file, data, &c)
@@ -242,12 +243,9 @@ func Parse(file string, data []byte) (Config, error) {
 			problems = append(problems, p)
 		}
 	}
-	if err := problems.Err(); err != nil {
-		return Config{}, err
-	}
 	c.forgetServices()
 	c.resolvePaths(filepath.Dir(file))
-	return c, nil
+	return c, problems.Err()
 }
 
 // follows reports whether a problem of the checks may only follow from a field
