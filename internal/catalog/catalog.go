@@ -42,11 +42,12 @@ type Catalog struct {
 	o       Options
 	tenants tenants
 
-	mu    sync.RWMutex // guards the discovered entries
-	all   []Entry      // configured and discovered
-	at    time.Time    // of the last successful refresh
-	err   error        // of the last refresh
-	notes []string     // marked workloads that were not accepted, and why
+	mu       sync.RWMutex       // guards the discovered entries
+	all      []Entry            // configured and discovered
+	services []playbook.Service // of all, sorted by name; replaced, never changed
+	at       time.Time          // of the last successful refresh
+	err      error              // of the last refresh
+	notes    []string           // marked workloads that were not accepted, and why
 }
 
 // New returns a catalog of the configured entries. With a Lister, the services
@@ -61,7 +62,18 @@ func New(o Options) *Catalog {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Catalog{o: o, tenants: tenants{source: o.Tenants}, all: slices.Clone(o.Entries)}
+	all := slices.Clone(o.Entries)
+	return &Catalog{o: o, tenants: tenants{source: o.Tenants}, all: all, services: servicesOf(all)}
+}
+
+// servicesOf returns the services of entries, sorted by name.
+func servicesOf(all []Entry) []playbook.Service {
+	out := make([]playbook.Service, 0, len(all))
+	for _, e := range all {
+		out = append(out, e.Service)
+	}
+	slices.SortFunc(out, func(a, b playbook.Service) int { return strings.Compare(a.Name, b.Name) })
+	return out
 }
 
 // Run refreshes the discovered services until ctx ends.
@@ -108,7 +120,7 @@ func (c *Catalog) Refresh(ctx context.Context) error {
 			c.o.Log.Warn("marked workload not accepted into the catalog", "why", n)
 		}
 	}
-	c.all, c.at, c.err, c.notes = all, time.Now(), nil, notes
+	c.all, c.services, c.at, c.err, c.notes = all, servicesOf(all), time.Now(), nil, notes
 	return nil
 }
 
@@ -155,16 +167,12 @@ func (c *Catalog) entries() ([]Entry, error) {
 	}
 }
 
-// Services returns the known services, sorted by name.
+// Services returns the known services, sorted by name. Callers share the list and
+// must not change it: the executor asks for it before every change.
 func (c *Catalog) Services() []playbook.Service {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	out := make([]playbook.Service, 0, len(c.all))
-	for _, e := range c.all {
-		out = append(out, e.Service)
-	}
-	slices.SortFunc(out, func(a, b playbook.Service) int { return strings.Compare(a.Name, b.Name) })
-	return out
+	return c.services
 }
 
 // Known is Services, and an error if services may be missing from it: the cluster has
