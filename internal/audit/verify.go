@@ -26,18 +26,18 @@ type VerifyOptions struct {
 
 // A Report is the result of Verify.
 type Report struct {
-	Origin      string   `json:"origin"`
-	Created     string   `json:"created"`
-	Entries     uint64   `json:"entries"`
-	Streams     uint64   `json:"streams"`
-	Archived    uint64   `json:"archived"`    // entries of which the file has only the hash
-	Segments    uint64   `json:"segments"`    // of the archive, that by the log have their bodies
-	Checkpoints uint64   `json:"checkpoints"` // with a valid signature and the right root
-	Signed      uint64   `json:"signed"`      // entries the last of them covers
-	Unsigned    uint64   `json:"unsigned"`    // entries after it: consistent but not yet signed
-	Root        string   `json:"root"`        // over all entries
-	External    bool     `json:"external"`    // the log continues VerifyOptions.Checkpoint
-	FirstBad    *Finding `json:"firstBad,omitempty"`
+	Origin      string
+	Created     string
+	Entries     uint64
+	Streams     uint64
+	Archived    uint64 // entries of which the file has only the hash
+	Segments    uint64 // of the archive, that by the log have their bodies
+	Checkpoints uint64 // with a valid signature and the right root
+	Signed      uint64 // entries the last of them covers
+	Unsigned    uint64 // entries after it: consistent but not yet signed
+	Root        string // over all entries
+	External    bool   // the log continues VerifyOptions.Checkpoint
+	FirstBad    *Finding
 }
 
 // OK reports whether nothing is wrong.
@@ -46,12 +46,12 @@ func (r *Report) OK() bool { return r.FirstBad == nil }
 // A Finding is the first problem that Verify found. It concerns the entries from
 // Seq to Last. A single entry that can be decoded is named.
 type Finding struct {
-	Seq     uint64    `json:"seq"`
-	Last    uint64    `json:"last"`
-	Stream  string    `json:"stream,omitempty"`
-	Kind    string    `json:"kind,omitempty"`
-	Time    time.Time `json:"time,omitzero"`
-	Problem string    `json:"problem"`
+	Seq     uint64
+	Last    uint64
+	Stream  string
+	Kind    string
+	Time    time.Time
+	Problem string
 }
 
 func (f *Finding) String() string {
