@@ -138,17 +138,31 @@ func shownValue(v any) string {
 		text = fmt.Sprintf("%.4g", v)
 	case time.Duration:
 		text = v.String()
-	default:
-		b, err := json.Marshal(v)
-		if err != nil {
-			return "?"
+	case []any:
+		if len(v) > 0 {
+			if _, objects := v[0].(map[string]any); objects {
+				return fmt.Sprintf("%d entries", len(v))
+			}
 		}
-		text = string(b)
+		text = shownJSON(v)
+	default:
+		text = shownJSON(v)
+	}
+	if text == "" {
+		return `""`
 	}
 	if len(text) > maxValue {
 		return yamldoc.Clip(text[:maxValue]) + "..."
 	}
 	return text
+}
+
+func shownJSON(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return "?"
+	}
+	return string(b)
 }
 
 // HeldBack reports why an edge to a state is not taken after edges before it

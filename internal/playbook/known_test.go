@@ -89,12 +89,12 @@ func TestJudgeNotGathered(t *testing.T) {
 
 // The values beside a branch are those that its condition read.
 func TestValuesOfACondition(t *testing.T) {
-	c := condition(t, `slo.value * 2.0 > 5.0 && slo.status in ["ok", "nan"] && alert.labels.severity != "info" && pods.known`)
+	c := condition(t, `slo.value * 2.0 > 5.0 && slo.status in ["ok", "nan"] && alert.labels.severity != "info" && alert.annotations.summary != "x" && pods.known`)
 	got := strings.Join(c.Values(Scope{
-		Alert:    Alert{Labels: map[string]string{"severity": "page"}},
+		Alert:    Alert{Labels: map[string]string{"severity": "page"}, Annotations: map[string]string{"summary": ""}},
 		Evidence: map[string]json.RawMessage{"slo": json.RawMessage(`{"status":"ok","value":3.14159}`)},
 	}), ", ")
-	if want := "slo.value = 3.142, slo.status = ok, alert.labels.severity = page, pods.known = false"; got != want {
+	if want := "slo.value = 3.142, slo.status = ok, alert.labels.severity = page, alert.annotations.summary = \"\", pods.known = false"; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }

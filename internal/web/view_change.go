@@ -67,7 +67,7 @@ func proofView(lines []machine.ProofLine) g.Node {
 		return nil
 	}
 	return h.Details(
-		h.Summary(g.Text("Proven by "), text(lines[len(lines)-1].Text)),
+		h.Summary(g.Text("Proof: "), text(lines[len(lines)-1].Text)),
 		h.Ul(g.Map(lines, func(l machine.ProofLine) g.Node {
 			return h.Li(long(l.Text), some(l.Query != "", h.Br(), h.Code(long(l.Query))))
 		})),
