@@ -115,7 +115,7 @@ func (c burn) Run(ctx context.Context, in step.Input) (step.Finding, error) {
 	}
 	facts, worst := out.fill(m, with, in.Alert)
 	if out.Status == string(slo.Breached) {
-		since, err := began(ctx, q, m.Measured[worst], in.Now, with)
+		since, err := m.Measured[worst].Began(ctx, q, in.Now, short, time.Duration(with.Lookback))
 		if err != nil {
 			return step.Finding{}, err
 		}
@@ -242,37 +242,4 @@ func number(v float64) *float64 {
 		return nil
 	}
 	return &v
-}
-
-// clearly is how many times what the objective allows a share must be to belong to
-// the breach, so that chance around the objective does not.
-const clearly = 1.5
-
-// began returns when the breach began: since when the bad share over the short
-// window has been clearly above the objective without a break. Where nobody
-// measured, it began just before it was noticed.
-func began(ctx context.Context, q step.Querier, x slo.Measured, now time.Time, with burnWith) (time.Time, error) {
-	expr := x.RatioQuery(time.Duration(with.Short))
-	if expr == "" {
-		return now.Add(-time.Duration(with.Short)), nil
-	}
-	const every = time.Minute
-	m, err := q.Range(ctx, expr, now.Add(-time.Duration(with.Lookback)), now, every)
-	if err != nil {
-		return time.Time{}, err
-	}
-	since := now
-	for _, s := range m.Series {
-		for i := len(s.Points) - 1; i >= 0; i-- {
-			p := s.Points[i]
-			if since.Sub(p.At) > 2*every || !(p.Value > clearly*(1-x.Objective.Objective)) {
-				break
-			}
-			since = p.At
-		}
-	}
-	if since.Equal(now) {
-		since = now.Add(-time.Duration(with.Short))
-	}
-	return since, nil
 }
