@@ -470,7 +470,7 @@ func (s Started) machine() machine.Start {
 func ServiceOf(s playbook.Service) Service {
 	out := Service{
 		Service: s.Name, Namespace: s.Namespace, Workload: Workload(s.Workload), Container: s.Container, Engine: s.Engine, Model: s.Model,
-		Endpoint: s.Endpoint, Owners: list(s.Owners), Autonomy: s.Autonomy.String(), MinReady: s.MinReady, MaxScale: s.MaxScale, Selector: s.Selector,
+		Endpoint: s.Endpoint, Gateway: s.Gateway, Owners: list(s.Owners), Autonomy: s.Autonomy.String(), MinReady: s.MinReady, MaxScale: s.MaxScale, Selector: s.Selector,
 		LoadTime: duration(s.LoadTime), Recovery: duration(s.Recovery),
 		SLOs: each(s.SLOs, func(o playbook.SLO) SLO {
 			return SLO{o.Name, o.Objective, playbook.FormatDuration(o.Window), o.Threshold, o.Indicator, o.Model, o.Route, o.By}
@@ -489,7 +489,7 @@ func ServiceOf(s playbook.Service) Service {
 func (s Service) Playbook() playbook.Service {
 	out := playbook.Service{
 		Name: s.Service, Namespace: s.Namespace, Workload: playbook.Workload(s.Workload), Container: s.Container, Engine: s.Engine, Model: s.Model,
-		Endpoint: s.Endpoint, Owners: s.Owners, Autonomy: parseAutonomy(s.Autonomy), MinReady: s.MinReady, MaxScale: s.MaxScale, Selector: s.Selector,
+		Endpoint: s.Endpoint, Gateway: s.Gateway, Owners: s.Owners, Autonomy: parseAutonomy(s.Autonomy), MinReady: s.MinReady, MaxScale: s.MaxScale, Selector: s.Selector,
 		LoadTime: parseDuration(s.LoadTime), Recovery: parseDuration(s.Recovery),
 		SLOs: some(s.SLOs, func(o SLO) playbook.SLO {
 			return playbook.SLO{

@@ -19,6 +19,7 @@ type Service struct {
 	Engine    string   `json:"engine,omitempty"`
 	Model     string   `json:"model,omitempty"`
 	Endpoint  string   `json:"endpoint,omitempty"`
+	Gateway   string   `json:"gateway,omitempty"` // what its requests come through
 	SLOs      []SLO    `json:"slos"`
 	GitOps    *GitOps  `json:"gitops,omitempty"`
 	Owners    []string `json:"owners"`

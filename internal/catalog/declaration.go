@@ -28,6 +28,7 @@ type Declaration struct {
 	Engine    string            `yaml:"engine" doc:"One of vllm, sglang, dynamo, kserve. gitops.set_flag holds values to its [flags](engine-flags.md); without it no flag is added."`
 	Model     string            `yaml:"model" doc:"The model's name as the engine's metrics carry it."`
 	Endpoint  string            `yaml:"endpoint" doc:"Base URL for probes, e.g. http://chat.serving:8000."`
+	Gateway   string            `yaml:"gateway" doc:"Name of the gateway that its requests come through. Services with the same name share it, which fleet.breaches knows."`
 	SLOs      []SLO             `yaml:"slos" doc:"Its service-level objectives. Default: slo.defaults."`
 	GitOps    GitOps            `yaml:"gitops" doc:"Where Git has its manifests."`
 	Owners    []string          `yaml:"owners" doc:"Who may decide where a playbook says service.owners: user:ada, group:ml-platform."`
@@ -81,7 +82,7 @@ type Match []labels.Matchers
 func (d Declaration) service() playbook.Service {
 	s := playbook.Service{
 		Name: d.Name, Namespace: d.Namespace, Workload: playbook.Workload(d.Workload),
-		Container: d.Container, Engine: d.Engine, Model: d.Model, Endpoint: d.Endpoint,
+		Container: d.Container, Engine: d.Engine, Model: d.Model, Endpoint: d.Endpoint, Gateway: d.Gateway,
 		GitOps: playbook.GitOps{
 			Application: d.GitOps.Application, Repository: d.GitOps.Repository, Branch: d.GitOps.Branch, Path: d.GitOps.Path,
 			Object: playbook.Workload(d.GitOps.Object), Component: d.GitOps.Component,

@@ -22,6 +22,7 @@ const (
 	annotationModel     = "responder.dev/model"     // else read from the engine's arguments
 	annotationContainer = "responder.dev/container" // else the first one
 	annotationEndpoint  = "responder.dev/endpoint"  // base URL for probes, of a Service in its own namespace
+	annotationGateway   = "responder.dev/gateway"   // what its requests come through
 	annotationSelector  = "responder.dev/selector"  // PromQL label matchers
 	annotationLoadTime  = "responder.dev/load-time" // how long a replica takes to load its model
 )
@@ -35,7 +36,7 @@ func discovered(m kube.Marked, ceiling playbook.Autonomy) (Entry, error) {
 		Name: a[annotationName], Namespace: m.Ref.Namespace,
 		Workload:  playbook.Workload{Kind: m.Ref.Kind, Name: m.Ref.Name},
 		Container: a[annotationContainer], Engine: a[annotationEngine], Model: a[annotationModel],
-		Endpoint: a[annotationEndpoint], Selector: a[annotationSelector], Autonomy: ceiling,
+		Endpoint: a[annotationEndpoint], Gateway: a[annotationGateway], Selector: a[annotationSelector], Autonomy: ceiling,
 	}
 	bad := func(key string, err error) (Entry, error) {
 		return e, fmt.Errorf("%s: annotation %s: %w", e.Source, key, err)

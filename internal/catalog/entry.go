@@ -80,6 +80,9 @@ func validate(s playbook.Service) []problem {
 	if err := checkEndpoint(s.Endpoint); err != nil {
 		add("endpoint", err.Error(), "like http://chat.serving:8000")
 	}
+	if strings.ContainsFunc(s.Gateway, unicode.IsControl) || strings.TrimSpace(s.Gateway) != s.Gateway {
+		add("gateway", "has white space around it or control characters", "a name, like edge-eu")
+	}
 	if err := checkSelector(s.Selector); err != nil {
 		add("selector", err.Error(), `PromQL label matchers without braces, like namespace="serving",service="chat"`)
 	}

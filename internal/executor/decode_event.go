@@ -135,7 +135,7 @@ func (d *decoder) start(s *machine.Start) *problem {
 
 func (d *decoder) service(s *playbook.Service) *problem {
 	fields := [...]string{
-		"name", "namespace", "workload", "container", "engine", "model", "endpoint", "slos", "gitops", "owners", "autonomy", "minReady", "maxScale",
+		"name", "namespace", "workload", "container", "engine", "model", "endpoint", "gateway", "slos", "gitops", "owners", "autonomy", "minReady", "maxScale",
 		"loadTime", "recovery", "selector",
 	}
 	return d.object(fields[:], func(field string) *problem {
@@ -154,6 +154,8 @@ func (d *decoder) service(s *playbook.Service) *problem {
 			return text(d, &s.Model)
 		case "endpoint":
 			return text(d, &s.Endpoint)
+		case "gateway":
+			return text(d, &s.Gateway)
 		case "slos":
 			return list(d, &s.SLOs, &d.slos, d.slo)
 		case "gitops":

@@ -17,6 +17,7 @@ type Service struct {
 	Engine    string   `json:"engine,omitempty"`    // vllm, sglang, dynamo, kserve; empty: unknown
 	Model     string   `json:"model,omitempty"`     // model_name in the engine's metrics
 	Endpoint  string   `json:"endpoint,omitempty"`  // base URL for probes, e.g. http://chat.serving:8000
+	Gateway   string   `json:"gateway,omitempty"`   // what its requests come through, e.g. edge-eu; services with the same text share it
 
 	SLOs     []SLO    `json:"slos,omitempty"`
 	GitOps   GitOps   `json:"gitops,omitzero"`

@@ -28,6 +28,7 @@ func ServiceFields() []Field {
 		{Name: "engine", Type: text, Doc: "The serving engine; empty: unknown."},
 		{Name: "model", Type: text, Doc: "Name of the model in the engine's metrics."},
 		{Name: "endpoint", Type: text, Doc: "Base URL for probes."},
+		{Name: "gateway", Type: text, Doc: "Gateway that its requests come through; empty: unknown."},
 		{Name: "slos", Type: Type{Name: List, Elem: &Type{Name: Object, Fields: []Field{
 			{Name: "name", Type: text},
 			{Name: "objective", Type: ratio},
@@ -83,6 +84,7 @@ func ServiceValue(s Service) map[string]any {
 		"engine":    s.Engine,
 		"model":     s.Model,
 		"endpoint":  s.Endpoint,
+		"gateway":   s.Gateway,
 		"slos":      slos,
 		"gitops": map[string]any{
 			"application": s.GitOps.Application, "repository": s.GitOps.Repository, "branch": s.GitOps.Branch, "path": s.GitOps.Path,
