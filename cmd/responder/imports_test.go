@@ -50,9 +50,11 @@ var mayImport = map[string][]string{
 	"internal/step/node":   {"internal/playbook", "internal/executor/machine", "internal/fault", "internal/step", "internal/kube", "internal/slo", "internal/gpu", "internal/gpu/judge"},
 	"internal/step/slo":    {"internal/playbook", "internal/fault", "internal/step", "internal/slo"},
 	"internal/step/engine": {"internal/playbook", "internal/step", "internal/outbound"},
+	// All services at once: their objectives, their workloads, the GPUs of their nodes.
+	"internal/step/fleet": {"internal/playbook", "internal/step", "internal/kube", "internal/slo", "internal/gpu/judge"},
 	// The one map of kinds.
 	"internal/step/kinds": {
-		"internal/playbook", "internal/step", "internal/step/engine", "internal/step/git", "internal/step/gpu", "internal/step/kube",
+		"internal/playbook", "internal/step", "internal/step/engine", "internal/step/fleet", "internal/step/git", "internal/step/gpu", "internal/step/kube",
 		"internal/step/node", "internal/step/slo",
 	},
 

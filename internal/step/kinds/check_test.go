@@ -106,6 +106,7 @@ func TestKinds(t *testing.T) {
 		"prometheus.query":  {"query": query, "range": "10m"},
 		"slo.burn":          nil,
 		"gpu.health":        nil,
+		"fleet.breaches":    nil,
 		"http.probe":        {"path": "/health?x=1"},
 		"kube.changes":      {"window": "1h"},
 		"kube.scale":        {"by": int64(2)},

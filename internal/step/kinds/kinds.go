@@ -11,6 +11,7 @@ import (
 	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/step"
 	"github.com/inference-responder/responder/internal/step/engine"
+	"github.com/inference-responder/responder/internal/step/fleet"
 	"github.com/inference-responder/responder/internal/step/git"
 	"github.com/inference-responder/responder/internal/step/gpu"
 	"github.com/inference-responder/responder/internal/step/kube"
@@ -24,6 +25,7 @@ func All() map[string]step.Kind {
 	return map[string]step.Kind{
 		"argocd.rollback":     {Decl: git.ArgocdRollbackKind(), Lever: git.NewArgocdRollback},
 		"argocd.sync":         {Decl: git.ArgocdSyncKind(), Lever: git.NewArgocdSync},
+		"fleet.breaches":      {Decl: fleet.BreachesKind(), Check: fleet.NewBreaches},
 		"gitops.changes":      {Decl: git.ChangesKind(), Check: git.NewChanges},
 		"gitops.revert":       {Decl: git.RevertKind(), Lever: git.NewRevert},
 		"gitops.set_flag":     {Decl: git.SetFlagKind(), Lever: git.NewSetFlag},

@@ -1,0 +1,211 @@
+// Package fleet holds the check that looks at all services of the catalog at
+// once: do several suffer for one reason?
+package fleet
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/slo"
+	"github.com/inference-responder/responder/internal/step"
+)
+
+// BreachesKind declares fleet.breaches.
+func BreachesKind() playbook.Kind {
+	return playbook.Kind{
+		Name: "fleet.breaches",
+		Role: playbook.RoleCheck,
+		Doc: `Measures the other services of the catalog by their own objectives, as ` + "`slo.burn`" + ` does, and looks for what those that breach have in
+common with this one: a change of their workloads, nodes, the registry of their images or models, the catalog's ` + "`gateway`" + `. A shared cause belongs
+to people, not to one lever for each service. It needs evidence: two services that breach and have nothing in common share nothing.
+
+What is shared, the first that applies: ` + "`heat`" + ` (GPUs of this service and of others slow down for heat on two nodes or more, whatever their
+objectives show), ` + "`node`" + ` (every service that breaches has pods on it, and few healthy ones), ` + "`release`" + ` (one change, commit or Argo CD application
+that reached every service that breaches before it did, and no healthy one), ` + "`model`" + ` (pods of all of them cannot start, and pull images, load
+models from, or are, the same), ` + "`gateway`" + ` (all are behind it, and few healthy ones), ` + "`fleet`" + ` (three services or more, and at least half of
+those measured).
+
+What cannot be measured within ` + "`within`" + ` is unknown, counted, and never breaching. At most 200 services are measured, and at most 50 workloads of
+each sort are read.`,
+		With: step.Fields[breachesWith](),
+		Out:  step.Fields[breachesOut](),
+	}
+}
+
+const (
+	maxServices = 200 // that are measured
+	maxRead     = 50  // services of one sort whose workloads are read
+	maxNodes    = 64  // nodes whose GPUs are asked about
+	maxNames    = 20  // that evidence keeps
+	maxBegan    = 4   // objectives of a service of which the beginning of the breach is looked for
+	sideBySide  = 8   // services that are asked about at a time
+
+	shortWindow = 5 * time.Minute // the windows of slo.burn
+	longWindow  = time.Hour
+	lookback    = 6 * time.Hour
+)
+
+type breachesWith struct {
+	Window step.Duration `json:"window" default:"1h" doc:"How long ago a change of workloads counts as one that may be shared."`
+	Within step.Duration `json:"within" default:"15s" doc:"Time for all of it. What is not known by then is unknown."`
+}
+
+type breachesOut struct {
+	Services  int      `json:"services" doc:"Services of the catalog, this one included."`
+	Measured  int      `json:"measured" doc:"Services that meet their objectives or breach them, this one included."`
+	Unknown   int      `json:"unknown" doc:"Other services that could not be measured, or have too few requests."`
+	Count     int      `json:"count" doc:"Services that breach their objectives, this one included."`
+	Breaching []string `json:"breaching" doc:"Their names, this one first, at most 20."`
+	SharedBy  string   `json:"shared_by" enum:",heat,node,release,model,gateway,fleet" doc:"What kind of cause the services share; empty: none is recognised."`
+	Shared    string   `json:"shared" doc:"What they share: the node, the change, the registry, the gateway; empty: nothing."`
+	Key       string   `json:"key" doc:"The same for every service that shares it, for once of a notify state; empty: nothing is shared."`
+	Why       string   `json:"why" doc:"All of that in a sentence."`
+}
+
+// breaches is the check fleet.breaches. Workloads, nodes, GPUs and applications
+// may be nil: what they would tell is then not known.
+type breaches struct {
+	q        step.Querier
+	w        step.Workloads
+	n        step.Nodes
+	gpus     step.GPUs
+	apps     step.Applications
+	services func() []playbook.Service
+	now      func() time.Time
+}
+
+// NewBreaches returns the check fleet.breaches.
+func NewBreaches(d step.Deps) step.Check {
+	now := d.Now
+	if now == nil {
+		now = time.Now
+	}
+	return breaches{q: d.Querier, w: d.Workloads, n: d.Nodes, gpus: d.GPUs, apps: d.Applications, services: d.Services, now: now}
+}
+
+// Run implements [step.Check].
+func (c breaches) Run(ctx context.Context, in step.Input) (step.Finding, error) {
+	with, err := step.Decode[breachesWith](BreachesKind(), in.With)
+	switch {
+	case err != nil:
+		return step.Finding{}, err
+	case c.q == nil:
+		return step.Finding{}, step.NotConfigured("Prometheus", "prometheus.url")
+	case with.Window <= 0 || with.Within <= 0:
+		return step.Finding{}, step.Invalid("fleet.breaches: window and within must be longer than 0")
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(with.Within))
+	defer cancel()
+	own, others, err := c.measure(ctx, in)
+	if err != nil {
+		return step.Finding{}, err
+	}
+	out := breachesOut{Services: 1 + len(others), Breaching: []string{}}
+	var found []party // those that breach, this service first
+	var healthy []party
+	for i, p := range append([]party{own}, others...) {
+		switch p.stands {
+		case slo.Breached:
+			found = append(found, p)
+		case slo.Met:
+			healthy = append(healthy, p)
+		default:
+			if i > 0 {
+				out.Unknown++
+			}
+		}
+	}
+	out.Measured, out.Count = len(found)+len(healthy), len(found)
+	cause, notes := c.cause(ctx, in, time.Duration(with.Window), own, others, found, healthy)
+	out.SharedBy, out.Shared, out.Key = cause.by, cause.what, cause.key()
+	for _, p := range found[:min(len(found), maxNames)] {
+		out.Breaching = append(out.Breaching, p.name())
+	}
+	out.Why = out.sentence(found, cause, own.stands == slo.Breached)
+	return step.Finding{Out: out, Facts: append([]string{out.Why}, notes...)}, nil
+}
+
+// sentence says what was found. looked is set if a shared cause was looked for.
+func (o breachesOut) sentence(found []party, cause cause, looked bool) string {
+	names := strings.Join(o.Breaching, ", ")
+	if more := o.Count - len(o.Breaching); more > 0 {
+		names += fmt.Sprintf(" and %d more", more)
+	}
+	text := fmt.Sprintf("%d of %d measured services breach their SLO", o.Count, o.Measured)
+	if since := first(found); !since.IsZero() {
+		text += " since " + since.UTC().Format("15:04Z")
+	}
+	if names != "" {
+		text += ": " + names
+	}
+	switch {
+	case cause.by != "":
+		text += "; " + cause.text
+	case o.Count > 1 && looked:
+		text += "; nothing that they share was found"
+	}
+	if others := o.Services - 1; 2*o.Unknown > others {
+		text += fmt.Sprintf("; %d of the %d others could not be measured", o.Unknown, others)
+	}
+	return text
+}
+
+// first returns when the first of the breaches began; zero: not known.
+func first(found []party) time.Time {
+	var at time.Time
+	for _, p := range found {
+		if !p.since.IsZero() && (at.IsZero() || p.since.Before(at)) {
+			at = p.since
+		}
+	}
+	return at
+}
+
+// cause looks for what the services that breach share. notes say what could not
+// be looked at.
+func (c breaches) cause(ctx context.Context, in step.Input, window time.Duration, own party, others, found, healthy []party) (cause, []string) {
+	hot, notes := c.heat(ctx, own, others, found)
+	if hot.by != "" {
+		return hot, notes
+	}
+	if len(found) < 2 || own.stands != slo.Breached {
+		return cause{}, notes
+	}
+	measured := len(found) + len(healthy)
+	if c.w == nil || len(found) > maxRead {
+		return cmp.Or(behindGateway(found, healthy), wholeFleet(found, measured)), notes
+	}
+	c.read(ctx, found, in.Now, window)
+	for _, p := range found {
+		if p.unread != nil {
+			notes = append(notes, fmt.Sprintf("the workload of %s could not be read: %v", p.name(), p.unread))
+		}
+	}
+	places, more := c.places(ctx, found, healthy)
+	notes = append(notes, more...)
+	if len(commonChanges(found)) > 0 {
+		healthy = slices.Clone(healthy)
+		some := healthy[:min(len(healthy), maxRead)]
+		c.readChanges(ctx, some, in.Now, window)
+		if n := unread(some) + len(healthy) - len(some); n > 0 {
+			notes = append(notes, fmt.Sprintf("of %d healthy services it is not known whether they were changed", n))
+		}
+	}
+	return cmp.Or(onNode(found, healthy, places), byRelease(found, healthy), byModel(found), behindGateway(found, healthy), wholeFleet(found, measured)), notes
+}
+
+// unread counts the services that could not be read.
+func unread(ps []party) int {
+	n := 0
+	for _, p := range ps {
+		if p.unread != nil {
+			n++
+		}
+	}
+	return n
+}

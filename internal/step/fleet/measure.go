@@ -1,0 +1,97 @@
+package fleet
+
+import (
+	"cmp"
+	"context"
+	"sync"
+	"time"
+
+	"github.com/inference-responder/responder/internal/slo"
+	"github.com/inference-responder/responder/internal/step"
+)
+
+// each calls do for every position, a few at a time.
+func each(n int, do func(i int)) {
+	next := make(chan int)
+	var workers sync.WaitGroup
+	for range min(n, sideBySide) {
+		workers.Go(func() {
+			for i := range next {
+				do(i)
+			}
+		})
+	}
+	for i := range n {
+		next <- i
+	}
+	close(next)
+	workers.Wait()
+}
+
+// measure measures this service and the others of the catalog. An error means
+// that this service could not be measured.
+func (c breaches) measure(ctx context.Context, in step.Input) (own party, others []party, err error) {
+	own = party{svc: in.Service}
+	if c.services != nil {
+		for _, svc := range c.services() {
+			if svc.Name == in.Service.Name {
+				own.svc.Gateway = cmp.Or(own.svc.Gateway, svc.Gateway)
+				continue
+			}
+			others = append(others, party{svc: svc, stands: slo.Unknown})
+		}
+	}
+	factor := func(period time.Duration) float64 { return step.AlertFactor(in.Alert, period) }
+	if err := c.stands(ctx, &own, in.Now, factor); err != nil {
+		return own, nil, err
+	}
+	usual := func(time.Duration) float64 { return 0 } // the alert is not theirs
+	some := others[:min(len(others), maxServices-1)]
+	each(len(some), func(i int) {
+		_ = c.stands(ctx, &some[i], in.Now, usual) //nolint:errcheck // it stays unknown, which is counted
+	})
+	return own, others, nil
+}
+
+// stands measures one service.
+func (c breaches) stands(ctx context.Context, p *party, now time.Time, factor func(time.Duration) float64) error {
+	p.stands = slo.Unknown
+	if len(p.svc.SLOs) == 0 || p.svc.Selector == "" {
+		return nil
+	}
+	m, err := slo.Measure(ctx, c.q, step.Objectives(p.svc), now, slo.Span{Window: shortWindow}, slo.Span{Window: longWindow})
+	if err != nil {
+		return err
+	}
+	met, began := 0, 0
+	for _, x := range m.Measured {
+		if x.Reason != "" {
+			continue
+		}
+		test := slo.Test{Objective: x.Objective.Objective, Factor: factor(x.Objective.Period), Now: x.Counts[0]}
+		s, _ := test.Stands()
+		if s == slo.Unknown { // too few requests: the long window decides
+			test.Now = x.Counts[1]
+			s, _ = test.Stands()
+		}
+		switch s {
+		case slo.Met:
+			met++
+		case slo.Breached:
+			p.stands = slo.Breached
+			if began++; began > maxBegan {
+				continue
+			}
+			if at, err := x.Began(ctx, c.q, now, shortWindow, lookback); err == nil && (p.since.IsZero() || at.Before(p.since)) {
+				p.since = at
+			}
+		}
+	}
+	switch {
+	case len(m.Stuck) > 0:
+		p.stands = slo.Breached
+	case p.stands != slo.Breached && met == len(m.Measured):
+		p.stands = slo.Met
+	}
+	return nil
+}

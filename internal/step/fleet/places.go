@@ -1,0 +1,160 @@
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/inference-responder/responder/internal/gpu/judge"
+	"github.com/inference-responder/responder/internal/kube"
+	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/slo"
+)
+
+// places looks at the nodes that all services have pods on.
+func (c breaches) places(ctx context.Context, found, healthy []party) (places map[string]place, notes []string) {
+	names := commonNodes(found)
+	if len(names) == 0 || c.n == nil {
+		return nil, nil
+	}
+	names = names[:min(len(names), maxNodes)]
+	at := make([]place, len(names))
+	each(len(names), func(i int) {
+		at[i] = c.place(ctx, names[i], healthy)
+	})
+	places = map[string]place{}
+	for i, name := range names {
+		places[name] = at[i]
+		if at[i].unread != nil {
+			notes = append(notes, fmt.Sprintf("node %s could not be read: %v", name, at[i].unread))
+		}
+	}
+	for _, j := range c.judged(ctx, names) {
+		p := places[j.Node]
+		if p.trouble == "" && j.Verdict.WorseThan(judge.Uncertain) {
+			p.trouble = worstOf(j)
+			places[j.Node] = p
+		}
+	}
+	return places, notes
+}
+
+// place looks at one node: its conditions, and which services have pods there.
+func (c breaches) place(ctx context.Context, name string, healthy []party) (out place) {
+	n, err := c.n.Node(ctx, name)
+	if err != nil {
+		return place{unread: err}
+	}
+	if !n.Ready {
+		out.trouble = "it is not ready"
+	}
+	if len(n.Conditions) > 0 {
+		out.trouble = "its condition is " + strings.Join(n.Conditions, ", ")
+	}
+	pods, err := c.n.NodePods(ctx, name)
+	if err != nil {
+		return place{unread: err}
+	}
+	out.tenants = map[string]bool{}
+	for _, p := range healthy {
+		if slices.ContainsFunc(pods, func(pod kube.NodePod) bool { return !pod.Done && holds(p.svc, pod) }) {
+			out.tenants[p.name()] = true
+		}
+	}
+	return out
+}
+
+// holds reports whether a pod may be one of the service's workload, by its name:
+// every controller begins it with its own.
+func holds(svc playbook.Service, pod kube.NodePod) bool {
+	return pod.Namespace == svc.Namespace && strings.HasPrefix(pod.Name, svc.Workload.Name+"-")
+}
+
+// judged judges the GPUs of nodes; nil without a source of readings.
+func (c breaches) judged(ctx context.Context, nodes []string) []judge.NodeJudgement {
+	if c.gpus == nil || len(nodes) == 0 {
+		return nil
+	}
+	answers := c.gpus.Snapshots(ctx, nodes, 0)
+	return judge.Answers(c.now(), answers) // the readings are younger than the question
+}
+
+// worstOf returns the worst finding about a node.
+func worstOf(j judge.NodeJudgement) string {
+	worst, text := judge.Uncertain, ""
+	note := func(where string, r judge.Reason) {
+		if r.Verdict.WorseThan(worst) {
+			worst, text = r.Verdict, where+r.Text
+		}
+	}
+	for _, r := range j.Reasons {
+		note("", r)
+	}
+	for _, g := range j.GPUs {
+		for _, r := range g.Reasons {
+			note(fmt.Sprintf("GPU %d: ", g.Index), r)
+		}
+	}
+	return text
+}
+
+// heat looks for GPUs that slow down for heat, under this service and then under
+// the others.
+func (c breaches) heat(ctx context.Context, own party, others, found []party) (cause, []string) {
+	if c.w == nil || c.gpus == nil {
+		return cause{}, nil
+	}
+	one := []party{own}
+	c.readNodes(ctx, one)
+	if one[0].unread != nil {
+		return cause{}, []string{fmt.Sprintf("heat is not known: the workload of %s could not be read: %v", own.name(), one[0].unread)}
+	}
+	hot := map[string][]string{}
+	c.note(ctx, hot, one)
+	if len(hot) == 0 {
+		return cause{}, nil
+	}
+	// Those that breach first: of the others not all may be read.
+	rest := slices.Clone(found)
+	for _, p := range others {
+		if p.stands != slo.Breached {
+			rest = append(rest, p)
+		}
+	}
+	rest = slices.DeleteFunc(rest, func(p party) bool { return p.name() == own.name() })
+	some := rest[:min(len(rest), maxRead)]
+	c.readNodes(ctx, some)
+	c.note(ctx, hot, some)
+	var notes []string
+	if n := unread(some) + len(rest) - len(some); n > 0 {
+		notes = append(notes, fmt.Sprintf("of %d services it is not known whether they run on hot nodes", n))
+	}
+	return hotRoom(own.name(), hot), notes
+}
+
+func (c breaches) readNodes(ctx context.Context, ps []party) {
+	each(len(ps), func(i int) {
+		ps[i].unread = c.readWorkload(ctx, &ps[i], c.now())
+	})
+}
+
+// note adds the hot nodes of services.
+func (c breaches) note(ctx context.Context, hot map[string][]string, ps []party) {
+	names := map[string]bool{}
+	for _, p := range ps {
+		maps.Copy(names, p.nodes)
+	}
+	nodes := slices.Sorted(maps.Keys(names))
+	for _, j := range c.judged(ctx, nodes[:min(len(nodes), maxNodes)]) {
+		if !slices.ContainsFunc(j.GPUs, func(g judge.Judgement) bool { return g.Throttle == judge.Thermal }) {
+			continue
+		}
+		for _, p := range ps {
+			if p.nodes[j.Node] {
+				hot[p.name()] = append(hot[p.name()], j.Node)
+			}
+		}
+	}
+}
