@@ -34,7 +34,8 @@ type JournalStretch struct {
 	To            time.Time `json:"to"`
 	Bodies        int       `json:"bodies"`            // entries whose bodies leave the file
 	Notifications int       `json:"notifications"`     // of them
-	Runs          int       `json:"runs"`              // that ended in it, whose entries those are
+	Decisions     int       `json:"decisions"`         // about alerts, of them
+	Runs          int       `json:"runs"`              // that ended in it or that people were told of only then, whose entries those are
 	Kept          int       `json:"kept"`              // runs that ended in it and stay: people are still to be told
 	Segment       string    `json:"segment,omitempty"` // where it is; absent: it was not archived
 }

@@ -148,7 +148,7 @@ func (r *retention) plan(from uint64, span time.Duration) (api.JournalArchive, e
 	}
 	return api.JournalArchive{More: true, Stretch: &api.JournalStretch{
 		First: s.First, Last: s.End - 1, From: s.From.UTC(), To: s.To.UTC(),
-		Bodies: len(l.Entries), Notifications: l.Notifications, Runs: l.Runs, Kept: l.Kept,
+		Bodies: len(l.Entries), Notifications: l.Notifications, Decisions: l.Decisions, Runs: l.Runs, Kept: l.Kept,
 	}}, l, nil
 }
 

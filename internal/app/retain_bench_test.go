@@ -73,6 +73,11 @@ func BenchmarkArchive(b *testing.B) {
 		b.ReportMetric(took.Seconds(), "s/archive")
 		b.ReportMetric(float64(before)/(1<<20), "MiB-file-before")
 		b.ReportMetric(float64(fileBytes(b, path))/(1<<20), "MiB-file-after")
+		_, compact, err := audit.Compact(b.Context(), path, nil)
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.ReportMetric(float64(compact)/(1<<20), "MiB-compact")
 		size := int64(0)
 		for _, x := range s.Segments {
 			size += x.Bytes

@@ -101,8 +101,8 @@ func mebibytes(n int64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<2
 
 // stretchText describes a stretch of the log.
 func stretchText(s api.JournalStretch) string {
-	text := fmt.Sprintf("entries %d to %d, from %s to %s: %d bodies, of %s and %s", s.First, s.Last, runview.Time(s.From), runview.Time(s.To),
-		s.Bodies, runview.Count(s.Notifications, "notification"), runview.Count(s.Runs, "run"))
+	text := fmt.Sprintf("entries %d to %d, from %s to %s: %d bodies, of %s, %s and %s", s.First, s.Last, runview.Time(s.From), runview.Time(s.To),
+		s.Bodies, runview.Count(s.Notifications, "notification"), runview.Count(s.Decisions, "decision"), runview.Count(s.Runs, "run"))
 	if s.Kept > 0 {
 		text += fmt.Sprintf("; %s stay, because people are still to be told of them", runview.Count(s.Kept, "ended run"))
 	}
@@ -112,6 +112,7 @@ func stretchText(s api.JournalStretch) string {
 // archiveFlags are what journal archive is asked.
 type archiveFlags struct {
 	dryRun       bool
+	config       string
 	dir, archive string
 	keep         time.Duration
 }
@@ -126,14 +127,16 @@ func newJournalArchiveCommand(p *command.Process) *cobra.Command {
 		Long: `Move what is older than journal.keep from the journal into segments of
 journal.archive. The service does it every hour for the entries of a day and more;
 this does it now, for less too. Each segment is written, read back and recorded in
-the journal before the bodies of its notifications and ended runs leave the file.
+the journal before the bodies of its notifications, of decisions about their alerts
+and of ended runs leave the file.
 Their hashes stay. The file does not shrink: what is free in it is used again, and
 'responder journal compact' gives it back.
 
-With --dir it works on the journal of a service that is stopped.`,
+With --config or --dir it works on the journal of a service that is stopped.`,
 		Args: none,
 		Example: `  responder journal archive --dry-run
   responder journal archive
+  responder journal archive --config responder.yaml
   responder journal archive --dir data --archive /mnt/archive --keep 2160h`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			done, err := f.run(cmd, &c)
@@ -145,6 +148,7 @@ With --dir it works on the journal of a service that is stopped.`,
 	}
 	c.AddFlags(cmd)
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "only say what would be archived")
+	cmd.Flags().StringVar(&f.config, "config", "", "configuration of a stopped service, which names its journal and archive")
 	cmd.Flags().StringVar(&f.dir, "dir", "", "directory of the journal of a stopped service, instead of asking a service")
 	cmd.Flags().StringVar(&f.archive, "archive", "", "with --dir: directory of the archive")
 	cmd.Flags().DurationVar(&f.keep, "keep", f.keep, "with --dir: age from which entries are archived")
@@ -156,6 +160,9 @@ With --dir it works on the journal of a service that is stopped.`,
 func (f *archiveFlags) run(cmd *cobra.Command, c *client.Client) (out api.JournalArchived, err error) {
 	step := func(ctx context.Context, q api.JournalArchiveRequest) (a api.JournalArchive, err error) {
 		return a, c.Send(ctx, http.MethodPost, client.ArchivePath, q, &a)
+	}
+	if err := f.configured(cmd); err != nil {
+		return out, err
 	}
 	switch {
 	case f.dir == "" && (f.archive != "" || cmd.Flags().Changed("keep")):
@@ -186,6 +193,25 @@ func (f *archiveFlags) run(cmd *cobra.Command, c *client.Client) (out api.Journa
 		out.Stretches = append(out.Stretches, *a.Stretch)
 		q.From = a.Stretch.Last + 1
 	}
+}
+
+// configured takes over what the configuration of a stopped service says.
+func (f *archiveFlags) configured(cmd *cobra.Command) error {
+	if f.config == "" {
+		return nil
+	}
+	if f.dir != "" || f.archive != "" || cmd.Flags().Changed("keep") {
+		return errors.New("--dir, --archive and --keep say what --config does: leave them or --config out")
+	}
+	c, err := config.Load(f.config)
+	if err != nil {
+		return err
+	}
+	if c.Journal.Archive == "" {
+		return fmt.Errorf("%s: journal.archive is not set: name the directory of the archive", c.File)
+	}
+	f.dir, f.archive, f.keep = c.Journal.Dir, c.Journal.Archive, c.Journal.Keep
+	return nil
 }
 
 func writeArchived(w io.Writer, a api.JournalArchived, dryRun bool) error {

@@ -110,7 +110,7 @@ type Receiver struct {
 // Journal names the directory of the journal.
 type Journal struct {
 	Dir     string        `yaml:"dir" doc:"Directory of journal.db, journal.key and journal.pub. It is created when missing."`
-	Keep    time.Duration `yaml:"keep" doc:"Age at which entries are moved to the archive, at least 360h. Notifications and ended runs leave the journal's file then, and leave their hashes."`
+	Keep    time.Duration `yaml:"keep" doc:"Age at which entries are moved to the archive, at least 360h. Notifications, decisions about their alerts and ended runs leave the journal's file then, and leave their hashes."`
 	Archive string        `yaml:"archive" doc:"Directory of the archive, which must exist. Its segments verify by themselves; put it on a volume that is backed up. Empty: nothing is archived, and the journal only grows."`
 }
 

@@ -26,14 +26,16 @@ func runError(id string, err error) error {
 // folds what is younger.
 const KeepAtLeast = dispatch.EpisodesKept + 24*time.Hour
 
-// ArchivedStreams are the streams of which bodies may leave the journal: notifications
-// and runs. Everything else is folded from the first record at each start.
-func ArchivedStreams() []string { return []string{dispatch.StreamIntake, prefixRun} }
+// ArchivedStreams are the streams of which bodies may leave the journal: notifications,
+// decisions about their alerts, and runs. Everything else is folded from the first record
+// at each start.
+func ArchivedStreams() []string { return []string{dispatch.StreamIntake, dispatch.Stream, prefixRun} }
 
 // A Leaving is what may leave the journal when a stretch of it is archived.
 type Leaving struct {
 	Entries       []uint64 // whose bodies may go; those of runs may be older than the stretch
 	Notifications int
+	Decisions     int // about alerts
 	Runs          int
 	Kept          int    // ended runs that stay: people were not told something of them
 	Waits         string // why the stretch cannot be archived yet; empty: it can
@@ -44,8 +46,9 @@ type Leaving struct {
 type Retention struct {
 	journal  *audit.Journal
 	dispatch *dispatch.Dispatcher
-	needed   map[uint64]bool // notifications of alerts that still fire
-	owed     map[string]bool // runs that people are still to be told of
+	needed   map[uint64]bool   // notifications of alerts that still fire
+	owed     map[string]bool   // runs that people are still to be told of
+	paid     map[uint64]string // entries by which people were told of a run, and the run
 }
 
 // Retention reads what still needs old entries of the journal: this executor, and its
@@ -70,6 +73,7 @@ func NewRetention(journal *audit.Journal, now time.Time) (*Retention, error) {
 		journal:  journal,
 		dispatch: dispatch.New(dispatch.Options{Journal: journal, Log: slog.New(slog.DiscardHandler)}),
 		owed:     map[string]bool{},
+		paid:     map[uint64]string{},
 	}
 	if err := r.dispatch.Load(now); err != nil {
 		return nil, err
@@ -92,6 +96,9 @@ func NewRetention(journal *audit.Journal, now time.Time) (*Retention, error) {
 			if err != nil {
 				return nil, err
 			}
+			if run, due := dues[n.Key]; due {
+				r.paid[rec.Seq] = run
+			}
 			delete(dues, n.Key)
 		}
 	}
@@ -102,10 +109,16 @@ func NewRetention(journal *audit.Journal, now time.Time) (*Retention, error) {
 }
 
 // Leaving returns what may leave the journal with the entries from first to before end:
-// notifications whose alerts are decided and do not wait, and runs that ended there. A
-// run leaves whole, with the stretch that has its end; one that is open stays.
+// notifications whose alerts are decided and do not wait, decisions, and runs that ended
+// there. A run leaves whole, with the stretch that has its end, or with the later one
+// that records that people were told of it; one that is open stays. The last decision
+// stays: it is the dispatcher's cursor.
 func (r *Retention) Leaving(first, end uint64) (Leaving, error) {
 	var l Leaving
+	decisions, err := r.journal.Head(dispatch.Stream)
+	if err != nil {
+		return l, err
+	}
 	for rec, err := range r.journal.Log(first) {
 		if rec.Seq >= end {
 			break
@@ -124,13 +137,40 @@ func (r *Retention) Leaving(first, end uint64) (Leaving, error) {
 		case rec.Stream == dispatch.StreamIntake && !r.needed[rec.Seq]:
 			l.Entries = append(l.Entries, rec.Seq)
 			l.Notifications++
+		case rec.Stream == dispatch.Stream && rec.Index+1 < decisions:
+			l.Entries = append(l.Entries, rec.Seq)
+			l.Decisions++
 		case isRun:
 			if err := r.leave(&l, run, rec); err != nil {
+				return l, err
+			}
+		case rec.Stream == streamControl && r.paid[rec.Seq] != "":
+			if err := r.leaveLate(&l, r.paid[rec.Seq], first); err != nil {
 				return l, err
 			}
 		}
 	}
 	return l, nil
+}
+
+// leaveLate adds the entries of a run that stayed when the stretch with its end was
+// archived, because people were not told of it then. first begins the stretch in which
+// they were.
+func (r *Retention) leaveLate(l *Leaving, run string, first uint64) error {
+	seqs, err := r.journal.Positions(prefixRun + run)
+	if err != nil || len(seqs) == 0 || seqs[len(seqs)-1] >= first {
+		return err
+	}
+	for rec, err := range r.journal.Stream(prefixRun+run, uint64(len(seqs)-1)) {
+		if errors.Is(err, audit.ErrArchived) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		return r.leave(l, run, rec)
+	}
+	return nil
 }
 
 // leave adds the entries of a run whose last one is rec, when it has ended.
