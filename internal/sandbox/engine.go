@@ -15,7 +15,8 @@ type engine struct {
 	profile profile
 	tokens  float64 // generated per request
 
-	waiting   float64 // requests in the queue
+	arrived   float64 // requests so far
+	waiting   float64 // of them, in the queue
 	running   float64 // requests being served
 	cache     float64 // share of the KV cache in use
 	completed float64
@@ -39,6 +40,7 @@ func newEngine(p profile, tokens float64) *engine {
 // long as the profile says.
 func (e *engine) work(rate, slow float64, d time.Duration) {
 	seconds := d.Seconds()
+	e.arrived += rate * seconds
 	e.waiting += rate * seconds
 	served := math.Min(e.waiting, e.profile.capacity*seconds)
 	e.waiting = math.Min(e.waiting-served, e.profile.capacity*patience)

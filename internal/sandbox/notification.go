@@ -53,9 +53,18 @@ func (w *World) Notification(ctx context.Context, now time.Time) ([]byte, error)
 	if len(alerts) == 0 {
 		return nil, nil
 	}
-	group, key := map[string]string{"namespace": ref.Namespace, "service": ref.Name}, fmt.Sprintf("{}:{namespace=%q, service=%q}", ref.Namespace, ref.Name)
+	group := map[string]string{"namespace": ref.Namespace, "service": ref.Name}
 	if slices.ContainsFunc(alerts, func(a playbook.Alert) bool { return !of(a, ref) }) {
-		group, key = map[string]string{}, "{}:{}"
+		group = map[string]string{}
+	}
+	return encode(alerts, group)
+}
+
+// encode returns the body about the alerts of one group.
+func encode(alerts []playbook.Alert, group map[string]string) ([]byte, error) {
+	key := "{}:{}"
+	if len(group) > 0 {
+		key = fmt.Sprintf("{}:{namespace=%q, service=%q}", group["namespace"], group["service"])
 	}
 	m := message{
 		Receiver: "responder", Status: string(playbook.Resolved), GroupLabels: group, RouteLabels: map[string]string{},

@@ -119,7 +119,7 @@ func (a *watch) alerts(ctx context.Context, now time.Time) ([]playbook.Alert, er
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for ; !a.next.After(now); a.next = a.next.Add(evaluate) {
-		for _, r := range rules() {
+		for _, r := range a.world.scenario.alerting() {
 			if err := a.evaluate(ctx, r, a.next); err != nil {
 				return nil, fmt.Errorf("evaluate rule %s: %w", r.alert, err)
 			}

@@ -26,7 +26,16 @@ type scenario struct {
 	services []serviceSpec
 	nodes    []nodeSpec
 
-	gpuAlerts bool // the node agents' alerts reach Responder
+	gpuAlerts bool   // the node agents' alerts reach Responder
+	rules     []rule // that fire alerts; nil: those of deploy/prometheus
+}
+
+// alerting returns the rules that fire alerts.
+func (s *scenario) alerting() []rule {
+	if s.rules != nil {
+		return s.rules
+	}
+	return rules()
 }
 
 // serviceSpec is one service and everything that happens to it.

@@ -1,0 +1,110 @@
+package sandbox
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/inference-responder/responder/internal/playbook"
+)
+
+// Notifications returns what Alertmanager would post at now, one body for each
+// service with alerts and one for the alerts about nodes.
+func (w *World) Notifications(ctx context.Context, now time.Time) ([][]byte, error) {
+	alerts, err := w.watch.alerts(ctx, now)
+	if err != nil {
+		return nil, err
+	}
+	var out [][]byte
+	add := func(group map[string]string, of func(a playbook.Alert) bool) {
+		list := slices.DeleteFunc(slices.Clone(alerts), func(a playbook.Alert) bool { return !of(a) })
+		if len(list) == 0 || err != nil {
+			return
+		}
+		var body []byte
+		if body, err = encode(list, group); err == nil {
+			out = append(out, body)
+		}
+	}
+	for _, f := range w.fleets {
+		add(map[string]string{"namespace": f.ref.Namespace, "service": f.ref.Name}, func(a playbook.Alert) bool { return of(a, f.ref) })
+	}
+	add(map[string]string{}, func(a playbook.Alert) bool { return a.Labels["service"] == "" })
+	return out, err
+}
+
+// Meter counts the requests of a world as they are, which no Prometheus knows:
+// those that never finish and those that clients gave up are bad.
+type Meter struct {
+	world *World
+	last  map[*engine]counted
+	sums  map[*fleet]counted
+}
+
+type counted struct{ arrived, late, slow, finished float64 }
+
+// NewMeter returns a meter of the world.
+func NewMeter(w *World) *Meter {
+	return &Meter{world: w, last: map[*engine]counted{}, sums: map[*fleet]counted{}}
+}
+
+// Look adds what happened since the last look. No pod may live shorter than the
+// time between two looks.
+func (m *Meter) Look() {
+	m.world.advance()
+	m.world.mu.Lock()
+	defer m.world.mu.Unlock()
+	for _, f := range m.world.fleets {
+		sum := m.sums[f]
+		for _, p := range f.pods {
+			if p.engine == nil {
+				continue
+			}
+			now, was := f.count(p.engine), m.last[p.engine]
+			m.last[p.engine] = now
+			sum.arrived += now.arrived - was.arrived
+			sum.late += now.late - was.late
+			sum.slow += now.slow - was.slow
+			sum.finished += now.finished - was.finished
+		}
+		m.sums[f] = sum
+	}
+}
+
+// Bad returns how many services missed an objective since the last call.
+func (m *Meter) Bad() (n int) {
+	for _, f := range m.world.fleets {
+		c := m.sums[f]
+		delete(m.sums, f)
+		ttft, tpot := 0.0, 0.0
+		for _, o := range f.spec.service.SLOs {
+			switch o.Name {
+			case "ttft":
+				ttft = 1 - o.Objective
+			case "tpot":
+				tpot = 1 - o.Objective
+			}
+		}
+		// A third above the objective: the world's own noise is no breach.
+		given := max(0, c.arrived-c.finished)
+		if c.late+given > 1.33*ttft*c.arrived || c.slow > 1.33*tpot*c.finished {
+			n++
+		}
+	}
+	return n
+}
+
+// count returns the requests of an engine so far.
+func (f *fleet) count(e *engine) counted {
+	over := func(d *distribution, slo string) (n float64) {
+		for _, o := range f.spec.service.SLOs {
+			for i, m := range d.mass {
+				if o.Name == slo && (i == len(d.bounds) || d.bounds[i] > o.Threshold) {
+					n += m
+				}
+			}
+		}
+		return n
+	}
+	return counted{arrived: e.arrived, finished: e.completed, late: over(e.ttft, "ttft"), slow: over(e.tpot, "tpot")}
+}
