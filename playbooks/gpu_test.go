@@ -41,7 +41,7 @@ func heated(verdict, throttle string, hot, bad, healthy, unknown int, reset bool
 func breachWith(gpus string) map[string]string {
 	return map[string]string{
 		"slo": `{"status":"breached","ending":false}`, "gpus": gpus, "pods": `{"ready":4,"desired":4,"bad_nodes":0,"nodes":[{"name":"a"}]}`,
-		"changes": `{"changed":false,"ours":false,"matters":false,"age_seconds":90000}`,
+		"changes": `{"changed":false,"ours":false,"suspect":false,"age_seconds":90000}`,
 	}
 }
 

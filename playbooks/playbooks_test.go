@@ -150,11 +150,11 @@ func TestDecisions(t *testing.T) {
 		ending    = `{"status":"breached","ending":true,"window":"42m","worst":"ttft"}`
 		met       = `{"status":"met","ending":false,"window":"30m","worst":""}`
 		unknown   = `{"status":"unknown","ending":false,"window":"30m","worst":"ttft"}`
-		unchanged = `{"changed":false,"ours":false,"matters":false,"age_seconds":90000}`
-		changed   = `{"changed":true,"ours":false,"matters":true,"age_seconds":1200}`
-		logLevel  = `{"changed":true,"ours":false,"matters":false,"age_seconds":1200}`
-		ours      = `{"changed":true,"ours":true,"matters":true,"age_seconds":1200}`
-		changing  = `{"changed":true,"ours":false,"matters":true,"age_seconds":60}`
+		unchanged = `{"changed":false,"ours":false,"suspect":false,"age_seconds":90000}`
+		changed   = `{"changed":true,"ours":false,"suspect":true,"age_seconds":1200}`
+		harmless  = `{"changed":true,"ours":false,"suspect":false,"age_seconds":1200}`
+		ours      = `{"changed":true,"ours":true,"suspect":false,"age_seconds":1200}`
+		changing  = `{"changed":true,"ours":false,"suspect":true,"age_seconds":60}`
 		ready     = `{"ready":4,"desired":4,"bad_nodes":0,"nodes":[{"name":"a","ready":true}]}`
 		coming    = `{"ready":4,"desired":6,"bad_nodes":0,"nodes":[{"name":"a","ready":true}]}`
 		badNodes  = `{"ready":4,"desired":4,"bad_nodes":1,"nodes":[{"name":"a","ready":false}]}`
@@ -178,7 +178,7 @@ func TestDecisions(t *testing.T) {
 		{"not measured", "triage", all(unknown, failing, ready, changed), "escalated"},
 		{"ends by itself", "triage", all(ending, cool, ready, changed), "easing"},
 		{"change and breach", "triage", all(breached, cool, ready, changed), "rollback"},
-		{"a harmless change", "triage", all(breached, cool, ready, logLevel), "levers"},
+		{"a harmless change", "triage", all(breached, cool, ready, harmless), "levers"},
 		{"no change", "triage", all(breached, cool, ready, unchanged), "levers"},
 		{"replicas on their way", "triage", all(breached, cool, coming, unchanged), "loading"},
 		{"our own rollback is not undone", "triage", all(breached, cool, ready, ours), "levers"},
@@ -195,8 +195,7 @@ func TestDecisions(t *testing.T) {
 		{"nothing answers", "triage", evidence{}, "escalated"},
 		{"eased off, and pressing again", "pressing", evidence{"changes": unchanged, "pressing": breached}, "levers"},
 		{"not told any more", "pressing", evidence{"changes": unchanged, "pressing": unknown}, "escalated"},
-		{"change in Git", "commits", evidence{"commits": `{"ours":false,"changed":true}`}, "rollback"},
-		{"our own commit", "commits", evidence{"commits": `{"ours":true,"changed":false}`}, "levers"},
+		{"eased off, pressing, and a suspect", "pressing", evidence{"changes": changed, "pressing": breached}, "rollback"},
 		{"large batch", "batch", evidence{"batch": `{"status":"ok","value":48,"series":[]}`}, "cap-concurrency"},
 		{"no batch known", "batch", evidence{"batch": `{"status":"empty","series":[]}`}, "escalated"},
 	}

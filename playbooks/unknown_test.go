@@ -26,12 +26,11 @@ var untold = map[string][]string{
 	"gpu.health": {
 		noGPUKnown(0, 0), noGPUKnown(0, 1), noGPUKnown(3, 1),
 	},
-	"kube.workload": {`{"desired":4,"ready":4,"bad_nodes":0,"nodes":[],"events":[],"owners":[]}`},
-	"kube.changes":  {},
+	"kube.workload":   {`{"desired":4,"ready":4,"bad_nodes":0,"nodes":[],"events":[],"owners":[]}`},
+	"service.changes": {},
 	"slo.burn": {
 		`{"status":"unknown","worst":"ttft","direction":"level","ending":false,"window":"30m","stuck_replicas":0,"stuck":[],"unfinished":0,"objectives":[],"note":""}`,
 	},
-	"gitops.changes": {},
 }
 
 // half is the answer of one indicator where two were asked for.
@@ -44,7 +43,7 @@ func noGPUKnown(healthy, unknown int) string {
 
 // others is what was found in the states before.
 const others = `{"verdict":"failing","throttle":"","why":"an XID","node":"gpu-17","reset":false,"rma":false,"repair_gpus":[],"repair_why":"",
-	"status":"breached","ending":false,"matters":false,"ready":4,"desired":4,"value":0.5,"series":[],"changed":false,"ours":false,"age_seconds":90000,"bad_nodes":1,"unknown_nodes":0,"healthy_nodes":3,"hot_nodes":0}`
+	"status":"breached","ending":false,"matters":false,"suspect":false,"window":"1h","ready":4,"desired":4,"value":0.5,"series":[],"changed":false,"ours":false,"age_seconds":90000,"bad_nodes":1,"unknown_nodes":0,"healthy_nodes":3,"hot_nodes":0}`
 
 // blindly walks a playbook as long as nothing is known.
 type blindly struct {

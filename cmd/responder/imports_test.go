@@ -52,10 +52,14 @@ var mayImport = map[string][]string{
 	"internal/step/engine": {"internal/playbook", "internal/step", "internal/outbound"},
 	// All services at once: their objectives, their workloads, the GPUs of their nodes.
 	"internal/step/fleet": {"internal/playbook", "internal/step", "internal/kube", "internal/slo", "internal/gpu/judge"},
+	// A service as a whole, whoever owns its parts: the cluster, Git, its load.
+	"internal/step/service": {
+		"internal/playbook", "internal/executor/machine", "internal/fault", "internal/step", "internal/kube", "internal/gitops", "internal/slo",
+	},
 	// The one map of kinds.
 	"internal/step/kinds": {
 		"internal/playbook", "internal/step", "internal/step/engine", "internal/step/fleet", "internal/step/git", "internal/step/gpu", "internal/step/kube",
-		"internal/step/node", "internal/step/slo",
+		"internal/step/node", "internal/step/service", "internal/step/slo",
 	},
 
 	// The outside world knows nothing of playbooks, runs or its callers.

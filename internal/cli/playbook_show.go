@@ -112,11 +112,11 @@ spec:
       title: Triage
       gather:                            # side by side; each evidence has its own name
         queue:   {check: prometheus.query, with: {query: 'sum(vllm:num_requests_waiting{${service.selector}})'}}
-        changes: {check: kube.changes, with: {window: 1h}}
+        changes: {check: service.changes}  # in the cluster and in Git
         gpus:    {check: gpu.health}
       next:                              # the first that is true; what cannot be told never leads to a lever
         - {when: 'gpus.known && gpus.verdict == "failing"', to: escalated, label: GPU at fault}
-        - {when: changes.changed,        to: escalated, label: recent release}
+        - {when: changes.suspect,        to: escalated, label: suspect release}
         - {when: waiting,                to: add,       label: requests are waiting}
         - {to: escalated,                label: no cause found}
     add:

@@ -53,6 +53,7 @@ type Progress struct {
 	Waiting  string    // gauge of requests in the queue
 	Steps    []Counter // counters that grow with every step or token, newest name first
 	Finished string    // counter of requests that ended
+	Prompts  string    // counter of the tokens of their prompts
 }
 
 // Bounds of histograms, in seconds: those of the versions that the tables of
@@ -220,7 +221,7 @@ func (e Engine) Progress() []Progress {
 		out = append(out, Progress{
 			Running: "vllm:num_requests_running", Waiting: "vllm:num_requests_waiting",
 			Steps:    []Counter{{Name: "vllm:iteration_tokens_total_count"}, {Name: "vllm:generation_tokens_total"}},
-			Finished: "vllm:e2e_request_latency_seconds_count",
+			Finished: "vllm:e2e_request_latency_seconds_count", Prompts: "vllm:prompt_tokens_total",
 		})
 	}
 	if slices.Contains(e.programs, t.sglang) {
@@ -228,7 +229,7 @@ func (e Engine) Progress() []Progress {
 			Running: "sglang:num_running_reqs", Waiting: "sglang:num_queue_reqs",
 			// generation_tokens_total of SGLang grows only when a request ends.
 			Steps:    []Counter{{Name: "sglang:realtime_tokens_total"}},
-			Finished: "sglang:e2e_request_latency_seconds_count",
+			Finished: "sglang:e2e_request_latency_seconds_count", Prompts: "sglang:prompt_tokens_total",
 		})
 	}
 	return out

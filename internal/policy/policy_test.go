@@ -76,7 +76,8 @@ func TestShippedPolicy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := Compile("policy.yaml", data, testKinds())
+	levers := append(testKinds(), playbook.Kind{Name: "service.rollback", Role: playbook.RoleLever})
+	s, err := Compile("policy.yaml", data, levers)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +85,7 @@ func TestShippedPolicy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	table, err := CompileTable("policy_test.yaml", data, testKinds())
+	table, err := CompileTable("policy_test.yaml", data, levers)
 	if err != nil {
 		t.Fatal(err)
 	}

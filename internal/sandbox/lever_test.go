@@ -45,13 +45,15 @@ func TestLevers(t *testing.T) {
 			}
 		}))
 	})
-	t.Run("rollout_undo", func(t *testing.T) {
-		steptest.TestLever(t, "kube.rollout_undo", nil, world(func(t *testing.T, w *World, now kube.Workload) {
-			if _, err := w.Undo(t.Context(), kube.UndoChange{Ref: now.Ref, Revision: 1, Pre: pre(now)}); err != nil {
-				t.Fatal(err)
-			}
-		}))
-	})
+	for _, kind := range []string{"kube.rollout_undo", "service.rollback"} {
+		t.Run(kind, func(t *testing.T) {
+			steptest.TestLever(t, kind, nil, world(func(t *testing.T, w *World, now kube.Workload) {
+				if _, err := w.Undo(t.Context(), kube.UndoChange{Ref: now.Ref, Revision: 1, Pre: pre(now)}); err != nil {
+					t.Fatal(err)
+				}
+			}))
+		})
+	}
 }
 
 // TestNodeLevers does the same for those on nodes.

@@ -30,7 +30,7 @@ func badRollout() scenario {
 			Title:       "A release made the first token slow",
 			Description: "Twelve minutes ago a new revision cut the prefill budget; nearly every first token now comes after 500 ms. Rolling back repairs it.",
 			Cause:       "release 2026.47 is rolled out",
-			Fix:         "kube.rollout_undo",
+			Fix:         "service.rollback",
 		},
 		seed:     1,
 		age:      rolloutAge,

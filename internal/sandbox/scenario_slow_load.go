@@ -11,7 +11,7 @@ func slowLoad() scenario {
 		Title:       "The rollback loads its model for twelve minutes",
 		Description: "A bad release as in bad-rollout, of a model that takes twelve minutes to load. Kubernetes calls the rollback stuck after ten; waiting for it repairs the service.",
 		Cause:       "release 2026.47 is rolled out",
-		Fix:         "kube.rollout_undo",
+		Fix:         "service.rollback",
 	}
 	s.seed = 9
 	chat := &s.services[0]

@@ -61,6 +61,18 @@ func (m Measured) RatioQuery(window time.Duration) string {
 	return m.from.ratio(m.service, o, window)
 }
 
+// Each returns what to ask for the same objective, for every value of a label by
+// itself. It is empty if the objective is measured by a label already, or if
+// nothing answers for it.
+func (m Measured) Each(label string) Ask {
+	if m.from == nil || m.Objective.By != "" {
+		return Ask{}
+	}
+	o := m.Objective
+	o.By, o.Sources = label, []Source{o.Sources[m.from.source]}
+	return Ask{Service: m.service, Objectives: []Objective{o}}
+}
+
 // Name returns the name of the objective, with the label's value.
 func (m Measured) Name() string {
 	if m.Objective.By == "" || m.Reason != "" && m.Value == "" {

@@ -14,6 +14,7 @@ type Progress struct {
 	Running, Waiting string   // gauges of requests
 	Steps            []string // counters that grow with every step; the first that a replica has counts
 	Finished         string   // counter of requests that ended
+	Prompts          string   // counter of the tokens of their prompts
 }
 
 // Replica is one that stands still: it kept requests running while none of its

@@ -4,8 +4,8 @@
 //
 // A check reads and changes nothing. A lever plans with a server-side dry-run,
 // applies once under preconditions, can be observed after a crash and undone.
-// Each is one file of a subpackage, by subject: kube, git, gpu, node, slo and
-// engine. Package kinds has the one map from a kind's name to its code.
+// Each is one file of a subpackage, by subject: kube, git, gpu, node, slo, engine,
+// fleet and service. Package kinds has the one map from a kind's name to its code.
 //
 // Steps know the world through small interfaces ([Querier], [Workloads],
 // [Changer], [Prober], [Notifier]); a cluster with its Prometheus is one world,

@@ -12,29 +12,14 @@ import (
 )
 
 // routes maps the levers on live objects to the levers that replace them where
-// Git owns the object. Nothing else decides it.
-var routes = map[string]struct {
-	to   string
-	with func(map[string]any) (map[string]any, error)
-}{
-	"kube.scale": {"gitops.set_replicas", func(with map[string]any) (map[string]any, error) { return with, nil }},
-	"kube.rollout_undo": {"gitops.revert", func(with map[string]any) (map[string]any, error) {
-		if v, given := with["to_revision"]; given && fmt.Sprint(v) != "0" {
-			return nil, &fault.Error{Reason: fault.Owned, Message: fmt.Sprintf(
-				"kube.rollout_undo: revision %v is the cluster's, and Git owns the object: use gitops.revert", v)}
-		}
-		if window, given := with["window"]; given {
-			return map[string]any{"window": window}, nil
-		}
-		return map[string]any{"to": "previous"}, nil
-	}},
-}
+// Git owns the object, and take the same parameters.
+var routes = map[string]string{"kube.scale": "gitops.set_replicas"}
 
 // routed plans the change in Git that replaces a refused live change; nil: none
 // does. The step of the plan names the lever in Git, which carries the change
 // out from then on.
 func (s *Set) routed(ctx context.Context, e machine.Effect, in Input, refused error) (*machine.Plan, error) {
-	route, known := routes[e.Step]
+	to, known := routes[e.Step]
 	if !known || !HasReason(refused, fault.Owned) || s.deps.Workloads == nil || s.deps.Manifests == nil || s.deps.Applications == nil {
 		return nil, refused
 	}
@@ -45,10 +30,7 @@ func (s *Set) routed(ctx context.Context, e machine.Effect, in Input, refused er
 	if !inGit(in.Service, w) {
 		return nil, refused
 	}
-	if in.With, err = route.with(in.With); err != nil {
-		return nil, err
-	}
-	plan, err := s.levers[route.to].Plan(ctx, in)
+	plan, err := s.levers[to].Plan(ctx, in)
 	if err != nil {
 		return nil, err
 	}

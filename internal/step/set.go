@@ -15,9 +15,10 @@ import (
 
 // Set carries out the effects of runs. It is safe for concurrent use.
 type Set struct {
-	deps   Deps
-	checks map[string]Check
-	levers map[string]Lever
+	deps     Deps
+	checks   map[string]Check
+	levers   map[string]Lever
+	planners map[string]Planner
 }
 
 // NewSet returns a set of these kinds of steps.
@@ -31,12 +32,15 @@ func NewSet(d Deps, kinds map[string]Kind) *Set {
 	if d.Notifier == nil {
 		d.Notifier = logNotifier{d.Log}
 	}
-	s := &Set{deps: d, checks: map[string]Check{}, levers: map[string]Lever{}}
+	s := &Set{deps: d, checks: map[string]Check{}, levers: map[string]Lever{}, planners: map[string]Planner{}}
 	for name, k := range kinds {
-		if k.Check != nil {
+		switch {
+		case k.Check != nil:
 			s.checks[name] = k.Check(d)
-		} else {
+		case k.Lever != nil:
 			s.levers[name] = k.Lever(d)
+		default:
+			s.planners[name] = k.Planner(d)
 		}
 	}
 	return s
@@ -97,7 +101,7 @@ func (s *Set) check(ctx context.Context, e machine.Effect, in Input) machine.Out
 }
 
 func (s *Set) plan(ctx context.Context, e machine.Effect, in Input) machine.Outcome {
-	l, ok := s.levers[e.Step]
+	l, ok := s.planner(e.Step)
 	if !ok {
 		return outcomeOf(Invalid("no lever is called %q", e.Step), machine.StatusFailed)
 	}
@@ -112,6 +116,15 @@ func (s *Set) plan(ctx context.Context, e machine.Effect, in Input) machine.Outc
 	s.measure(ctx, in, &plan)
 	s.measureOthers(ctx, in, &plan)
 	return machine.Outcome{Status: machine.StatusOK, Plan: &plan, Facts: append([]string{plan.Summary}, plan.Notes...)}
+}
+
+// planner returns what plans a lever.
+func (s *Set) planner(name string) (Planner, bool) {
+	if p, ok := s.planners[name]; ok {
+		return p, true
+	}
+	l, ok := s.levers[name]
+	return l, ok
 }
 
 // change carries out an apply or an undo and observes the result.

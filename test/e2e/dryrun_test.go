@@ -30,7 +30,7 @@ func TestDryRunChangesNothing(t *testing.T) {
 	before := w.spec(t)
 
 	said := w.dryRun(t, 2)
-	for _, want := range []string{"inference-slo-breach", "kube.rollout_undo", "vllm:v2-bad", "vllm:v1"} {
+	for _, want := range []string{"inference-slo-breach", "service.rollback", "vllm:v2-bad", "vllm:v1"} {
 		if !strings.Contains(said, want) {
 			t.Errorf("the dry-run does not say %q:\n%s", want, said)
 		}

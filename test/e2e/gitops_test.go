@@ -125,7 +125,7 @@ func gitFlagDoesNotHelp(t *testing.T, all *gitWorlds) {
 
 // A rollback of a live object that Git owns is made in Git.
 func gitRollback(t *testing.T, all *gitWorlds) {
-	w := all.world(t, gitOptions{lever: "lever: kube.rollout_undo"})
+	w := all.world(t, gitOptions{lever: "lever: service.rollback"})
 	w.ends(t, machine.OutcomeResolved)
 	sha := w.wantCommits(t, 1)[0]
 	w.wantSeqs(t, "64")
@@ -137,7 +137,7 @@ func gitRollback(t *testing.T, all *gitWorlds) {
 // Image and flag of a release go back together, in one commit, and the replicas
 // that were scaled since stay.
 func gitRelease(t *testing.T, all *gitWorlds) {
-	w := all.world(t, gitOptions{lever: "lever: kube.rollout_undo\n      with: {window: 10m}", release: true})
+	w := all.world(t, gitOptions{lever: "lever: service.rollback\n      with: {window: 10m}", release: true})
 	run := w.ends(t, machine.OutcomeResolved)
 	sha := w.wantCommits(t, 1)[0]
 	w.wantSeqs(t, "64")

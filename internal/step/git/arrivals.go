@@ -15,7 +15,34 @@ import (
 type arrival struct {
 	gitops.Touched
 
-	At time.Time // when it was made; of one that was made before the window: when it was deployed
+	At time.Time // as of [step.Arrival]
+}
+
+// Arrivals returns the commits that touched the service's manifests and were made
+// or deployed since then, newest first.
+func (g Change) Arrivals(ctx context.Context, in step.Input, since time.Time) ([]step.Arrival, error) {
+	if err := g.readable(); err != nil {
+		return nil, err
+	}
+	at, err := g.find(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	came, err := g.arrivals(ctx, at, since)
+	if err != nil {
+		return nil, err
+	}
+	var out []step.Arrival
+	for _, a := range came {
+		deployed := true
+		if now := at.deployed(); isSHA(now) {
+			if deployed, err = g.h.Contains(ctx, at.src, a.Commit.SHA, now); err != nil {
+				return nil, err
+			}
+		}
+		out = append(out, step.Arrival{Touched: a.Touched, At: a.At, Ours: repairs(a.Commit), Deployed: deployed})
+	}
+	return out, nil
 }
 
 // arrivals returns the commits that touched the service's manifests and were

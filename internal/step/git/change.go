@@ -223,6 +223,19 @@ func (g Change) configured() error {
 	return nil
 }
 
+// readable reports what is not configured and needed to read who changed what.
+func (g Change) readable() error {
+	switch {
+	case g.h == nil:
+		return step.NotConfigured("Git repository", "gitops.repositories")
+	case g.a == nil:
+		return step.NotConfigured("Argo CD", "gitops.argocd")
+	case g.w == nil:
+		return step.NotConfigured("cluster", "kubernetes")
+	}
+	return nil
+}
+
 // branchOf returns the name of the branch of a plan.
 func branchOf(p gitPayload) string {
 	if p.Branch == "" {

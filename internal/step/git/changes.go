@@ -80,13 +80,8 @@ func (c gitopsChanges) Run(ctx context.Context, in step.Input) (step.Finding, er
 	if err != nil {
 		return step.Finding{}, err
 	}
-	switch {
-	case c.h == nil:
-		return step.Finding{}, step.NotConfigured("Git repository", "gitops.repositories")
-	case c.a == nil:
-		return step.Finding{}, step.NotConfigured("Argo CD", "gitops.argocd")
-	case c.w == nil:
-		return step.Finding{}, step.NotConfigured("cluster", "kubernetes")
+	if err := c.readable(); err != nil {
+		return step.Finding{}, err
 	}
 	at, err := c.find(ctx, in)
 	if err != nil {

@@ -17,6 +17,24 @@ const byPullRequest = ", by pull request"
 // subject returns a plan's summary for a commit, without the way of delivery.
 func subject(plan machine.Plan) string { return strings.TrimSuffix(plan.Summary, byPullRequest) }
 
+// Unwritable returns why Responder cannot change the repository of a service's
+// manifests at all: none is configured, or its credential is refused; empty: it
+// can, as far as that is known without writing.
+func (g Change) Unwritable(ctx context.Context, in step.Input) (why string, err error) {
+	if err := g.configured(); err != nil {
+		return step.AsError(err).Message, nil
+	}
+	at, err := g.find(ctx, in)
+	if err != nil {
+		return "", err
+	}
+	_, err = g.p.Delivery(ctx, at.src)
+	if step.HasReason(err, fault.Invalid) || step.HasReason(err, fault.Forbidden) {
+		return step.AsError(err).Message, nil
+	}
+	return "", err
+}
+
 // sameDelivery refuses a change whose delivery differs from its plan by now: people
 // and guards approved that plan. The other delivery needs a fresh plan.
 func (g Change) sameDelivery(ctx context.Context, plan machine.Plan, p gitPayload) error {

@@ -32,7 +32,7 @@ What runs is read as by gitops.set_flag: a commit that nothing of is in effect i
 something else decides it, is named, is asked about, and does not become last good.
 Refused when other commits would go out along with it, when the cluster has something of its own that the sync would take back, in a
 closed sync window, and while somebody else's sync is under way.
-kube.rollout_undo becomes this lever where Argo CD owns the workload and its service says where in Git it is.`,
+service.rollback becomes this lever where Argo CD owns the workload and its service says where in Git it is.`,
 		OneOf:      [][]string{{"window", "to"}},
 		Idempotent: true,
 		With:       step.Fields[revertWith](),

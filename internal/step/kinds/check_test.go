@@ -112,6 +112,8 @@ func TestKinds(t *testing.T) {
 		"kube.scale":        {"by": int64(2)},
 		"kube.workload":     nil,
 		"kube.rollout_undo": nil,
+		"service.changes":   nil,
+		"service.rollback":  nil,
 
 		"gpu.reset_request":   {"node": "node-0", "gpus": "GPU-8f6d", "reason": "row remapping failed"},
 		"node.cordon":         {"node": "node-0"},
@@ -146,7 +148,8 @@ func TestKinds(t *testing.T) {
 			if k.Role == playbook.RoleLever {
 				e.Action = machine.ActionPlan
 			}
-			if k.Name == "slo.burn" {
+			live := live
+			if k.Name == "slo.burn" || k.Name == "service.changes" {
 				live, e.Service = badRelease(t)
 			}
 			o := stepsFor(t, k.Name, live).Do(t.Context(), e)

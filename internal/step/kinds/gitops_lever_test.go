@@ -112,13 +112,16 @@ func TestGitLevers(t *testing.T) {
 		"set_replicas automated": {"gitops.set_replicas", map[string]any{"by": int64(2)}, true, map[string]string{"replicas": "4"}},
 		"revert window":          {"gitops.revert", map[string]any{"window": "1h"}, true, map[string]string{"--max-num-batched-tokens": "1024"}},
 		"revert previous":        {"gitops.revert", map[string]any{"to": "previous"}, false, map[string]string{"--max-num-batched-tokens": "1024"}},
+		"rollback through Git":   {"service.rollback", map[string]any{"window": "1h"}, true, map[string]string{"--max-num-batched-tokens": "1024"}},
 		"rollback automated":     {"argocd.rollback", nil, true, map[string]string{"--max-num-batched-tokens": "1024"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			steptest.TestLever(t, tt.kind, tt.with, func(*testing.T) steptest.World {
 				w := inGit(tt.automated)
+				svc := service("Deployment")
+				svc.GitOps.Application = "argocd/chat"
 				return steptest.World{
-					Service: service("Deployment"), Deps: w.deps, Finds: true,
+					Service: svc, Deps: w.deps, Finds: true,
 					Spec:   func(testing.TB) string { return w.Text() },
 					Settle: func(testing.TB) { w.Settle() },
 					Meddle: func(testing.TB) { w.Push("eve", "other plans", tt.meddle) },
@@ -362,13 +365,10 @@ func TestUndoKeepsLaterCommits(t *testing.T) {
 func TestRoutes(t *testing.T) {
 	svc := service("Deployment")
 	svc.GitOps.Application = "argocd/chat"
-	for kind, to := range map[string]string{"kube.scale": "gitops.set_replicas", "kube.rollout_undo": "gitops.revert"} {
+	for kind, to := range map[string]string{"kube.scale": "gitops.set_replicas"} {
 		w := inGit(true)
 		w.deps.Changer = fleet{}
-		with := map[string]any{}
-		if kind == "kube.scale" {
-			with["by"] = int64(1)
-		}
+		with := map[string]any{"by": int64(1)}
 		set := kinds.New(w.deps)
 		e := machine.Effect{Key: "r-1/fix#1/plan#1", Run: "r-1", Action: machine.ActionPlan, Step: kind, With: with, Service: svc}
 		o := set.Do(t.Context(), e)

@@ -95,9 +95,9 @@ func TestReleaseAfterACrash(t *testing.T) {
 	}
 }
 
-// TestRolloutUndoOfARelease: where Git owns the workload, the rollback of a
+// TestRollbackOfARelease: where Git owns the workload, the rollback of a
 // playbook takes the window's commits back, also when scaling came last.
-func TestRolloutUndoOfARelease(t *testing.T) {
+func TestRollbackOfARelease(t *testing.T) {
 	for name, tt := range map[string]struct {
 		with   map[string]any
 		fields int
@@ -108,7 +108,7 @@ func TestRolloutUndoOfARelease(t *testing.T) {
 		svc := service("Deployment")
 		svc.GitOps.Application = "argocd/chat"
 		o := kinds.New(w.deps).Do(t.Context(), machine.Effect{
-			Key: "r-2/back#1/plan#1", Run: "r-2", State: "back", Action: machine.ActionPlan, Step: "kube.rollout_undo", With: tt.with, Service: svc,
+			Key: "r-2/back#1/plan#1", Run: "r-2", State: "back", Action: machine.ActionPlan, Step: "service.rollback", With: tt.with, Service: svc,
 		})
 		if o.Status != machine.StatusOK || o.Plan.Step != "gitops.revert" || len(o.Plan.Diff) != tt.fields {
 			t.Errorf("%s: %s %s %+v, want %d fields", name, o.Status, o.Message, o.Plan, tt.fields)

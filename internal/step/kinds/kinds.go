@@ -16,6 +16,7 @@ import (
 	"github.com/inference-responder/responder/internal/step/gpu"
 	"github.com/inference-responder/responder/internal/step/kube"
 	"github.com/inference-responder/responder/internal/step/node"
+	"github.com/inference-responder/responder/internal/step/service"
 	"github.com/inference-responder/responder/internal/step/slo"
 )
 
@@ -44,8 +45,17 @@ func All() map[string]step.Kind {
 		"node.untaint":        {Decl: node.UntaintKind(), Lever: node.NewUntaint},
 		"pod.evict_from_node": {Decl: node.EvictPodKind(), Lever: node.NewEvictPod},
 		"prometheus.query":    {Decl: slo.QueryKind(), Check: slo.NewQuery},
+		"service.changes":     {Decl: service.ChangesKind(), Check: func(d step.Deps) step.Check { return service.NewChanges(d, git.NewChange(d)) }},
+		"service.rollback":    {Decl: service.RollbackKind(), Planner: newRollback},
 		"slo.burn":            {Decl: slo.BurnKind(), Check: slo.NewBurn},
 	}
+}
+
+// newRollback puts the lever together from those that it chooses among.
+func newRollback(d step.Deps) step.Planner {
+	return service.NewRollback(d, service.Owners{
+		Cluster: kube.NewRolloutUndo(d), Git: git.NewRevert(d), Argo: git.NewArgocdRollback(d), Repository: git.NewChange(d),
+	})
 }
 
 // Declarations returns the declarations of all checks and levers, sorted by name. It

@@ -67,6 +67,11 @@ func TestLevers(t *testing.T) {
 				s.Edit(path, func(spec map[string]any) { spec["template"] = toMap(t, kubetest.Template("chat", "vllm:v3")) })
 			}))
 		})
+		t.Run(kind+"/rollback", func(t *testing.T) {
+			steptest.TestLever(t, "service.rollback", map[string]any{"window": "1h"}, world(func(s *kubetest.Server) {
+				s.Edit(path, func(spec map[string]any) { spec["template"] = toMap(t, kubetest.Template("chat", "vllm:v3")) })
+			}))
+		})
 	}
 }
 

@@ -27,7 +27,7 @@ func badRelease(t *testing.T) (*step.Set, playbook.Service) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return kinds.New(step.Deps{Querier: w, Now: clock.Now}), w.Services()[0]
+	return kinds.New(step.Deps{Querier: w, Workloads: w, Now: clock.Now}), w.Services()[0]
 }
 
 // burnEvidence is what conditions read of slo.burn.

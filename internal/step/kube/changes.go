@@ -3,7 +3,6 @@ package kube
 import (
 	"context"
 	"fmt"
-	"regexp"
 	"strings"
 	"time"
 
@@ -76,7 +75,7 @@ func (c kubeChanges) Run(ctx context.Context, in step.Input) (step.Finding, erro
 	if err != nil {
 		return step.Finding{}, err
 	}
-	current, previous := newestTwo(revisions)
+	current, previous := kube.Newest(revisions)
 	if current == nil {
 		return step.Finding{}, &fault.Error{Reason: fault.NoData, Message: fmt.Sprintf("kube.changes: %s has no revision history yet", step.RefText(ref))}
 	}
@@ -100,43 +99,13 @@ func (c kubeChanges) Run(ctx context.Context, in step.Input) (step.Finding, erro
 	for _, d := range kube.Diff(previous.Fields, current.Fields) {
 		out.Diff = append(out.Diff, diffOut{d.Path, d.From, d.To})
 		out.ImagesChanged = out.ImagesChanged || strings.HasSuffix(d.Path, ".image")
-		out.Matters = out.Matters || !inert(d.Path)
+		out.Matters = out.Matters || kube.Matters(d.Path)
 	}
 	facts := changesFacts(ref, out, age, window)
 	if note != "" {
 		facts = append(facts, note)
 	}
 	return step.Finding{Out: out, Facts: facts}, nil
-}
-
-// inert reports whether a field of a pod template cannot change how requests are
-// served: metadata, and what is logged. --disable-log-stats is not among the
-// latter, because it takes the engine's metrics away.
-func inert(path string) bool {
-	if strings.HasPrefix(path, "metadata.") || strings.HasPrefix(path, "labels") || strings.HasPrefix(path, "annotations") {
-		return true
-	}
-	return logging.MatchString(path) && !strings.Contains(path, "log-stats")
-}
-
-// logging matches arguments and variables that are about logs, in brackets as a
-// path has them: args[--uvicorn-log-level], env[VLLM_LOGGING_LEVEL].
-var logging = regexp.MustCompile(`(?i)\[-*([a-z0-9]+[-_])*(log|logs|logging|verbosity)([-_][a-z0-9]+)*\]$`)
-
-// newestTwo returns the current revision and the one before it.
-func newestTwo(revisions []kube.Revision) (current, previous *kube.Revision) {
-	for i := range revisions {
-		if revisions[i].Current {
-			current = &revisions[i]
-		}
-	}
-	for i := range revisions {
-		r := &revisions[i]
-		if current != nil && r.Number < current.Number && (previous == nil || r.Number > previous.Number) {
-			previous = r
-		}
-	}
-	return current, previous
 }
 
 func changesFacts(ref kube.Ref, out changesOut, age, window time.Duration) []string {

@@ -19,7 +19,8 @@ func RolloutUndoKind() playbook.Kind {
 		Role: playbook.RoleLever, Class: playbook.ClassRollback,
 		Doc: `Puts the pod template of an earlier revision back, as ` + "`kubectl rollout undo`" + ` does. Undo puts the revision it replaced back in its turn.
 
-Refused when Argo CD, Flux or a controlling object owns the pod template, when rollouts are paused, when there is no earlier revision, or when
+It changes the cluster only: service.rollback goes back through whoever owns the pod template. Refused when Argo CD, Flux or a controlling object
+owns it, when rollouts are paused, when there is no earlier revision, or when
 the earlier one does not differ.`,
 		// Applied on the planned revision only: a second time is a conflict.
 		Idempotent: true,
@@ -36,8 +37,7 @@ type kubeRolloutUndo struct {
 func NewRolloutUndo(d step.Deps) step.Lever { return kubeRolloutUndo{d.Workloads, d.Changer} }
 
 type rolloutUndoWith struct {
-	ToRevision int64         `json:"to_revision" min:"0" doc:"Revision to go back to; unset or 0: the one before the current."`
-	Window     step.Duration `json:"window" doc:"Where Git owns the pod template and gitops.revert replaces this lever: all commits that were made or deployed this short ago go back together, e.g. 1h. Unset: the last one. Elsewhere it has no effect."`
+	ToRevision int64 `json:"to_revision" min:"0" doc:"Revision to go back to; unset or 0: the one before the current."`
 }
 
 // rolloutPayload is the payload of a plan of kube.rollout_undo. It holds
@@ -125,7 +125,7 @@ func rolloutAllowed(w kube.Workload) error {
 
 // rolloutTarget finds the current revision and the one to go back to.
 func rolloutTarget(ref kube.Ref, revisions []kube.Revision, to int64) (from, target kube.Revision, err error) {
-	current, previous := newestTwo(revisions)
+	current, previous := kube.Newest(revisions)
 	switch {
 	case current == nil:
 		return from, target, &fault.Error{Reason: fault.NoData, Message: "kube.rollout_undo: " + step.RefText(ref) + " has no revision history yet"}

@@ -1,0 +1,91 @@
+package slo
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+)
+
+// Load is what a service was asked to do over a span. What was not measured is NaN.
+type Load struct {
+	Rate    float64 // requests per second that arrived: those that ended, and by how many more were in flight
+	Tokens  float64 // prompt tokens per second that arrived: the rate, times the tokens of a request
+	Running float64 // requests that were computed at the end of the span
+	Waiting float64 // requests in the queue at the end of the span
+}
+
+// The parts of the answer about load; the objective of their keys is -2.
+const (
+	partEnded   = "ended"   // requests that ended
+	partPrompts = "prompts" // tokens of their prompts
+	partRunning = "running" // at the end of the span
+	partWaiting = "waiting"
+	partEarlier = "earlier" // in flight at its beginning
+)
+
+// Loads measures the load over each span with one query. A saturated engine
+// finishes no more requests the more arrive, so what piles up counts as arrived.
+func Loads(ctx context.Context, q Asker, service string, all []Progress, at time.Time, spans ...Span) ([]Load, error) {
+	var terms []string
+	for j, p := range all {
+		for k, span := range spans {
+			add := func(part, expr string) { terms = append(terms, key{-2, j, k, part}.ask("sum("+expr+")")) }
+			ago := func(name string, d time.Duration) string {
+				s := selector(name, service)
+				if d > 0 {
+					s += fmt.Sprintf(" offset %dms", d.Milliseconds())
+				}
+				return s
+			}
+			begin := span.Offset + span.Window
+			add(partEnded, fmt.Sprintf("increase(%s%s)", selector(p.Finished, service), span))
+			add(partPrompts, fmt.Sprintf("increase(%s%s)", selector(p.Prompts, service), span))
+			add(partRunning, ago(p.Running, span.Offset))
+			add(partWaiting, ago(p.Waiting, span.Offset))
+			terms = append(terms, key{-2, j, k, partEarlier}.ask(fmt.Sprintf("sum(%s) + sum(%s)", ago(p.Running, begin), ago(p.Waiting, begin))))
+		}
+	}
+	out := make([]Load, len(spans))
+	got, err := read(ctx, q, strings.Join(terms, " or "), at)
+	for k := range spans {
+		out[k] = Load{math.NaN(), math.NaN(), math.NaN(), math.NaN()}
+		for j := range all {
+			if l := got.load(j, k, spans[k].Window); !math.IsNaN(l.Rate) || !math.IsNaN(l.Waiting) {
+				out[k] = l
+				break
+			}
+		}
+	}
+	return out, err
+}
+
+// load reads the load that one engine shows over one span.
+func (a answered) load(source, span int, window time.Duration) Load {
+	part := func(name string) float64 {
+		v, _ := a.one(key{-2, source, span, name})
+		return v
+	}
+	ended, running, waiting := part(partEnded), part(partRunning), part(partWaiting)
+	out := Load{Rate: ended / window.Seconds(), Tokens: math.NaN(), Running: running, Waiting: waiting}
+	if more := running + waiting - part(partEarlier); more > 0 {
+		out.Rate += more / window.Seconds()
+	}
+	if ended > 0 {
+		out.Tokens = out.Rate * part(partPrompts) / ended
+	}
+	return out
+}
+
+// Times returns how many times another load it is: by requests or by prompt
+// tokens, whichever grew more; NaN if neither can be told.
+func (l Load) Times(before Load) float64 {
+	out := math.NaN()
+	for _, v := range []float64{l.Rate / before.Rate, l.Tokens / before.Tokens} {
+		if v >= 0 && !math.IsInf(v, 0) && !(v <= out) {
+			out = v
+		}
+	}
+	return out
+}

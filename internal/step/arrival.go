@@ -1,0 +1,16 @@
+package step
+
+import (
+	"time"
+
+	"github.com/inference-responder/responder/internal/gitops"
+)
+
+// Arrival is a commit that was made or deployed for a service.
+type Arrival struct {
+	gitops.Touched
+
+	At       time.Time // when it was made; of one that was made before the window: when it was deployed
+	Ours     bool      // it is one of Responder's
+	Deployed bool      // what runs contains it; false: it waits to be synced
+}

@@ -1,0 +1,210 @@
+package service
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/inference-responder/responder/internal/kube"
+	"github.com/inference-responder/responder/internal/slo"
+	"github.com/inference-responder/responder/internal/step"
+)
+
+// The spans over which a breach is measured.
+const (
+	nowSpan    = 5 * time.Minute  // the usual short window: what decides
+	beforeSpan = 10 * time.Minute // before a change took effect, or a breach began
+	rampSpan   = 5 * time.Minute  // a load that grows shows in the objective only after a while
+	lookback   = 6 * time.Hour    // how far back the beginning of a breach is looked for
+)
+
+// breach is what is known of the incident, and of what may have begun it.
+type breach struct {
+	since  time.Time // zero: there is none, as far as is known
+	worst  slo.Measured
+	known  bool // worst is the objective that is missed most
+	factor float64
+
+	before, oldPods, newPods slo.Counts
+	times, waiting           float64
+}
+
+// breach measures the objectives of the service and finds when the one that is
+// missed most began to be. Without one the alert says when it began.
+func (c changes) breach(ctx context.Context, in step.Input, f *found) breach {
+	b := breach{times: math.NaN(), waiting: math.NaN()}
+	if !in.Alert.StartsAt.IsZero() {
+		b.since = in.Alert.StartsAt
+	}
+	if c.q == nil || len(in.Service.SLOs) == 0 {
+		return b
+	}
+	q := step.Patient(c.q)
+	m, err := slo.Measure(ctx, q, step.Objectives(in.Service), in.Now, slo.Span{Window: nowSpan})
+	if err != nil {
+		f.lacks("the service's objectives", err)
+		return b
+	}
+	for _, x := range m.Measured {
+		if x.Reason != "" {
+			continue
+		}
+		factor := step.AlertFactor(in.Alert, x.Objective.Period)
+		stands, _ := slo.Test{Objective: x.Objective.Objective, Factor: factor, Now: x.Counts[0]}.Stands()
+		if stands == slo.Breached && (!b.known || burn(x) > burn(b.worst)) {
+			b.worst, b.known, b.factor = x, true, factor
+		}
+	}
+	if !b.known {
+		return b
+	}
+	since, err := b.worst.Began(ctx, q, in.Now, nowSpan, lookback)
+	if err != nil {
+		f.lacks("the beginning of the breach", err)
+		return b
+	}
+	b.since = since
+	return b
+}
+
+func burn(m slo.Measured) float64 {
+	return slo.BurnRate(m.Counts[0].Ratio(), m.Objective.Objective)
+}
+
+// compare measures what else may explain the breach: how the service was before
+// the change, the load now and then, and pods of both revisions. What cannot be
+// measured is missing.
+func (c changes) compare(ctx context.Context, in step.Input, f *found, b *breach) {
+	if c.q == nil {
+		f.missing = append(f.missing, "no Prometheus is configured: the change is not weighed against the load")
+		return
+	}
+	q := step.Patient(c.q)
+	if err := b.load(ctx, q, in, f.at); err != nil {
+		f.lacks("the load", err)
+		return
+	}
+	if !math.IsNaN(b.times) {
+		f.out.Traffic = &b.times
+	}
+	if !math.IsNaN(b.waiting) {
+		f.out.Waiting = &b.waiting
+	}
+	if !b.known {
+		return
+	}
+	then := slo.Ask{Service: in.Service.Selector, Objectives: []slo.Objective{b.worst.Objective}}
+	m, err := slo.Measure(ctx, q, then, in.Now, slo.Span{Window: beforeSpan, Offset: max(in.Now.Sub(f.at), 0)})
+	if err != nil {
+		f.lacks("the time before the change", err)
+		return
+	}
+	for _, x := range m.Measured {
+		if x.Reason == "" && x.Value == b.worst.Value {
+			b.before = x.Counts[0]
+			f.out.RatioBefore = ratio(b.before)
+		}
+	}
+	if err := b.sides(ctx, q, in, f); err != nil {
+		f.lacks("pods side by side", err)
+	}
+}
+
+// load compares the load now with that before the breach and before the change.
+func (b *breach) load(ctx context.Context, q step.Querier, in step.Input, changed time.Time) error {
+	ask := step.Objectives(in.Service)
+	if len(ask.Progress) == 0 {
+		return nil
+	}
+	spans := []slo.Span{{Window: nowSpan}}
+	for _, at := range []time.Time{b.since, changed} {
+		if !at.IsZero() {
+			spans = append(spans, slo.Span{Window: beforeSpan, Offset: max(in.Now.Sub(at), nowSpan) + rampSpan})
+		}
+	}
+	loads, err := slo.Loads(ctx, q, ask.Service, ask.Progress, in.Now, spans...)
+	if err != nil {
+		return err
+	}
+	b.waiting = loads[0].Waiting
+	for _, before := range loads[1:] {
+		if times := loads[0].Times(before); !(times <= b.times) && !math.IsNaN(times) {
+			b.times = times
+		}
+	}
+	return nil
+}
+
+// sides measures the worst objective on pods of the current revision and on those
+// of the one before, where both serve.
+func (b *breach) sides(ctx context.Context, q step.Querier, in step.Input, f *found) error {
+	byName := map[string]kube.Pod{}
+	old, fresh := false, false
+	for _, p := range f.pods {
+		byName[p.Name] = p
+		old = old || p.Revision != 0 && p.Revision == f.out.Previous
+		fresh = fresh || p.Revision == f.out.Revision
+	}
+	each := b.worst.Each("pod")
+	if !old || !fresh || len(each.Objectives) == 0 {
+		return nil
+	}
+	m, err := slo.Measure(ctx, q, each, in.Now, slo.Span{Window: nowSpan})
+	if err != nil {
+		return err
+	}
+	for _, x := range m.Measured {
+		p, known := byName[x.Value]
+		if x.Reason != "" || !known || !(x.Counts[0].Total > 0) {
+			continue
+		}
+		side := &b.oldPods
+		switch p.Revision {
+		case f.out.Revision:
+			side = &b.newPods
+		case f.out.Previous:
+		default:
+			continue
+		}
+		side.Bad += x.Counts[0].Bad
+		side.Total += x.Counts[0].Total
+	}
+	if b.oldPods.Total > 0 && b.newPods.Total > 0 {
+		f.out.Sides = []sideOut{
+			{f.out.Revision, math.Round(b.newPods.Total), b.newPods.Ratio()},
+			{f.out.Previous, math.Round(b.oldPods.Total), b.oldPods.Ratio()},
+		}
+	}
+	return nil
+}
+
+// ratio returns the bad share of counts; nil: there are none.
+func ratio(c slo.Counts) *float64 {
+	v := c.Ratio()
+	if !step.IsFinite(v) {
+		return nil
+	}
+	return &v
+}
+
+// weight puts together what is weighed.
+func (f *found) weight(b breach, window time.Duration) weight {
+	w := weight{
+		changed: f.out.Changed, ours: f.out.Ours, matters: f.out.Matters,
+		subject: f.subject, moved: f.moved, at: f.at, window: window, since: b.since,
+		former: "the revision before", before: b.before, oldPods: b.oldPods, newPods: b.newPods, times: b.times, waiting: b.waiting,
+		bad: "bad", unknown: f.out.Missing,
+	}
+	if w.subject == "" && f.out.Revision > 0 {
+		w.subject = fmt.Sprintf("revision %d", f.out.Revision)
+	}
+	if f.out.Previous > 0 {
+		w.former = fmt.Sprintf("revision %d", f.out.Previous)
+	}
+	if b.known {
+		w.objective, w.factor, w.now = b.worst.Objective.Objective, b.factor, b.worst.Counts[0]
+		w.bad = step.BadWord(b.worst.Objective.Indicator)
+	}
+	return w
+}

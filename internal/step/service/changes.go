@@ -1,0 +1,263 @@
+package service
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/inference-responder/responder/internal/fault"
+	"github.com/inference-responder/responder/internal/kube"
+	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/step"
+)
+
+// ChangesKind declares service.changes.
+func ChangesKind() playbook.Kind {
+	return playbook.Kind{
+		Name: "service.changes",
+		Role: playbook.RoleCheck,
+		Doc: `Reads what changed about the service within the window, in the cluster and, where Argo CD owns the workload, in Git, and weighs whether that is what
+began the breach. A release is a suspect when the service met its objectives before it took effect, or was clearly better, and nothing explains the
+breach better. In this order: pods of both revisions that serve side by side decide; traffic of 1.5 times that before with requests in the queue
+explains the breach better; labels, annotations, logging and more replicas cannot be the cause. ` + "`why`" + ` says which, with figures.
+
+Where Git or Prometheus cannot be read, the rest still counts, and ` + "`missing`" + ` says what is not known. The check fails only where neither the
+cluster nor Git can be read. Faulty hardware is ruled out by gpu.health, not here.`,
+		With: step.Fields[changesWith](),
+		Out:  step.Fields[changesOut](),
+	}
+}
+
+type changesWith struct {
+	Window step.Duration `json:"window" doc:"How long ago counts. Unset: the long window of the alert by its label long, else 1h, and at least from 30m before the breach began."`
+}
+
+type changesOut struct {
+	Changed      bool          `json:"changed" doc:"Something else than before took effect within the window, by whomever."`
+	Ours         bool          `json:"ours" doc:"What runs now was put in place by a rollback or a commit of Responder's: a repair, not a cause."`
+	Matters      bool          `json:"matters" doc:"Something moved that can change how requests are served: not only labels, annotations, logging or more replicas."`
+	Suspect      bool          `json:"suspect" doc:"It is not ours, the breach began after it took effect, and nothing explains the breach better."`
+	Why          string        `json:"why" doc:"Why it is a suspect or not, in one sentence with figures."`
+	AgeSeconds   float64       `json:"age_seconds" unit:"seconds" doc:"Since the newest change took effect; of none within the window, since the current revision became current; -1: not known."`
+	Window       step.Duration `json:"window" doc:"How long ago counted."`
+	Since        *time.Time    `json:"since,omitempty" doc:"When the breach began: as measured, else when the alert began to fire; unset: there is none."`
+	What         []string      `json:"what" doc:"What moved, field by field with both values, at most 40; secrets are redacted."`
+	Revision     int64         `json:"revision" doc:"Number of the current revision; 0: not known."`
+	RevisionName string        `json:"revision_name" doc:"Its ReplicaSet or ControllerRevision."`
+	Previous     int64         `json:"previous" doc:"Number of the revision before it; 0: there is none, or it is not known."`
+	PreviousName string        `json:"previous_name" doc:"Its ReplicaSet or ControllerRevision."`
+	Commits      []commitOut   `json:"commits" doc:"Commits that touched the service's manifests within the window, newest first."`
+	Cluster      string        `json:"cluster" enum:"read,unknown" doc:"Whether the workload's revisions were read."`
+	Git          string        `json:"git" enum:"none,read,unknown" doc:"Whether the commits were read; none: Git does not own the service, as far as is known."`
+	Missing      string        `json:"missing" doc:"What could not be read, and why; empty: nothing."`
+	Traffic      *float64      `json:"traffic,omitempty" doc:"Requests or prompt tokens that arrive now, in multiples of before; unset: not known, or not asked because nothing changed."`
+	Waiting      *float64      `json:"waiting,omitempty" unit:"requests" doc:"Requests in the queue now; unset as traffic."`
+	RatioBefore  *float64      `json:"ratio_before,omitempty" unit:"ratio" doc:"Bad share of the worst objective before the change took effect."`
+	Sides        []sideOut     `json:"sides" doc:"The current revision and the one before it, now; empty unless pods of both serve."`
+}
+
+type sideOut struct {
+	Revision int64   `json:"revision" doc:"Number of the revision."`
+	Requests float64 `json:"requests" unit:"requests" doc:"Requests on its pods within five minutes."`
+	Ratio    float64 `json:"ratio" unit:"ratio" doc:"Bad share of the worst objective."`
+}
+
+type commitOut struct {
+	SHA        string  `json:"sha" doc:"The commit."`
+	Subject    string  `json:"subject" doc:"Its first line."`
+	Author     string  `json:"author" doc:"Who wrote it."`
+	AgeSeconds float64 `json:"age_seconds" unit:"seconds" doc:"Since it was made; of a commit older than the window, since it was deployed."`
+	Ours       bool    `json:"ours" doc:"It is one of Responder's."`
+	Deployed   bool    `json:"deployed" doc:"What runs contains it."`
+}
+
+// Answers of changesOut.Cluster and changesOut.Git.
+const (
+	sourceNone    = "none"
+	sourceRead    = "read"
+	sourceUnknown = "unknown"
+)
+
+// maxWhat bounds the fields that evidence lists.
+const maxWhat = 40
+
+// usualWindow is how long ago counts where the alert does not say.
+const usualWindow = time.Hour
+
+// History reads the commits of a service.
+type History interface {
+	// Arrivals returns the commits that touched the service's manifests and were made
+	// or deployed since then, newest first.
+	Arrivals(ctx context.Context, in step.Input, since time.Time) ([]step.Arrival, error)
+	// Committed reports whether the current revision comes from a commit by Responder.
+	// If that cannot be found out the answer is no, with a note.
+	Committed(ctx context.Context, in step.Input, current kube.Revision) (ours bool, note string)
+}
+
+type changes struct {
+	w   step.Workloads
+	q   step.Querier
+	git History
+}
+
+// NewChanges returns the check service.changes.
+func NewChanges(d step.Deps, git History) step.Check { return changes{d.Workloads, d.Querier, git} }
+
+// found collects the evidence of one look.
+type found struct {
+	out     changesOut
+	missing []string
+	pods    []kube.Pod
+	at      time.Time // when the newest change of others took effect
+	moved   []string  // short names of what moved
+	subject string
+}
+
+// Run implements [step.Check].
+func (c changes) Run(ctx context.Context, in step.Input) (step.Finding, error) {
+	with, err := step.Decode[changesWith](ChangesKind(), in.With)
+	switch {
+	case err != nil:
+		return step.Finding{}, err
+	case c.w == nil:
+		return step.Finding{}, step.NotConfigured("cluster", "kubernetes")
+	}
+	f := &found{out: changesOut{AgeSeconds: -1, What: []string{}, Commits: []commitOut{}, Sides: []sideOut{}, Git: sourceNone}}
+	b := c.breach(ctx, in, f)
+	window := windowOf(with, in, b.since)
+	f.out.Window = step.Duration(window)
+	clusterErr := c.cluster(ctx, in, f, window)
+	gitErr := c.commits(ctx, in, f, window)
+	if clusterErr != nil && f.out.Git != sourceRead {
+		return step.Finding{}, clusterErr
+	}
+	f.lacks("the cluster", clusterErr)
+	f.lacks("Git", gitErr)
+	if !b.since.IsZero() {
+		at := b.since.UTC()
+		f.out.Since = &at
+	}
+	if f.out.Changed && !f.out.Ours {
+		c.compare(ctx, in, f, &b)
+	}
+	f.out.Missing = strings.Join(f.missing, "; ")
+	f.out.Suspect, f.out.Why = f.weight(b, window).weigh()
+	return step.Finding{Out: f.out, Facts: f.facts(in)}, nil
+}
+
+// windowOf returns how long ago counts.
+func windowOf(with changesWith, in step.Input, since time.Time) time.Duration {
+	if with.Window > 0 {
+		return time.Duration(with.Window)
+	}
+	window := usualWindow
+	if long, err := playbook.ParseDuration(in.Alert.Labels["long"]); err == nil {
+		window = max(window, long)
+	}
+	if !since.IsZero() {
+		window = max(window, in.Now.Sub(since).Round(time.Second)+beforeBreach)
+	}
+	return window
+}
+
+// beforeBreach is how long before a breach its cause may have taken effect: a
+// change takes a while to show.
+const beforeBreach = 30 * time.Minute
+
+// lacks records what could not be read.
+func (f *found) lacks(what string, err error) {
+	if err != nil {
+		f.missing = append(f.missing, what+" could not be read: "+step.AsError(err).Message)
+	}
+}
+
+// cluster reads the revisions of the workload.
+func (c changes) cluster(ctx context.Context, in step.Input, f *found, window time.Duration) error {
+	f.out.Cluster = sourceUnknown
+	ref := step.RefOf(in.Service)
+	w, err := c.w.Workload(ctx, ref)
+	if err != nil {
+		return err
+	}
+	f.pods = w.Pods
+	if slices.ContainsFunc(w.Owners, func(o kube.Owner) bool { return o.Kind == "ArgoCD" }) {
+		f.out.Git = sourceUnknown // until it is read
+	}
+	revisions, err := c.w.Revisions(ctx, ref)
+	if err != nil {
+		return err
+	}
+	current, previous := kube.Newest(revisions)
+	if current == nil {
+		return &fault.Error{Reason: fault.NoData, Message: fmt.Sprintf("%s has no revision history yet", step.RefText(ref))}
+	}
+	out := &f.out
+	out.Cluster, out.Revision, out.RevisionName, out.Ours = sourceRead, current.Number, current.Name, current.Ours
+	age := max(in.Now.Sub(current.Became()), 0)
+	out.AgeSeconds = age.Seconds()
+	if !out.Ours {
+		ours, note := c.git.Committed(ctx, in, *current)
+		if out.Ours = ours; note != "" {
+			f.missing = append(f.missing, note)
+		}
+	}
+	if previous == nil {
+		return nil
+	}
+	out.Previous, out.PreviousName = previous.Number, previous.Name
+	if age > window {
+		return nil
+	}
+	out.Changed, f.at = true, current.Became()
+	f.subject = fmt.Sprintf("revision %d", current.Number)
+	for _, d := range kube.Diff(previous.Fields, current.Fields) {
+		f.field(d.Path, d.From, d.To)
+		out.Matters = out.Matters || kube.Matters(d.Path)
+	}
+	return nil
+}
+
+// field adds a field that moved.
+func (f *found) field(path, from, to string) {
+	if len(f.out.What) < maxWhat {
+		f.out.What = append(f.out.What, fmt.Sprintf("%s: %s -> %s", path, step.OrNone(from), step.OrNone(to)))
+	}
+	if name := shortName(path); !slices.Contains(f.moved, name) {
+		f.moved = append(f.moved, name)
+	}
+}
+
+// facts returns the lines for people.
+func (f *found) facts(in step.Input) []string {
+	out := f.out
+	facts := []string{out.Why}
+	if out.Revision > 0 {
+		line := fmt.Sprintf("%s runs revision %d", step.RefText(step.RefOf(in.Service)), out.Revision)
+		if out.AgeSeconds >= 0 {
+			line += ", changed " + step.DurationText(time.Duration(out.AgeSeconds*float64(time.Second))) + " ago"
+		}
+		facts = append(facts, line)
+	}
+	for _, c := range out.Commits[:min(len(out.Commits), 5)] {
+		by := c.Author
+		if c.Ours {
+			by = "Responder"
+		}
+		line := fmt.Sprintf("commit %s %q by %s", shortSHA(c.SHA), c.Subject, step.OrNone(by))
+		if !c.Deployed {
+			line += ", not deployed yet"
+		}
+		facts = append(facts, line)
+	}
+	if len(out.What) > 0 {
+		facts = append(facts, out.What[:min(len(out.What), 10)]...)
+	}
+	if n := len(out.What); n > 10 {
+		facts = append(facts, fmt.Sprintf("and %d more fields", n-10))
+	}
+	return append(facts, f.missing...)
+}
+
+func shortSHA(sha string) string { return sha[:min(len(sha), 9)] }

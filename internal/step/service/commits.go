@@ -1,0 +1,87 @@
+package service
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/inference-responder/responder/internal/gitops"
+	"github.com/inference-responder/responder/internal/kube"
+	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/step"
+)
+
+// replicas is how a change of a number of replicas, or of a bound of it, is named.
+var replicas = gitops.Variable{Replicas: true}.String()
+
+// commits reads the commits of the window, where Git owns the service. A commit
+// that waits to be deployed has changed nothing yet.
+func (c changes) commits(ctx context.Context, in step.Input, f *found, window time.Duration) error {
+	if f.out.Git == sourceNone && in.Service.GitOps == (playbook.GitOps{}) {
+		return nil
+	}
+	f.out.Git = sourceUnknown
+	came, err := c.git.Arrivals(ctx, in, in.Now.Add(-window))
+	if err != nil {
+		return err
+	}
+	f.out.Git = sourceRead
+	released := slices.ContainsFunc(came, func(a step.Arrival) bool { return a.Deployed && !onlyReplicas(a) })
+	decided := false
+	for _, a := range came {
+		age := max(in.Now.Sub(a.At), 0)
+		f.out.Commits = append(f.out.Commits, commitOut{a.Commit.SHA, a.Commit.Subject, a.Commit.Author.Name, age.Seconds(), a.Ours, a.Deployed})
+		if !a.Deployed {
+			continue
+		}
+		// The newest release decides whose it is; the scaling since then does not.
+		if !decided && (!released || !onlyReplicas(a)) {
+			decided = true
+			f.out.Ours = f.out.Ours || a.Ours
+		}
+		if !a.Ours {
+			f.commit(a, age)
+		}
+	}
+	return nil
+}
+
+// commit takes a commit of somebody else's in.
+func (f *found) commit(a step.Arrival, age time.Duration) {
+	if !f.out.Changed {
+		f.out.Changed, f.at, f.subject = true, a.At, "commit "+shortSHA(a.Commit.SHA)
+		f.out.AgeSeconds = age.Seconds()
+	}
+	f.out.AgeSeconds = min(f.out.AgeSeconds, age.Seconds())
+	for _, t := range a.Touches {
+		f.out.Matters = f.out.Matters || touchMatters(t)
+		if !f.told(t.Variable) {
+			f.field(t.Variable, t.From, t.To)
+		}
+	}
+}
+
+// told reports whether the cluster's revisions show a variable already.
+func (f *found) told(variable string) bool { return slices.Contains(f.moved, variable) }
+
+// onlyReplicas reports whether a commit moved nothing else than replicas.
+func onlyReplicas(a step.Arrival) bool {
+	return len(a.Touches) > 0 && !slices.ContainsFunc(a.Touches, func(t gitops.Touch) bool { return t.Variable != replicas })
+}
+
+// touchMatters reports whether what a commit moved can change how requests are
+// served. Of replicas only fewer can.
+func touchMatters(t gitops.Touch) bool {
+	if t.Variable == replicas {
+		from, errFrom := strconv.Atoi(t.From)
+		to, errTo := strconv.Atoi(t.To)
+		return errFrom != nil || errTo != nil || to < from
+	}
+	path := strings.TrimSuffix(t.Path, ".value")
+	if i := strings.Index(path, "metadata."); i >= 0 {
+		path = path[i:]
+	}
+	return kube.Matters(path) && kube.Matters("["+t.Variable+"]")
+}

@@ -1,0 +1,153 @@
+package service
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/inference-responder/responder/internal/slo"
+	"github.com/inference-responder/responder/internal/step"
+)
+
+// moreTraffic is how many times the load of before explains a breach better than
+// a release does, if requests wait as well.
+const moreTraffic = 1.5
+
+// sameMoment is how much earlier than a change a breach may seem to begin that the
+// change caused: the beginning is found on a grid of minutes.
+const sameMoment = 2 * time.Minute
+
+// weight is what speaks for and against a change as the cause of a breach. The
+// zero value of counts and times means that nobody knows.
+type weight struct {
+	changed, ours, matters bool
+
+	subject string    // what changed the service: revision 7
+	former  string    // what was there before: revision 6
+	moved   []string  // what it moved, by short names
+	at      time.Time // when it took effect
+	window  time.Duration
+
+	since     time.Time // when the breach began
+	objective float64   // of the worst missed objective; 0: not known
+	factor    float64   // of its alert
+	bad       string    // a bad request in one word
+	now       slo.Counts
+	before    slo.Counts // before the change took effect
+	oldPods   slo.Counts // on pods of the former revision, now
+	newPods   slo.Counts // on pods of the current one
+
+	times   float64 // load now in multiples of before; NaN: not known
+	waiting float64 // requests in the queue now; NaN: not known
+
+	unknown string // why something of this is not known; empty: all is
+}
+
+// weigh reports whether the change is a suspect, and why, in one sentence. Rules
+// are in the order of how much they tell; the first that applies decides.
+func (w weight) weigh() (suspect bool, why string) {
+	rules := []func() (suspect bool, why string){w.none, w.late, w.compared, w.loaded, w.harmless}
+	for _, rule := range rules {
+		if suspect, why = rule(); why != "" {
+			return suspect, why
+		}
+	}
+	why = fmt.Sprintf("%s changed %s", w.subject, w.movedText())
+	if after := w.since.Sub(w.at); !w.since.IsZero() {
+		why = fmt.Sprintf("the breach began %s after %s took effect, which changed %s", step.DurationText(after), w.subject, w.movedText())
+	}
+	if !math.IsNaN(w.times) {
+		why += fmt.Sprintf("; traffic is %.1f times that before", w.times)
+	}
+	if w.unknown != "" {
+		why += "; " + w.unknown
+	}
+	return true, why
+}
+
+// none: there is no change, or it is a repair.
+func (w weight) none() (bool, string) {
+	switch {
+	case !w.changed:
+		return false, "nothing changed within " + step.DurationText(w.window)
+	case w.ours:
+		return false, w.subject + " is a repair by Responder"
+	}
+	return false, ""
+}
+
+// late: the service was as bad before the change took effect.
+func (w weight) late() (bool, string) {
+	test := slo.Test{Objective: w.objective, Factor: w.factor, Now: w.before}
+	stands, _ := test.Stands()
+	switch {
+	case w.objective > 0 && stands == slo.Breached && w.now.Total > 0 && 2*w.before.Ratio() >= w.now.Ratio():
+		return false, fmt.Sprintf("%s of requests were %s before %s took effect, and %s are now: it is not what began the breach",
+			slo.Percent(w.before.Ratio()), w.bad, w.subject, slo.Percent(w.now.Ratio()))
+	case w.objective > 0 && stands != slo.Unknown:
+		return false, "" // it was better before, whenever it seems to have begun
+	case !w.since.IsZero() && w.since.Before(w.at.Add(-sameMoment)):
+		return false, fmt.Sprintf("the breach began %s before %s took effect", step.DurationText(w.at.Sub(w.since)), w.subject)
+	}
+	return false, ""
+}
+
+// compared: pods of both revisions serve, and either differ or do not.
+func (w weight) compared() (bool, string) {
+	if w.objective == 0 {
+		return false, ""
+	}
+	old, _ := slo.Test{Objective: w.objective, Factor: w.factor, Now: w.oldPods}.Stands()
+	fresh, _ := slo.Test{Objective: w.objective, Factor: w.factor, Now: w.newPods}.Stands()
+	heads := slo.Heads(w.oldPods, w.newPods)
+	shares := fmt.Sprintf("%s of requests are %s on pods of %s, %s on pods of %s",
+		slo.Percent(w.newPods.Ratio()), w.bad, w.subject, slo.Percent(w.oldPods.Ratio()), w.former)
+	switch {
+	case fresh == slo.Breached && heads == slo.Rising && old != slo.Breached:
+		return true, fmt.Sprintf("%s, side by side; it changed %s", shares, w.movedText())
+	case old == slo.Breached && heads != slo.Rising:
+		return false, shares + ": both revisions suffer alike"
+	}
+	return false, ""
+}
+
+// loaded: there is much more to do than before, and requests wait.
+func (w weight) loaded() (bool, string) {
+	if !(w.times >= moreTraffic && w.waiting >= 1) {
+		return false, ""
+	}
+	only := ""
+	if !w.matters {
+		only = " only"
+	}
+	return false, fmt.Sprintf("traffic is %.1f times that before the breach and %.0f requests wait: the load explains it better than %s, which changed %s%s",
+		w.times, w.waiting, w.subject, w.movedText(), only)
+}
+
+// harmless: what moved cannot change how requests are served.
+func (w weight) harmless() (bool, string) {
+	if w.matters {
+		return false, ""
+	}
+	return false, fmt.Sprintf("%s changed %s only, which cannot change how requests are served", w.subject, w.movedText())
+}
+
+// movedText names what moved, on one line.
+func (w weight) movedText() string {
+	if len(w.moved) == 0 {
+		return "nothing that is shown"
+	}
+	return step.FirstOf(w.moved, 4, ", ")
+}
+
+// shortName returns the name of a field as people say it: --max-num-seqs, image.
+func shortName(path string) string {
+	switch {
+	case strings.HasSuffix(path, ".image"):
+		return "image"
+	case strings.HasSuffix(path, "]") && (strings.Contains(path, ".args[") || strings.Contains(path, ".command[") || strings.Contains(path, ".env[")):
+		return path[strings.LastIndexByte(path, '[')+1 : len(path)-1]
+	}
+	return path
+}

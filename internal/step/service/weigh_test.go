@@ -1,0 +1,105 @@
+package service
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/inference-responder/responder/internal/gitops"
+	"github.com/inference-responder/responder/internal/slo"
+)
+
+// TestWeigh: a change is a suspect only if the breach began after it and nothing
+// explains the breach better, and the sentence says so with figures.
+func TestWeigh(t *testing.T) {
+	noon := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
+	release := func(change func(*weight)) weight {
+		w := weight{
+			changed: true, matters: true, subject: "revision 7", former: "revision 6", moved: []string{"image"},
+			at: noon.Add(-20 * time.Minute), since: noon.Add(-17 * time.Minute), window: time.Hour,
+			objective: 0.99, factor: 14.4, bad: "slow", now: slo.Counts{Bad: 900, Total: 2000}, before: slo.Counts{Bad: 6, Total: 4000},
+			times: 1.02, waiting: 0,
+		}
+		change(&w)
+		return w
+	}
+	tests := []struct {
+		name    string
+		w       weight
+		suspect bool
+		why     string
+	}{
+		{"a release, then the breach", release(func(*weight) {}), true,
+			"the breach began 3m after revision 7 took effect, which changed image; traffic is 1.0 times that before"},
+		{"nothing changed", release(func(w *weight) { w.changed = false }), false, "nothing changed within 1h"},
+		{"our own rollback", release(func(w *weight) { w.ours = true }), false, "revision 7 is a repair by Responder"},
+		{"traffic is 2.4 times normal, and a log level moved", release(func(w *weight) {
+			w.times, w.waiting, w.matters, w.moved = 2.4, 31, false, []string{"--log-level"}
+		}), false, "traffic is 2.4 times that before the breach and 31 requests wait: the load explains it better than revision 7, which changed --log-level only"},
+		{"traffic is 2.4 times normal, and an image moved", release(func(w *weight) { w.times, w.waiting = 2.4, 31 }), false,
+			"traffic is 2.4 times that before the breach and 31 requests wait: the load explains it better than revision 7, which changed image"},
+		{"more traffic, and nobody waits", release(func(w *weight) { w.times = 2.4 }), true,
+			"the breach began 3m after revision 7 took effect, which changed image; traffic is 2.4 times that before"},
+		{"a queue without more traffic is the release's", release(func(w *weight) { w.times, w.waiting = 1.1, 80 }), true,
+			"the breach began 3m after revision 7 took effect, which changed image; traffic is 1.1 times that before"},
+		{"a log level alone", release(func(w *weight) { w.matters, w.moved = false, []string{"--uvicorn-log-level", "annotations[team]"} }), false,
+			"revision 7 changed --uvicorn-log-level, annotations[team] only, which cannot change how requests are served"},
+		{"as bad before it", release(func(w *weight) { w.before = slo.Counts{Bad: 1600, Total: 4000} }), false,
+			"40 % of requests were slow before revision 7 took effect, and 45 % are now: it is not what began the breach"},
+		{"bad before it, and much worse since", release(func(w *weight) { w.before = slo.Counts{Bad: 400, Total: 4000} }), true,
+			"the breach began 3m after revision 7 took effect, which changed image; traffic is 1.0 times that before"},
+		{"it came after the breach began", release(func(w *weight) {
+			w.before, w.at, w.since = slo.Counts{}, noon.Add(-5*time.Minute), noon.Add(-17*time.Minute)
+		}), false, "the breach began 12m before revision 7 took effect"},
+		{"the minute of the release", release(func(w *weight) { w.before, w.since = slo.Counts{}, w.at.Add(-time.Minute) }), true,
+			"the breach began 0s after revision 7 took effect, which changed image; traffic is 1.0 times that before"},
+		{"side by side, the new one is bad", release(func(w *weight) {
+			w.times, w.waiting = 2.4, 31
+			w.newPods, w.oldPods = slo.Counts{Bad: 410, Total: 1000}, slo.Counts{Bad: 3, Total: 1000}
+		}), true, "41 % of requests are slow on pods of revision 7, 0.3 % on pods of revision 6, side by side; it changed image"},
+		{"side by side, both are bad", release(func(w *weight) {
+			w.newPods, w.oldPods = slo.Counts{Bad: 300, Total: 1000}, slo.Counts{Bad: 330, Total: 1000}
+		}), false, "30 % of requests are slow on pods of revision 7, 33 % on pods of revision 6: both revisions suffer alike"},
+		{"too few requests to compare", release(func(w *weight) {
+			w.newPods, w.oldPods = slo.Counts{Bad: 2, Total: 3}, slo.Counts{Bad: 0, Total: 2}
+		}), true, "the breach began 3m after revision 7 took effect, which changed image; traffic is 1.0 times that before"},
+		{"the load is not known", release(func(w *weight) {
+			w.times, w.waiting, w.unknown = math.NaN(), math.NaN(), "the load could not be read: no answer in time"
+		}), true, "the breach began 3m after revision 7 took effect, which changed image; the load could not be read: no answer in time"},
+		{"nothing is known but the change", weight{changed: true, matters: true, subject: "commit 0123abcd9", times: math.NaN(), waiting: math.NaN()}, true,
+			"commit 0123abcd9 changed nothing that is shown"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if suspect, why := tt.w.weigh(); suspect != tt.suspect || why != tt.why {
+				t.Errorf("suspect %t: %q\nwant    %t: %q", suspect, why, tt.suspect, tt.why)
+			}
+		})
+	}
+}
+
+// TestTouchMatters: what a commit moved is taken for harmless only where it is.
+func TestTouchMatters(t *testing.T) {
+	const template = "Deployment chat: spec.template."
+	for name, tt := range map[string]struct {
+		touch gitops.Touch
+		want  bool
+	}{
+		"an image":                 {gitops.Touch{Variable: "image", Path: template + "spec.containers[vllm].image"}, true},
+		"a flag":                   {gitops.Touch{Variable: "--max-num-seqs", Path: template + "spec.containers[vllm].args[--max-num-seqs]"}, true},
+		"a log level":              {gitops.Touch{Variable: "--uvicorn-log-level", Path: template + "spec.containers[vllm].args[--uvicorn-log-level]"}, false},
+		"a variable for logs":      {gitops.Touch{Variable: "VLLM_LOGGING_LEVEL", Path: template + "spec.containers[vllm].env[VLLM_LOGGING_LEVEL].value"}, false},
+		"a variable of the engine": {gitops.Touch{Variable: "VLLM_USE_V1", Path: template + "spec.containers[vllm].env[VLLM_USE_V1].value"}, true},
+		"metrics away":             {gitops.Touch{Variable: "--disable-log-stats", Path: template + "spec.containers[vllm].args[--disable-log-stats]"}, true},
+		"an annotation":            {gitops.Touch{Variable: "metadata.annotations.team", Path: template + "metadata.annotations.team"}, false},
+		"a configuration":          {gitops.Touch{Variable: "metadata.annotations[checksum/config]", Path: template + "metadata.annotations[checksum/config]"}, true},
+		"more replicas":            {gitops.Touch{Variable: "replicas", From: "4", To: "6"}, false},
+		"fewer replicas":           {gitops.Touch{Variable: "replicas", From: "6", To: "4"}, true},
+		"no replicas any more":     {gitops.Touch{Variable: "replicas", From: "6"}, true},
+		"a value of a chart":       {gitops.Touch{Variable: "engine.logLevel", Path: "engine.logLevel"}, true},
+	} {
+		if got := touchMatters(tt.touch); got != tt.want {
+			t.Errorf("%s: matters %t, want %t", name, got, tt.want)
+		}
+	}
+}
