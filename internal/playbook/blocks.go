@@ -211,7 +211,11 @@ func (r *reader) query(m *yamldoc.Mapping, name string, at place) *Value {
 	if n == nil {
 		return nil
 	}
-	return r.value(n, m.At(name), Field{Name: name, Type: Type{Name: Query}}, at)
+	v := r.value(n, m.At(name), Field{Name: name, Type: Type{Name: Query}}, at)
+	if text, ok := v.sample(); ok && len(vectorSelectors(text)) == 0 {
+		r.d.Report(n, m.At(name), "reads no series, so its result does not depend on the service and proves nothing", "ask for what the change has to improve")
+	}
+	return v
 }
 
 func (r *reader) burn(n *yaml.Node, path string, at place) *Burn {

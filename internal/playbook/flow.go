@@ -23,6 +23,7 @@ func (r *reader) analyse() {
 		r.whole(s)
 		r.covers(s)
 		r.doubts(s)
+		r.fallsThrough(s)
 	}
 	r.ends()
 	start := r.p.State(r.p.Start)
@@ -111,6 +112,35 @@ func (r *reader) covers(s *State) {
 	case len(missing) > 0:
 		r.d.Report(r.at(s), r.pathOf(s)+".next", "no edge for "+strings.Join(missing, ", "), "add them, or a last edge without a condition: {to: ...}")
 	}
+}
+
+// fallsThrough refuses an edge to a lever that is taken for whatever no other
+// edge names: after a change that had no effect or made it worse, or a question
+// that was denied, the next change needs a look at the service or a word for it.
+func (r *reader) fallsThrough(s *State) {
+	approved := slices.ContainsFunc(s.Next, func(e Edge) bool { return e.On == OnApproved })
+	if s.Kind != StateLever && (s.Kind != StateGate || !approved) {
+		return // the only edge of a gate is that of its approval
+	}
+	for i, e := range s.Next {
+		if lever, _ := r.p.acts(e.To); !lever || !e.always() || !r.complete(s, i) {
+			continue
+		}
+		results := "an unproven result of this lever"
+		if s.Kind == StateGate {
+			results = "a denial"
+		}
+		r.d.Report(r.atEdge(e), fmt.Sprintf("%s.next[%d]", r.pathOf(s), i), fmt.Sprintf("leads to a lever on %s that no edge names", results),
+			"look again first: lead to a check or a gather; or name the results that call for the lever: {when: "+string(fallsOn(s))+", to: "+e.To+"}")
+	}
+}
+
+// fallsOn returns a signal that an edge without one would be taken on.
+func fallsOn(s *State) Signal {
+	if s.Kind == StateGate {
+		return OnDenied
+	}
+	return OnNoEffect
 }
 
 // complete reports whether edge i was read without errors. An edge with a

@@ -215,6 +215,9 @@ func (r *reader) textValue(n *yaml.Node, path string, f Field, at place, v *Valu
 	}
 	v.parts = parts
 	r.saw(at, n, path, v)
+	if f.Type.Name == Query {
+		r.p.selectors = append(r.p.selectors, r.selectors(n, path, parts)...)
+	}
 	if len(parts) == 1 && parts[0].expr == nil {
 		v.parts, v.constant = nil, parts[0].text
 		if _, err := conform(parts[0].text, f); err != nil {

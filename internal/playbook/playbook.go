@@ -23,6 +23,8 @@ type Playbook struct {
 	match    []matcherSet
 	services []string // if not empty, only these
 	byName   map[string]*State
+
+	selectors []Selector
 }
 
 // StateKind is what a state does.

@@ -14,6 +14,13 @@ import (
 	"github.com/inference-responder/responder/internal/yamldoc"
 )
 
+// What stands in a query for an expression while the playbook is loaded.
+const (
+	sampleText     = "\u2026" // a label's value
+	sampleLabel    = "service_selector"
+	sampleSelector = sampleLabel + `="` + sampleText + `"`
+)
+
 // promQLSlot is the place of an expression in a query, which decides how its
 // value is escaped.
 type promQLSlot struct {
@@ -138,7 +145,7 @@ func (l *promQLLexer) slot(x *compiled) (promQLSlot, *exprError) {
 	case x.Type.IsExactType(cel.DurationType):
 		return promQLSlot{sample: "5m"}, nil
 	case strings.TrimSpace(x.Source) == "service.selector":
-		return promQLSlot{selector: true, sample: `sample="x"`}, nil
+		return promQLSlot{selector: true, sample: sampleSelector}, nil
 	default:
 		return promQLSlot{}, &exprError{Message: fmt.Sprintf("a %s outside quotes in PromQL", typeName(x.Type)), Hint: outside}
 	}
@@ -150,9 +157,9 @@ func (l *promQLLexer) quotedSlot(x *compiled) (promQLSlot, *exprError) {
 	}
 	switch {
 	case l.operator == "=~" || l.operator == "!~":
-		return promQLSlot{quoted: true, regex: true, sample: "x"}, nil
+		return promQLSlot{quoted: true, regex: true, sample: sampleText}, nil
 	case strings.HasSuffix(l.operator, "="):
-		return promQLSlot{quoted: true, sample: "x"}, nil
+		return promQLSlot{quoted: true, sample: sampleText}, nil
 	default:
 		return promQLSlot{}, &exprError{
 			Message: "${...} in a PromQL string that is not a label matcher's value",
@@ -161,34 +168,54 @@ func (l *promQLLexer) quotedSlot(x *compiled) (promQLSlot, *exprError) {
 	}
 }
 
-// checkQuery parses a query with samples in place of its expressions.
-func checkQuery(pieces []piece, parts []part) []exprError {
+// sampled is a query with samples in place of its expressions.
+type sampled struct {
+	text  string
+	parts []part
+	marks []sampleMark // one for each part
+}
+
+// sampleMark is where a part begins in the sampled text, in bytes, and in the
+// source, in characters.
+type sampleMark struct{ at, source int }
+
+func sampleQuery(pieces []piece, parts []part) sampled {
+	q := sampled{parts: parts}
 	var b strings.Builder
-	type mark struct{ byteOffset, source int }
-	var marks []mark
 	for i, p := range parts {
-		marks = append(marks, mark{b.Len(), pieces[i].offset})
+		q.marks = append(q.marks, sampleMark{b.Len(), pieces[i].offset})
 		if p.expr != nil {
 			b.WriteString(p.slot.sample)
 		} else {
 			b.WriteString(p.text)
 		}
 	}
-	filled := b.String()
-	problem, at := parseQuery(filled)
-	if problem == "" {
-		return nil
-	}
+	q.text = b.String()
+	return q
+}
+
+// source returns the character of the source that a byte of the sampled text
+// stems from.
+func (q sampled) source(at int) int {
 	offset := 0
-	for i, m := range marks {
-		if m.byteOffset <= at {
+	for i, m := range q.marks {
+		if m.at <= at {
 			offset = m.source
-			if parts[i].expr == nil {
-				offset += utf8.RuneCountInString(filled[m.byteOffset:min(at, m.byteOffset+len(parts[i].text))])
+			if q.parts[i].expr == nil {
+				offset += utf8.RuneCountInString(q.text[m.at:min(at, m.at+len(q.parts[i].text))])
 			}
 		}
 	}
-	return []exprError{{Offset: offset, Message: "invalid PromQL: " + problem}}
+	return offset
+}
+
+// check parses the query.
+func (q sampled) check() []exprError {
+	problem, at := parseQuery(q.text)
+	if problem == "" {
+		return nil
+	}
+	return []exprError{{Offset: q.source(at), Message: "invalid PromQL: " + problem}}
 }
 
 // parseQuery returns the error in a query and its byte offset; "" if the query

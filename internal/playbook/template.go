@@ -130,7 +130,7 @@ func compileText(source string, query bool, at place) ([]part, []exprError) {
 		parts = append(parts, np)
 	}
 	if len(errs) == 0 && query {
-		errs = checkQuery(pieces, parts)
+		errs = sampleQuery(pieces, parts).check()
 	}
 	if len(errs) > 0 {
 		return nil, errs

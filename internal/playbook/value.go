@@ -227,6 +227,19 @@ func fits(have *cel.Type, want TypeName) bool {
 	}
 }
 
+// sample returns a query with samples in place of its expressions; false if it
+// could not be compiled.
+func (v *Value) sample() (string, bool) {
+	if text, ok := v.constant.(string); ok {
+		return text, true
+	}
+	pieces, bad := split(v.source)
+	if bad != nil || len(v.parts) == 0 {
+		return "", false
+	}
+	return sampleQuery(pieces, v.parts).text, true
+}
+
 // expressions lists the expressions inside a value.
 func (v *Value) expressions() []*compiled {
 	var out []*compiled

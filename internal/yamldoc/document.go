@@ -50,8 +50,15 @@ func (d *Document) add(p Problem) {
 // ReportAt adds a problem at a character of a scalar's text. offset counts
 // characters from the start of the text.
 func (d *Document) ReportAt(n *yaml.Node, path string, offset int, message, hint string) {
-	line, column := d.locate(n, offset)
-	d.add(Problem{File: d.File, Line: d.Line + line, Column: column, Path: path, Message: message, Hint: hint})
+	line, column := d.Place(n, offset)
+	d.add(Problem{File: d.File, Line: line, Column: column, Path: path, Message: message, Hint: hint})
+}
+
+// Place returns the line and the column in the file of a character of a scalar's
+// text. offset counts characters from the start of the text.
+func (d *Document) Place(n *yaml.Node, offset int) (line, column int) {
+	line, column = d.locate(n, offset)
+	return d.Line + line, column
 }
 
 // problemAt returns a problem of a file, or of a place found before any
