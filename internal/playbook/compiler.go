@@ -47,6 +47,10 @@ func newCompiler(kinds []Kind) (*compiler, error) {
 	if err != nil {
 		return nil, err
 	}
+	told := toldKind()
+	if c.types[told.Name], err = table.Declare("out:"+told.Name, told.Out); err != nil {
+		return nil, err
+	}
 	c.base, err = table.Environment(
 		cel.Variable("alert", alert), cel.Variable("service", service),
 		cel.Variable("run", cel.StringType), cel.Variable("now", cel.TimestampType), cel.Variable("since", cel.DurationType),

@@ -68,6 +68,9 @@ func (r *reader) condition(m *yamldoc.Mapping, s *State, e *Edge) {
 	var out *evidenceOf
 	if k := r.c.kinds[s.Step]; k != nil {
 		out = &evidenceOf{state: s.Name, name: s.Name, kind: k}
+	} else if s.Kind == StateNotify && r.nodes[s].Has("once") {
+		told := toldBy(s)
+		out = &told
 	}
 	if out == nil && (s.Kind == StateCheck || s.Kind == StateLever || s.Kind == StateWait && s.Wait != nil && s.Wait.For == nil) {
 		return // the unknown step is reported already; errors about out would repeat it

@@ -97,6 +97,11 @@ func (s *State) what() string {
 		return "divert to " + s.Divert
 	case StateEnd:
 		return "end: " + string(s.End)
+	case StateNotify:
+		if s.Once != nil {
+			return "notify once"
+		}
+		return "notify"
 	default:
 		return string(s.Kind)
 	}

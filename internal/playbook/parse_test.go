@@ -41,6 +41,25 @@ func TestNotifyTo(t *testing.T) {
 	}
 }
 
+// A notify with once is told by one run, and drawn so.
+func TestNotifyOnce(t *testing.T) {
+	doc, err := os.ReadFile("testdata/good/scale.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ps, err := Parse("f.yaml", []byte(strings.Replace(string(doc), "    tell:\n", "    tell:\n      once: 'pods of ${service.name}'\n", 1)), testKinds())
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := ps[0].State("tell").Once.Text(Scope{Service: Service{Name: "chat"}})
+	if err != nil || text != "pods of chat" {
+		t.Errorf("once is %q, %v", text, err)
+	}
+	if dot := (graph{p: ps[0]}).dot(); !strings.Contains(dot, `notify once`) {
+		t.Errorf("the graph does not show it:\n%s", dot)
+	}
+}
+
 // Everything a document says arrives in the playbook, with defaults and places.
 func TestParse(t *testing.T) {
 	const file = "testdata/good/scale.yaml"

@@ -69,6 +69,7 @@ type State struct {
 	Divert  string   // playbook to hand over to
 	Message *Value   // notify and gate: the text
 	To      []string // notify: configured names of channels; empty: the default ones
+	Once    *Value   // notify: the text that one run tells for all; nil: every run tells it
 	End     Outcome  // end
 
 	Line, Column int // of the state's name in the document

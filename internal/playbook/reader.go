@@ -68,6 +68,9 @@ func (c *compiler) reader(d document, p *Playbook, nodes []stateNode) *reader {
 		if k := c.kinds[sn.state.Step]; k != nil && (sn.state.Kind == StateCheck || sn.state.Kind == StateWait) {
 			checks[variableOf(sn.state.Name)] = evidenceOf{state: sn.state.Name, name: sn.state.Name, kind: k}
 		}
+		if sn.state.Kind == StateNotify && sn.m.Has("once") {
+			checks[variableOf(sn.state.Name)] = toldBy(sn.state)
+		}
 	}
 	for _, sn := range nodes {
 		if sn.state.Kind == StateGather {
@@ -102,7 +105,7 @@ func fieldsOf(kind StateKind) []string {
 	case StateWait:
 		return []string{"title", "next", "timeout"}
 	case StateNotify:
-		return []string{"title", "to", "next", "timeout", "retry"}
+		return []string{"title", "to", "once", "next", "timeout", "retry"}
 	default:
 		return []string{"title"}
 	}
@@ -206,6 +209,9 @@ func (r *reader) state(sn stateNode) {
 	case StateGate, StateNotify:
 		s.Message = r.value(m.Get(string(s.Kind)), m.At(string(s.Kind)), Field{Name: string(s.Kind), Type: Type{Name: String}}, at)
 		s.Retry = r.retry(m, s)
+		if n := m.Get("once"); n != nil && s.Kind == StateNotify {
+			s.Once = r.value(n, m.At("once"), Field{Name: "once", Type: Type{Name: String}}, at)
+		}
 	case StateWait:
 		s.Wait = r.wait(m, s, at)
 	case StateDivert:

@@ -44,7 +44,7 @@ func variablesReference(b *strings.Builder) {
 	evidenceRows(b, "", Field{Name: "alert", Type: Type{Name: Object, Fields: alertFields()}, Doc: "The alert that started the run. A label that an alert may lack needs `has(alert.labels.NAME)`."})
 	evidenceRows(b, "", Field{Name: "service", Type: Type{Name: Object, Fields: ServiceFields()}, Doc: "The service, as the catalog has it."})
 	evidenceRows(b, "", Field{Name: "out", Type: Type{Name: Object}, Doc: "Evidence of this state: in the `next` of a check, and the facts of its plan in that of a lever."})
-	evidenceRows(b, "", Field{Name: "STATE", Type: Type{Name: Object}, Doc: "Evidence of an earlier check, by the name of its state."})
+	evidenceRows(b, "", Field{Name: "STATE", Type: Type{Name: Object, Fields: toldFields()}, Doc: "Evidence of an earlier check, by the name of its state. A notify with `once` has these, there and as `out`:"})
 	evidenceRows(b, "", Field{Name: "NAME", Type: Type{Name: Object, Fields: gatheredFields(nil)}, Doc: "Evidence of a gather, by its own name: what its check declares, and:"})
 	words := make([]string, 0, len(signals()))
 	for _, s := range SignalsOf(StateLever) {

@@ -188,6 +188,7 @@ func stateSchema(kinds []Kind, with schemaObject) schemaObject {
 		"title": text(), "with": schemaObject{"type": "object"}, "next": def("next"), "on_error": def("name"),
 		"timeout": def("duration"), "retry": def("retry"), "autonomy": def("autonomy"),
 		"approve": def("approve"), "verify": def("verify"), "guards": def("guards"), "to": channelsSchema(),
+		"once": schemaObject{"type": "string", "minLength": 1, "description": "Tells people only if no other run has told the same text within the last hour. out.first says whether this run did."},
 		"undo": oneOrMore(wordsSchema("A verdict after which the change is taken back at once, whatever its class says.", string(OnNoEffect), string(OnInconclusive))),
 	}
 	required := map[StateKind][]string{

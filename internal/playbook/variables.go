@@ -170,14 +170,14 @@ func (v variables) use(u expression.Use) use {
 
 func (v variables) hintFor(name string) string {
 	if name == "out" {
-		return "it exists only in the conditions of a check's or lever's next; name the state that gathers the evidence, e.g. triage.value"
+		return "it exists only in the conditions of the next of a check, a lever, or a notify with once; name the state that gathers the evidence, e.g. triage.value"
 	}
 	if signalOf(name) != "" {
 		return "a signal of levers and gates: write it alone, as {when: " + name + "}"
 	}
 	for _, s := range v.states {
 		if variableOf(s) == name {
-			return "state " + s + " has no evidence of its own: only checks do; a gather's evidence has the names that it gives"
+			return "state " + s + " has no evidence of its own: only checks do, and a notify with once; a gather's evidence has the names that it gives"
 		}
 		if strings.HasPrefix(s, name+"-") {
 			return "the evidence of state " + s + " is called " + variableOf(s)
