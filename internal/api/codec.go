@@ -413,7 +413,7 @@ func EventOf(seq uint64, e machine.Event) Event {
 		}),
 		Examined: some(e.Examined, func(x machine.Examined) Examined { return Examined{x.Edge, x.To, string(x.Result), x.Why, x.Values} }),
 		Guards:   some(e.Guards, GuardOf), Gate: one(e.Gate, gateOf), Tier: e.Tier, Decision: one(e.Decision, decisionOf),
-		Sample: one(e.Sample, sampleOf), Verdict: string(e.Verdict), Then: string(e.Then), Loan: one(e.Loan, loanOf), WaitsFor: e.Waits, Reason: string(e.Reason), Message: e.Message,
+		Sample: one(e.Sample, sampleOf), Verdict: string(e.Verdict), Then: string(e.Then), Loan: one(e.Loan, loanOf), WaitsFor: e.Waits, Once: e.Once, Reason: string(e.Reason), Message: e.Message,
 		Ending: one(e.Ending, func(x machine.Ending) Ending {
 			return Ending{Status: string(x.Outcome), Reason: string(x.Reason), Why: x.Message, DivertedTo: x.Divert}
 		}),
@@ -434,7 +434,7 @@ func (e Event) Machine() machine.Event {
 			return machine.Examined{Edge: x.Edge, To: x.To, Result: playbook.Truth(x.Result), Why: x.Why, Values: x.Values}
 		}),
 		Guards: some(e.Guards, Guard.machine), Gate: one(e.Gate, Gate.machine), Tier: e.Tier, Decision: one(e.Decision, Decision.machine),
-		Sample: one(e.Sample, Sample.machine), Verdict: machine.Verdict(e.Verdict), Then: machine.Consequence(e.Then), Loan: one(e.Loan, Loan.machine), Waits: e.WaitsFor, Reason: fault.Reason(e.Reason), Message: e.Message,
+		Sample: one(e.Sample, Sample.machine), Verdict: machine.Verdict(e.Verdict), Then: machine.Consequence(e.Then), Loan: one(e.Loan, Loan.machine), Waits: e.WaitsFor, Once: e.Once, Reason: fault.Reason(e.Reason), Message: e.Message,
 		Ending: one(e.Ending, func(x Ending) machine.Ending {
 			return machine.Ending{Outcome: machine.RunOutcome(x.Status), Reason: fault.Reason(x.Reason), Message: x.Why, Divert: x.DivertedTo}
 		}),

@@ -38,6 +38,7 @@ type Event struct {
 	Then      string          `json:"then,omitempty"`     // what becomes of the change: keep, loan, undo or ask
 	Loan      *Loan           `json:"loan,omitempty"`     // the change is owed back
 	WaitsFor  string          `json:"waitsFor,omitempty"` // the pull request that has to be merged
+	Once      string          `json:"once,omitempty"`     // the text of a notice that one run tells for all
 	Ending    *Ending         `json:"ending,omitempty"`
 	Reason    string          `json:"reason,omitempty"` // code
 	Message   string          `json:"message,omitempty"`

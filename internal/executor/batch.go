@@ -175,7 +175,7 @@ func (b *batch) decide(r *run, c machine.Command) (refused, err error) {
 			st.state.Playbook = c.Playbook
 		}
 		var events []machine.Event
-		events, refused = machine.Decide(st.state, c)
+		events, c.Told, refused = b.ask(st, c)
 		next := after(st.state, events)
 		if to := divertOf(events); to != "" {
 			into, why := b.divert(next, to)
@@ -299,6 +299,7 @@ func (b *batch) publish(in []*task) {
 			st.r.setState(st.state)
 		}
 		e.ledger.Note(st.state, st.events)
+		e.told.note(st.state, b.now)
 		if e.dispatch.Note(st.state, st.events) {
 			e.poke()
 		}

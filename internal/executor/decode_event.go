@@ -13,7 +13,7 @@ func (d *decoder) fields(e *machine.Event) *problem {
 	fields := [...]string{
 		"at", "state", "visit", "effect", "action", "attempt", "observe", "start", "alert", "with", "data", "facts", "plan", "digest",
 		"guards", "terms", "gate", "tier", "decision", "verify", "sample", "before", "verdict", "then", "loan", "to", "notUntil", "heldFrom", "ending", "reason", "message", "waits",
-		"gathered", "examined",
+		"gathered", "examined", "once",
 	}
 	return d.scan.Object(fields[:], func(field string) *problem {
 		switch field {
@@ -51,6 +51,8 @@ func (d *decoder) fields(e *machine.Event) *problem {
 			return text(d, &e.Message)
 		case "waits":
 			return text(d, &e.Waits)
+		case "once":
+			return text(d, &e.Once)
 		default:
 			return d.compound(e, field)
 		}

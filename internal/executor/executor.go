@@ -89,6 +89,7 @@ type Executor struct {
 	timers   timers
 	library  *library
 	ledger   *guard.Ledger
+	told     toldOnce
 	ladder   *ladder.TrackRecord
 	requests *requests
 	pauses   pauses
@@ -127,7 +128,7 @@ func New(o Options) (*Executor, error) {
 	e := &Executor{
 		o: o, log: o.Log, clock: clock{o.Now, o.Pace},
 		open: map[string]*run{}, endings: map[string]ending{}, target: map[runKey]*run{}, tasks: newTasks(), slots: make(chan struct{}, o.Parallel), poked: make(chan struct{}, 1),
-		ledger: guard.NewLedger(o.Guards), ladder: o.Ladder, requests: newRequests(), ids: newRunIDs(), pauses: pauses{set: map[Scope]Pause{}},
+		ledger: guard.NewLedger(o.Guards), told: toldOnce{}, ladder: o.Ladder, requests: newRequests(), ids: newRunIDs(), pauses: pauses{set: map[Scope]Pause{}},
 	}
 	e.timers.clock, e.saveEvery = e.clock, saveEvery
 	e.library = &library{e: e, at: map[string]uint64{}, compiled: map[string]*playbook.Playbook{}}

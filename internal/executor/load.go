@@ -153,6 +153,7 @@ type loadedRun struct {
 	ended  bool
 	ending ending
 	acts   []machine.Event // levers applied
+	told   tellings        // with once
 	err    error
 }
 
@@ -202,11 +203,15 @@ func (e *Executor) loadRun(info audit.StreamInfo) *loadedRun {
 // budgets and cooldowns count them all the same.
 func (e *Executor) loadActs(l *loadedRun, stream string) error {
 	if !l.ended && l.err == nil && l.state.Levers == 0 {
+		l.told.by = l.state.Told
 		return nil
 	}
 	for rec, err := range e.o.Journal.Stream(stream, 0) {
 		if err != nil {
 			return err
+		}
+		if recent(rec.Time, e.clock.now()) {
+			l.told.read(rec)
 		}
 		switch k := machine.EventKind(rec.Kind); {
 		case k == machine.Applied:
@@ -234,6 +239,7 @@ func (e *Executor) admit(l *loadedRun, quarantined map[string]quarantine) {
 		e.endings[l.id] = l.ending
 	}
 	e.ledger.Note(l.state, l.acts)
+	e.told.note(machine.State{Start: machine.Start{Run: l.id}, Told: l.told.by}, e.clock.now())
 	r := newRun(l.id, l.state)
 	r.loaded = true
 	if a, ok := quarantined[l.id]; ok {

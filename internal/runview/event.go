@@ -40,6 +40,8 @@ func DescribeEvent(e machine.Event) (what string, details []string) {
 			return e.Message, nil
 		}
 		return JoinClauses("told people", e.Message), nil
+	case machine.NoticeShared:
+		return JoinClauses("told nobody", e.Message), nil
 	case machine.PauseSeen:
 		return JoinClauses("paused", e.Message), nil
 	case machine.PauseLifted:

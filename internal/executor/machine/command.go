@@ -45,6 +45,10 @@ type Command struct {
 	Decision  *Decision
 	Message   string
 
+	// Told holds what other runs have told within [OnceWithin], by the text of once:
+	// a notify state with that text tells nobody.
+	Told map[string]Telling
+
 	// NoDivert is why no other playbook can take over now; a divert state then
 	// escalates. Empty: one can.
 	NoDivert string

@@ -18,7 +18,7 @@ func Decide(s State, c Command) ([]Event, error) {
 	if c.Now.IsZero() {
 		return nil, fmt.Errorf("%w: %s without a time", ErrInvalid, c.Kind)
 	}
-	t := &turn{s: s, now: c.Now.UTC().Round(0), noDivert: c.NoDivert}
+	t := &turn{s: s, now: c.Now.UTC().Round(0), noDivert: c.NoDivert, told: c.Told}
 	err := t.command(c)
 	return t.events, err
 }
@@ -30,6 +30,7 @@ type turn struct {
 	events []Event
 
 	noDivert string
+	told     map[string]Telling
 	untold   string // what could not be told when the run left its last state
 }
 

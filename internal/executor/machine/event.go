@@ -21,7 +21,7 @@ const (
 	EpisodeResolved EventKind = "episode.resolved" // Alert
 	AlertsTruncated EventKind = "alerts.truncated" // Alert: its notification was truncated, more may be affected
 	StateEntered    EventKind = "state.entered"    // State, Visit
-	EffectStarted   EventKind = "effect.started"   // Effect key, Action, Attempt: the intent; always before the effect
+	EffectStarted   EventKind = "effect.started"   // Effect key, Action, Attempt: the intent; always before the effect. Once, Data: it tells what no other run does
 	CheckCompleted  EventKind = "check.completed"  // Data, Facts; of a gather Gathered
 	EffectFailed    EventKind = "effect.failed"    // Reason, Message; a retry follows when NotUntil is set
 	PlanCompleted   EventKind = "plan.completed"   // Plan, Digest
@@ -50,8 +50,9 @@ const (
 	Undone          EventKind = "lever.undone"      // Data: receipt; Waits: as of lever.applied
 	Unwound         EventKind = "lever.unwound"     // the undo is in effect
 	Notified        EventKind = "notified"
-	EdgeTaken       EventKind = "edge.taken" // State -> To, Message: which condition; Examined
-	PauseSeen       EventKind = "run.paused" // Message: which pause
+	NoticeShared    EventKind = "notice.shared" // Once, Data, Message: another run told it, so this one tells nobody
+	EdgeTaken       EventKind = "edge.taken"    // State -> To, Message: which condition; Examined
+	PauseSeen       EventKind = "run.paused"    // Message: which pause
 	PauseLifted     EventKind = "run.unpaused"
 	CancelRequested EventKind = "run.cancel-requested" // Decision.By, Decision.Reason
 	WaitBegan       EventKind = "wait.began"           // NotUntil: the end, or the deadline
@@ -97,6 +98,7 @@ type Event struct {
 	NotUntil time.Time       `json:"notUntil,omitzero"`
 	HeldFrom time.Time       `json:"heldFrom,omitzero"`
 	Waits    string          `json:"waits,omitempty"`
+	Once     string          `json:"once,omitempty"` // of a notify state: the text that is told by one run only
 	Ending   *Ending         `json:"ending,omitempty"`
 	Reason   fault.Reason    `json:"reason,omitempty"`
 	Message  string          `json:"message,omitempty"`

@@ -24,7 +24,7 @@ func Evolve(s State, e Event) State {
 	switch e.Kind {
 	case RunStarted, EpisodeJoined, EpisodeRefired, EpisodeResolved, AlertsTruncated, StateEntered, EdgeTaken:
 		return evolvePath(s, e)
-	case EffectStarted, EffectFailed, CheckCompleted, Notified:
+	case EffectStarted, EffectFailed, CheckCompleted, Notified, NoticeShared:
 		return evolveEffect(s, e)
 	case PlanCompleted, PlanRefused, WouldApply:
 		return evolvePlan(s, e)
@@ -110,6 +110,8 @@ func allowed(s State, k EventKind) bool {
 		return open(ActionUnwind)
 	case Notified:
 		return open(ActionNotify)
+	case NoticeShared:
+		return s.Open == nil && in(PhaseEntering)
 	case RunHeld:
 		return in(PhaseApplying, PhaseUndoing)
 	case HoldResolved:
@@ -173,6 +175,8 @@ func evolveEffect(s State, e Event) State {
 		s = s.found(e)
 	case Notified:
 		s.Open, s.Fails = nil, 0
+	case NoticeShared:
+		s = s.toldBy(e)
 	}
 	return s
 }
@@ -203,11 +207,14 @@ func (s State) current() *playbook.State {
 
 func evolveStarted(s State, e Event) State {
 	s.Open = &OpenEffect{
-		Key: e.Effect, Action: e.Action, Attempt: e.Attempt, At: e.At, Since: e.At, NotUntil: e.NotUntil, With: e.With, Observe: e.Observe,
+		Key: e.Effect, Action: e.Action, Attempt: e.Attempt, At: e.At, Since: e.At, NotUntil: e.NotUntil, With: e.With, Observe: e.Observe, Once: e.Once,
 	}
 	s.Fails = 0
 	if e.Attempt == 1 {
 		*s.Tries.of(e.Action)++
+	}
+	if e.Once != "" {
+		s = s.toldBy(e)
 	}
 	switch e.Action {
 	case ActionCheck:
@@ -275,6 +282,7 @@ func evolveFailed(s State, e Event) State {
 		s.Lever = l
 	}
 	if e.NotUntil.IsZero() {
+		s = s.untold()
 		s.Open = nil
 		return s
 	}
@@ -358,6 +366,7 @@ func evolveRun(s State, e Event) State {
 		}
 		s.Held, s.Open = nil, nil
 	case RunEnded:
+		s = s.untold()
 		s.Ending, s.Ended, s.Phase = e.Ending, e.At, PhaseEnded
 		s.Open, s.Gate, s.Held, s.Closing, s.Wake = nil, nil, nil, nil, time.Time{}
 	default:

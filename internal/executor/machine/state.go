@@ -59,6 +59,10 @@ type State struct {
 	Loans   []Loan      `json:"loans,omitempty"`  // of those kept, owed back after recovery
 	Asked   int         `json:"asked,omitempty"`  // questions asked so far
 
+	// Told holds what the run was the first to tell, by the text of once, and since
+	// when. A message that reached nobody is not in it.
+	Told map[string]time.Time `json:"told,omitempty"`
+
 	// Unproven is why the last change could not be measured, whether it stays or
 	// was undone: the service may be unhealthy, whatever the alert shows. Empty:
 	// none, or a later change was measured.
@@ -164,6 +168,7 @@ type OpenEffect struct {
 	NotUntil time.Time      `json:"notUntil,omitzero"`
 	With     map[string]any `json:"with,omitempty"`
 	Observe  bool           `json:"observe,omitempty"`
+	Once     string         `json:"once,omitempty"` // of a notice: what Told has of it
 }
 
 // Lever is the lever in progress.

@@ -121,6 +121,17 @@ func (t *turn) openWith(a Action, e Event) {
 			return
 		}
 		e.Message = text
+		if e.Once, err = t.s.once(t.now); err != nil {
+			t.expression(a, err)
+			return
+		}
+		if told, shared := t.told[e.Once]; e.Once != "" && shared {
+			t.shared(e.Once, told)
+			return
+		}
+		if e.Once != "" {
+			e.Data = toldData(true, t.s.Start.Run)
+		}
 	}
 	t.emit(e)
 }
