@@ -37,6 +37,11 @@ func heated(verdict, throttle string, hot, bad, healthy, unknown int, reset bool
 		verdict, throttle, hot, bad, healthy, unknown, reset)
 }
 
+// sharedBy is what fleet.breaches says.
+func sharedBy(what string) string {
+	return fmt.Sprintf(`{"services":6,"measured":6,"unknown":0,"count":5,"breaching":["chat"],"shared_by":%q,"shared":"gpu-17","key":%[1]q,"why":"5 of 6 measured services breach their SLO"}`, what)
+}
+
 // breachWith is what the triage of a breach gathers, with these GPUs.
 func breachWith(gpus string) map[string]string {
 	return map[string]string{
@@ -104,6 +109,12 @@ func TestGPUDecisions(t *testing.T) {
 		{"thermal-emergency", "cool again", "diagnose", map[string]string{"diagnose": judged("busy", "", 0, 4, false)}, "not-confirmed"},
 		{"thermal-emergency", "not known", "diagnose", map[string]string{"diagnose": judged("unknown", "", 0, 0, false)}, "blind"},
 
+		{"gpu-fault", "one node under several services", "others", map[string]string{"others": sharedBy("node")}, "shared"},
+		{"gpu-fault", "nobody else suffers", "others", map[string]string{"others": sharedBy(""), "diagnose": judged("failing", "", 1, 3, true)}, "drain"},
+		{"gpu-fault", "others cannot be asked", "others", map[string]string{"others": `{}`}, "error in others"},
+		{"thermal-emergency", "a hot room under several services", "others", map[string]string{"others": sharedBy("heat")}, "shared"},
+		{"thermal-emergency", "nobody else is hot", "others", map[string]string{"others": sharedBy(""), "diagnose": judged("throttled", "thermal", 1, 3, false)}, "drain"},
+
 		{"node-return", "proven", "prove", map[string]string{"prove": judged("healthy", "", 0, 1, false)}, "uncordon"},
 		{"node-return", "not known", "prove", map[string]string{"prove": judged("unknown", "", 0, 0, false)}, "not-healthy"},
 		{"node-return", "still degraded", "prove", map[string]string{"prove": judged("degraded", "", 1, 0, false)}, "not-healthy"},
@@ -123,6 +134,46 @@ func TestGPUDecisions(t *testing.T) {
 				t.Errorf("came to %s, want %s", got, test.want)
 			}
 		})
+	}
+}
+
+// A shared cause is told once. A node that several services share is then taken
+// out by the run that told it; what moving load does not help is left to people.
+func TestSharedCause(t *testing.T) {
+	set := load(t)
+	for _, name := range []string{"gpu-fault", "thermal-emergency"} {
+		for _, test := range []struct{ shared, first, once, told, want string }{
+			{"node", "true", "hardware of node", "looks at the node", "diagnose"},
+			{"node", "false", "hardware of node", "looks at the node", "told"},
+			{"heat", "true", "heat", "Nothing was moved", "escalated"},
+			{"heat", "false", "heat", "Nothing was moved", "told"},
+			{"release", "true", "release", "Nothing was moved", "escalated"},
+		} {
+			out := json.RawMessage(`{"first":` + test.first + `,"run":"r-1"}`)
+			scope := playbook.Scope{Evidence: map[string]json.RawMessage{"others": json.RawMessage(sharedBy(test.shared)), "shared": out}, Out: out}
+			s := set.ByName(name).State("shared")
+			text, err := s.Message.Text(scope)
+			once, errOnce := s.Once.Text(scope)
+			if err != nil || errOnce != nil || !strings.Contains(text, test.told) || once != test.once {
+				t.Errorf("%s, %s: told %q (%v) once by %q (%v)", name, test.shared, text, err, once, errOnce)
+			}
+			to := ""
+			for _, e := range s.Next {
+				if holds := e.When == nil; !holds {
+					if holds, err = e.When.Eval(scope); err != nil {
+						t.Fatal(err)
+					}
+					if !holds {
+						continue
+					}
+				}
+				to = e.To
+				break
+			}
+			if to != test.want {
+				t.Errorf("%s, %s, first %s: goes to %q, want %q", name, test.shared, test.first, to, test.want)
+			}
+		}
 	}
 }
 

@@ -26,6 +26,7 @@ var untold = map[string][]string{
 	"gpu.health": {
 		noGPUKnown(0, 0), noGPUKnown(0, 1), noGPUKnown(3, 1),
 	},
+	"fleet.breaches":  {},
 	"kube.workload":   {`{"desired":4,"ready":4,"bad_nodes":0,"nodes":[],"events":[],"owners":[]}`},
 	"service.changes": {},
 	"slo.burn": {
