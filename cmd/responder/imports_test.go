@@ -162,6 +162,7 @@ var mayImport = map[string][]string{
 		"internal/gitops", "internal/gitops/manifests", "internal/step/git", // gitops locate and set: the editor, and the checks of the levers
 		"internal/gpu/judge",                                           // gpu: judgements of nodes
 		"internal/playbook", "internal/step/kinds", "internal/yamldoc", // playbook lint, graph and kinds: the language and its problems
+		"internal/gpu/dcgm", "internal/setting", // playbook lint: the series that adapters know, and where a token may go
 		"internal/policy",       // policy lint, test and explain: the rules
 		"internal/sandbox",      // the names of scenarios; serve --sandbox
 		"internal/notify/slack", // slack manifest

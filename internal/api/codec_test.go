@@ -186,7 +186,7 @@ func TestAPI(t *testing.T) {
 		"promote":           Promotion{Playbook: "p", Service: "serving/chat", Lever: "rollback", Reason: "r"},
 		"dry_run":           dryRun(),
 		"policy":            explanation(),
-		"playbook_lint":     PlaybookLint{Playbooks: 1, Problems: faults},
+		"playbook_lint":     PlaybookLint{Playbooks: 1, Problems: faults, Warnings: faults, Unchecked: []string{"vllm:kv_cache_usage_perc"}},
 		"policy_lint":       PolicyLint{Rules: 1, Problems: faults},
 		"policy_test":       PolicyTest{Cases: []PolicyCase{{Result: "ok", Case: "c", File: "t.yaml", Line: 3, Got: "denies"}, {Result: "failed", Case: "d", File: "t.yaml", Line: 5, Got: "denies", Want: "nothing"}}, Failed: 1, Unhit: []PolicyRule{rule}},
 		"audit_verify":      verified,

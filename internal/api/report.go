@@ -14,8 +14,10 @@ type Fault struct {
 
 // PlaybookLint is what `responder playbook lint -o json` prints.
 type PlaybookLint struct {
-	Playbooks int     `json:"playbooks"` // that may be loaded
-	Problems  []Fault `json:"problems"`
+	Playbooks int      `json:"playbooks"` // that may be loaded
+	Problems  []Fault  `json:"problems"`
+	Warnings  []Fault  `json:"warnings"`            // series that nobody knows, labels and buckets that they do not have
+	Unchecked []string `json:"unchecked,omitempty"` // with a Prometheus: metrics that engines export and it does not have now, so that labels and buckets could not be compared
 }
 
 // PolicyLint is what `responder policy lint -o json` prints.

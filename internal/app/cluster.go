@@ -69,9 +69,12 @@ func openPrometheus(c config.Config) (step.Querier, error) {
 	if c.Prometheus.URL == "" {
 		return nil, nil
 	}
-	return slo.NewPrometheus(slo.Options{
-		URL: c.Prometheus.URL, Timeout: c.Prometheus.Timeout, BearerTokenFile: c.Prometheus.TokenFile, CAFile: c.Prometheus.CAFile,
-	})
+	return OpenPrometheus(c.Prometheus)
+}
+
+// OpenPrometheus makes the client of a Prometheus. It does not connect.
+func OpenPrometheus(p config.Prometheus) (*slo.Prometheus, error) {
+	return slo.NewPrometheus(slo.Options{URL: p.URL, Timeout: p.Timeout, BearerTokenFile: p.TokenFile, CAFile: p.CAFile})
 }
 
 // openKubernetes makes the client of the cluster, for the steps and for the

@@ -1,11 +1,14 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -20,6 +23,7 @@ import (
 
 func newPlaybookLintCommand(p *command.Process) *cobra.Command {
 	var out command.Output
+	var series seriesFlags
 	cmd := &cobra.Command{
 		Use:   "lint FILE|DIR...",
 		Short: "Check playbooks and say what is wrong, where, and what to do",
@@ -29,21 +33,32 @@ proof, changes before any check. It needs no cluster. Of a directory the files a
 checked that the service would read: *.yaml, without *.test.yaml, and links that
 lead to a file inside it.
 
+A series in a query that no adapter of an engine or of GPUs knows is a warning. With
+--prometheus, or the configuration's, series are looked up there too, and so are the
+labels of matchers and the buckets of le: a query that names one that does not exist
+has no result. A warning makes no file invalid.
+
 Exit codes:
   0  all files are valid
-  1  at least one is not`,
+  1  at least one is not, or Prometheus could not be asked`,
 		Args: some("FILE or DIR..."),
 		Example: `  responder playbook lint playbooks/
-  responder playbook lint my-playbook.yaml -o json`,
-		RunE: func(_ *cobra.Command, args []string) error {
-			return lintPlaybooks(p, &out, args)
+  responder playbook lint my-playbook.yaml -o json
+  responder playbook lint my-playbook.yaml --prometheus http://prometheus.monitoring:9090`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return lintPlaybooks(cmd.Context(), p, &out, &series, args)
 		},
 	}
+	series.add(cmd)
 	out.AddFlag(cmd)
 	return cmd
 }
 
-func lintPlaybooks(p *command.Process, out *command.Output, args []string) error {
+func lintPlaybooks(ctx context.Context, p *command.Process, out *command.Output, series *seriesFlags, args []string) error {
+	from, err := series.source()
+	if err != nil {
+		return err
+	}
 	files, err := playbookFiles(args)
 	if err != nil {
 		return err
@@ -67,20 +82,42 @@ func lintPlaybooks(p *command.Process, out *command.Output, args []string) error
 			return err
 		}
 	}
-	report := api.PlaybookLint{Playbooks: len(good), Problems: faultsOf(found)}
-	return printLint(p, out, report, found, runview.Count(len(good), "playbook"))
+	warnings, unchecked, err := lintSeries(ctx, good, from, time.Now())
+	if err != nil {
+		return err
+	}
+	report := api.PlaybookLint{Playbooks: len(good), Problems: faultsOf(found), Warnings: faultsOf(warnings), Unchecked: unchecked}
+	return printLint(p, out, report, lintResult{found, warnings, unchecked, runview.Count(len(good), "playbook")})
+}
+
+// lintResult is what a linter tells people.
+type lintResult struct {
+	problems, warnings yamldoc.Problems
+	unchecked          []string // metrics whose labels could not be compared
+	read               string   // what was read, e.g. 2 playbooks
 }
 
 // printLint prints the report of a linter, or its problems and what was read.
-func printLint(p *command.Process, out *command.Output, report any, found yamldoc.Problems, read string) error {
+func printLint(p *command.Process, out *command.Output, report any, r lintResult) error {
 	err := out.Print(p.Stdout, report, func(w io.Writer) error {
-		for _, problem := range found {
+		for _, problem := range r.problems {
 			fmt.Fprintln(w, runview.Printable(problem.String()))
 		}
-		_, err := fmt.Fprintf(w, "%s, %s\n", read, runview.Count(len(found), "problem"))
+		for _, warning := range r.warnings {
+			warning.Message = "warning: " + warning.Message
+			fmt.Fprintln(w, runview.Printable(warning.String()))
+		}
+		if len(r.unchecked) > 0 {
+			fmt.Fprintf(w, "not in Prometheus now, so labels and buckets were not compared: %s\n", runview.Printable(strings.Join(r.unchecked, ", ")))
+		}
+		fmt.Fprintf(w, "%s, %s", r.read, runview.Count(len(r.problems), "problem"))
+		if len(r.warnings) > 0 {
+			fmt.Fprintf(w, ", %s", runview.Count(len(r.warnings), "warning"))
+		}
+		_, err := fmt.Fprintln(w)
 		return err
 	})
-	if err == nil && len(found) > 0 {
+	if err == nil && len(r.problems) > 0 {
 		return command.ExitCode(command.ExitError)
 	}
 	return err

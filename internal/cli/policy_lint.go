@@ -48,7 +48,7 @@ func lintPolicies(p *command.Process, out *command.Output, files []string) error
 		}
 		rules += n
 	}
-	return printLint(p, out, api.PolicyLint{Rules: rules, Problems: faultsOf(found)}, found, runview.Count(rules, "rule"))
+	return printLint(p, out, api.PolicyLint{Rules: rules, Problems: faultsOf(found)}, lintResult{problems: found, read: runview.Count(rules, "rule")})
 }
 
 // lintPolicy returns the number of rules of a file.
