@@ -90,7 +90,10 @@ func (t *teller) event(e machine.Event) string {
 		t.plan = e.Plan
 		t.result.Told = append(t.result.Told, e.Plan.Summary, e.Plan.Why, strings.Join(e.Plan.Notes, "; "))
 		return "plan: " + e.Plan.Summary
-	case machine.PlanRefused, machine.GuardsRefused, machine.EffectFailed, machine.GuardsWaiting:
+	case machine.PlanRefused:
+		t.result.Told = append(t.result.Told, e.Message)
+		return "refused: " + e.Message
+	case machine.GuardsRefused, machine.EffectFailed, machine.GuardsWaiting:
 		return fmt.Sprintf("%s: %s %s", e.Kind, e.Reason, e.Message)
 	case machine.Settled:
 		return "in effect: " + strings.Join(e.Facts, "; ")

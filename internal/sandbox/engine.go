@@ -10,7 +10,8 @@ import (
 const patience = 2.5
 
 // engine is the serving engine of one pod: a queue before a prefill of fixed
-// capacity, and decoding that slows down as the batch grows.
+// capacity, and decoding that slows down as the batch grows. Requests for which the
+// KV cache has no room are preempted and computed again, which costs capacity.
 type engine struct {
 	profile profile
 	tokens  float64 // generated per request
@@ -18,13 +19,25 @@ type engine struct {
 	arrived   float64 // requests so far
 	waiting   float64 // of them, in the queue
 	running   float64 // requests being served
+	hung      float64 // of them, those that never finish
 	cache     float64 // share of the KV cache in use
 	completed float64
+	failed    float64
+	aborted   float64 // given up by their clients
+	steps     float64
 	prompted  float64 // tokens
 	generated float64 // tokens
 	preempted float64
 
 	ttft, tpot, itl, e2e, queue, prefill, decode *distribution
+}
+
+// strain is what slows an engine down that is not its profile's fault.
+type strain struct {
+	prompts float64 // factor on the time of a prefill, and on the length of prompts
+	slow    float64 // factor on the time of a prefill
+	decode  float64 // factor on the time of a token
+	stuck   bool    // it takes requests and no step
 }
 
 func newEngine(p profile, tokens float64) *engine {
@@ -36,20 +49,31 @@ func newEngine(p profile, tokens float64) *engine {
 	}
 }
 
-// work lets rate requests per second arrive for d. Prefills take slow times as
-// long as the profile says.
-func (e *engine) work(rate, slow float64, d time.Duration) {
+// work lets rate requests per second arrive for d.
+func (e *engine) work(rate float64, by strain, d time.Duration) {
 	seconds := d.Seconds()
 	e.arrived += rate * seconds
+	e.hang(rate, by.stuck, seconds)
+	if by.stuck {
+		return
+	}
+	rate *= 1 - e.profile.hangs
+	prefill := e.profile.prefill * by.prompts * by.slow
+	capacity := e.profile.capacity
+	if short := e.lacks(rate, prefill, by); short > 0 {
+		capacity /= 1 + short
+		e.preempted += rate * seconds * min(1, short)
+	}
 	e.waiting += rate * seconds
-	served := math.Min(e.waiting, e.profile.capacity*seconds)
-	e.waiting = math.Min(e.waiting-served, e.profile.capacity*patience)
+	served := math.Min(e.waiting, capacity*seconds)
+	e.waiting = math.Min(e.waiting-served, capacity*patience)
 
-	load := served / seconds / e.profile.capacity
-	prefill := e.profile.prefill * slow
-	wait := e.waiting/e.profile.capacity + congestion(load)*e.profile.prefill
-	token := e.profile.decode * (1 + 0.35*load)
+	load := served / seconds / capacity
+	wait := e.waiting/capacity + congestion(load)*e.profile.prefill
+	token := e.profile.token(load) * by.decode
 	decoding := token * e.tokens
+	e.failed += served * e.profile.failures
+	served *= 1 - e.profile.failures
 
 	e.ttft.observe(served, lognormal{prefill, e.profile.spread, wait})
 	e.prefill.observe(served, lognormal{prefill, e.profile.spread, 0})
@@ -60,13 +84,54 @@ func (e *engine) work(rate, slow float64, d time.Duration) {
 	e.e2e.observe(served, lognormal{decoding, 0.5, wait + prefill})
 
 	e.completed += served
-	e.prompted += served * 620 * slow
-	e.generated += served * e.tokens
-	e.running = served / seconds * (prefill + decoding)
-	e.cache = math.Min(0.97, 0.08+0.55*load+0.1*math.Min(1, e.waiting/(e.profile.capacity*patience)))
-	if e.cache > 0.95 {
-		e.preempted += served * 0.02
+	if served > 0 {
+		e.steps += seconds / token
 	}
+	e.prompted += served * promptTokens * by.prompts * by.slow
+	e.generated += served * e.tokens
+	e.running = served/seconds*(prefill+decoding) + e.hung
+	if e.profile.cache == 0 {
+		e.cache = math.Min(0.97, 0.08+0.55*load+0.1*math.Min(1, e.waiting/(capacity*patience)))
+	}
+}
+
+const (
+	promptTokens = 620
+	// giveUp is how many seconds a client waits for a request that never finishes.
+	giveUp = 60.0
+)
+
+// hang keeps the requests that never finish, until their clients give up.
+func (e *engine) hang(rate float64, stuck bool, seconds float64) {
+	left := e.hung * math.Min(1, seconds/giveUp)
+	e.hung -= left
+	e.aborted += left
+	if stuck {
+		e.hung += rate * seconds
+		e.running = max(1, e.hung)
+		return
+	}
+	e.hung += rate * seconds * e.profile.hangs
+}
+
+// lacks returns by how much the requests exceed the KV cache, as a share of it; 0:
+// they fit.
+func (e *engine) lacks(rate, prefill float64, by strain) float64 {
+	if e.profile.cache == 0 {
+		return 0
+	}
+	held := rate * (prefill + e.profile.token(0.5)*by.decode*e.tokens) * (promptTokens*by.prompts + e.tokens/2)
+	e.cache = math.Min(0.99, held/e.profile.cache)
+	return math.Max(0, held/e.profile.cache-0.95)
+}
+
+// token returns the median time of an output token at a load.
+func (p profile) token(load float64) float64 {
+	batch := p.batch
+	if batch == 0 {
+		batch = 0.35
+	}
+	return p.decode * (1 + batch*load)
 }
 
 // namedDistribution is a distribution under the name it is scraped by.
@@ -110,6 +175,9 @@ type distribution struct {
 	sum    float64
 	shown  []float64 // cumulative whole events as of the last show; the last: all
 
+	noise hash   // what draws the events; 0: they are spread as expected
+	drawn uint64 // observations
+
 	shape lognormal // of the last observation, with
 	share []float64 // its share of each mass: it rarely changes
 	mean  float64
@@ -135,7 +203,15 @@ func (d *distribution) observe(n float64, shape lognormal) {
 		d.share[len(d.bounds)] = 1 - before
 	}
 	for i, s := range d.share {
-		d.mass[i] += n * s
+		expected := n * s
+		if d.noise != 0 && expected > 0 { // a rare bucket is hit now and then
+			d.drawn++
+			whole, rest := math.Modf(expected)
+			if expected = whole; d.noise.unit("event", d.drawn) < rest {
+				expected++
+			}
+		}
+		d.mass[i] += expected
 	}
 	d.sum += n * d.mean
 }

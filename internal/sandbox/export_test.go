@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"context"
+	"math"
 	"slices"
 	"time"
 
@@ -85,13 +86,17 @@ func (m *Meter) Bad() (n int) {
 				tpot = 1 - o.Objective
 			}
 		}
-		// A third above the objective: the world's own noise is no breach.
 		given := max(0, c.arrived-c.finished)
-		if c.late+given > 1.33*ttft*c.arrived || c.slow > 1.33*tpot*c.finished {
+		if beyond(c.late+given, c.arrived, ttft) || beyond(c.slow, c.finished, tpot) {
 			n++
 		}
 	}
 	return n
+}
+
+// beyond reports whether more events are bad than are allowed, by more than chance.
+func beyond(bad, all, allowed float64) bool {
+	return bad > allowed*all+3*math.Sqrt(allowed*all)
 }
 
 // count returns the requests of an engine so far.

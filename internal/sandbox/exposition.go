@@ -136,10 +136,11 @@ func (x *exporter) expose(at time.Time, f *fleet, p *pod) []gauge {
 	add("vllm:generation_tokens_total", whole(&e.generated))
 	add("vllm:prefix_cache_queries_total", whole(&e.prompted))
 	add("vllm:prefix_cache_hits_total", func() float64 { return math.Floor(e.prompted * 0.31) })
+	add("vllm:iteration_tokens_total_count", whole(&e.steps))
 	add("vllm:request_success_total", func() float64 { return math.Floor(e.completed * 0.9) }, "finished_reason", "stop")
 	add("vllm:request_success_total", func() float64 { return math.Floor(e.completed) - math.Floor(e.completed*0.9) }, "finished_reason", "length")
-	add("vllm:request_success_total", func() float64 { return 0 }, "finished_reason", "abort")
-	add("vllm:request_success_total", func() float64 { return 0 }, "finished_reason", "error")
+	add("vllm:request_success_total", whole(&e.aborted), "finished_reason", "abort")
+	add("vllm:request_success_total", whole(&e.failed), "finished_reason", "error")
 
 	for _, h := range e.histograms() {
 		for i, b := range h.d.bounds {

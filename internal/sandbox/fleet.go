@@ -49,6 +49,8 @@ type pod struct {
 	ready   bool
 	engine  *engine
 	drag    float64 // factor on the time of a prefill, by an ailing GPU; 0: none
+	slow    float64 // the same, by a sickness
+	stuck   bool
 }
 
 // surge is how many pods a rolling update adds at once; none may be missing.
@@ -285,14 +287,44 @@ func (f *fleet) serve(at, start time.Time, d time.Duration) {
 	}
 	minute := uint64(at.Unix() / 60)
 	rate *= 1 + 0.03*f.rng.normal("traffic", minute)
-	prompts := factor(f.spec.prompts, since)
+	f.sicken(since, d)
 	pods := f.serving()
+	moving := len(pods)
+	for _, p := range pods {
+		if p.stuck {
+			moving--
+		}
+	}
 	for _, p := range pods {
 		if p.engine == nil {
 			p.engine = newEngine(p.set.engine, f.spec.tokens)
+			if f.spec.sampled {
+				p.engine.ttft.noise = f.rng ^ hash(nameHash(p.name))
+			}
 		}
-		slow := prompts * (1 + 0.02*f.rng.normal(p.name, minute)) * max(1, p.drag)
-		p.engine.work(math.Max(0, rate)/float64(len(pods)), slow, d)
+		by := strain{
+			prompts: factor(f.spec.prompts, since), decode: factor(f.spec.decodes, since), stuck: p.stuck,
+			slow: (1 + 0.02*f.rng.normal(p.name, minute)) * max(1, p.drag) * max(1, p.slow),
+		}
+		own := math.Max(0, rate) / float64(len(pods))
+		if !p.stuck && moving < len(pods) {
+			own = math.Max(0, rate) / float64(moving) // clients of a stuck pod try again
+		}
+		p.engine.work(own, by, d)
+	}
+}
+
+// sicken lets the sicknesses begin that are due.
+func (f *fleet) sicken(since, d time.Duration) {
+	for _, s := range f.spec.sick {
+		if since < s.from || since-d >= s.from {
+			continue
+		}
+		for i, p := range f.pods {
+			if s.pod < 0 || i == s.pod {
+				p.slow, p.stuck = s.slow, s.stuck
+			}
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/inference-responder/responder/internal/playbook"
@@ -35,7 +36,7 @@ func benchBlip() Incident {
 	w := chatWorld(21, 0, func(chat *serviceSpec) {
 		chat.traffic = []shift{{from: 0, factor: 3.5}, {from: time.Minute, factor: 1}}
 	})
-	w.rules = []rule{{"InferenceTTFTFastBurn", "inference-ttft", "TTFT", "vllm:time_to_first_token_seconds", "", "0.5", "1m", "1m", "13.44", "2%"}}
+	w.rules = []rule{{"InferenceTTFTFastBurn", "inference-ttft", "TTFT", "vllm:time_to_first_token_seconds", "", "0.5", "1m", "1m", "13.44", "2%", ""}}
 	return Incident{Name: "blip", Outcome: "no-action", Bad: 2, Over: time.Minute, Gap: "lever harm outcome", world: w}
 }
 
@@ -77,4 +78,252 @@ func benchHotRoom() Incident {
 		Name: "hot-room", Cause: "room|cooling", Outcome: "escalated", Bad: 5 * 45, Red: true, Gap: "runs",
 		world: w,
 	}
+}
+
+// badEngine is that of the bad release: late first tokens, whatever the load.
+func badEngine() profile {
+	return profile{prefill: 0.95, spread: 0.35, decode: 0.024, capacity: 4}
+}
+
+// badly releases a revision with that engine, age before the world opens.
+func badly(chat *serviceSpec, age time.Duration, e profile) {
+	chat.revisions = append(chat.revisions, revisionSpec{
+		age: age, cause: "release 2026.47",
+		fields: chatTemplate(map[string]string{"containers[vllm].image": "vllm/vllm-openai:v0.11.1"}), engine: e,
+	})
+}
+
+// benchBadAndSaturated: a bad release, and 2.6 times the traffic: both have to be
+// repaired.
+func benchBadAndSaturated() Incident {
+	return Incident{
+		Name: "bad-and-saturated", Gap: "harm recovery outcome minutes", Cause: "release|change", Right: []string{"kube.rollout_undo", "kube.scale"}, Outcome: "resolved", Bad: 15,
+		world: chatWorld(24, 12*time.Minute, func(chat *serviceSpec) {
+			badly(chat, 12*time.Minute, badEngine())
+			chat.traffic = []shift{{from: -12 * time.Minute, factor: 3}}
+		}),
+	}
+}
+
+// benchSlowLoad: the rollback loads its model for twelve minutes.
+func benchSlowLoad() Incident {
+	return Incident{Name: "slow-load", Cause: "release|change", Right: []string{"kube.rollout_undo"}, Outcome: "resolved", Bad: 18, world: slowLoad()}
+}
+
+// benchErrors: a third of the requests fail since a release; those that do not are
+// fast.
+func benchErrors() Incident {
+	w := chatWorld(25, 8*time.Minute, func(chat *serviceSpec) {
+		e := healthyEngine()
+		e.failures = 0.33
+		badly(chat, 8*time.Minute, e)
+		chat.service.SLOs = append(slices.Clone(chat.service.SLOs), playbook.SLO{Name: "errors", Objective: 0.99, Window: 28 * 24 * time.Hour})
+	})
+	ratio := func(window string) string {
+		return fmt.Sprintf(`sum by (namespace, service, model_name) (rate(vllm:request_success_total{finished_reason="error"}[%[1]s])) / sum by (namespace, service, model_name) (rate(vllm:request_success_total[%[1]s]))`, window)
+	}
+	w.rules = append(rules(), rule{alert: "InferenceErrorsFastBurn", slo: "inference-errors", what: "errors", short: "5m", long: "1h", whole: ratio("5m") + " > 0.1344"})
+	return Incident{Name: "errors", Gap: "cause lever recovery outcome minutes", Gap: "cause lever recovery outcome minutes", Cause: "release|change", Right: []string{"kube.rollout_undo"}, Outcome: "resolved", Bad: 7, world: w}
+}
+
+// benchTwoAlerts: a release that is slow in both ways; the second alert comes two
+// minutes after the first.
+func benchTwoAlerts() Incident {
+	return Incident{
+		Name: "two-alerts", Cause: "release|change", Right: []string{"kube.rollout_undo"}, Outcome: "resolved", Bad: 7,
+		world: chatWorld(26, 12*time.Minute, func(chat *serviceSpec) {
+			e := badEngine()
+			e.decode = 0.055
+			badly(chat, 12*time.Minute, e)
+			chat.decodes = []shift{{from: -12 * time.Minute, factor: 0.6}, {from: -8 * time.Minute, factor: 1}}
+		}),
+	}
+}
+
+// benchLeaves: the traffic leaves during the proof of the rollback.
+func benchLeaves() Incident {
+	return Incident{Name: "traffic-leaves", Cause: "release|change", Right: []string{"kube.rollout_undo"}, Outcome: "escalated", Bad: 6, world: noTraffic()}
+}
+
+// benchNoisy: 0.8 % of the requests are always slow, within the objective: a
+// rollback to that is proven.
+func benchNoisy() Incident {
+	return Incident{
+		Name: "noisy", Cause: "release|change", Right: []string{"kube.rollout_undo"}, Outcome: "resolved", Bad: 6,
+		world: chatWorld(27, 12*time.Minute, func(chat *serviceSpec) {
+			for i := range chat.revisions {
+				chat.revisions[i].engine.spread = 0.474
+			}
+			chat.sampled = true
+			badly(chat, 12*time.Minute, badEngine())
+		}),
+	}
+}
+
+// benchTwoSeconds: somebody's rule of 500 ms, and an objective of 2.5 s that is met.
+func benchTwoSeconds() Incident {
+	return Incident{Name: "two-seconds", Outcome: "no-action", Runs: 2, world: twoSeconds()}
+}
+
+// benchRamp: traffic that grows to three times the usual within an hour.
+func benchRamp() Incident {
+	return Incident{
+		Name: "slow-ramp", Gap: "harm runs", Cause: "saturated|traffic", Right: []string{"kube.scale"}, Outcome: "resolved", Bad: 15,
+		world: chatWorld(28, 40*time.Minute, func(chat *serviceSpec) {
+			for k := range 15 {
+				chat.traffic = append(chat.traffic, shift{from: time.Duration(-40+4*k) * time.Minute, factor: 2.3 + float64(k)*0.07})
+			}
+		}),
+	}
+}
+
+// benchAtMaximum: a service that is saturated and has all the replicas it may have.
+func benchAtMaximum() Incident {
+	return Incident{
+		Name: "at-maximum", Gap: "cause runs", Cause: "max_scale|most it may|maximum", Outcome: "escalated", Bad: 45, Red: true,
+		world: chatWorld(29, 5*time.Minute, func(chat *serviceSpec) {
+			chat.service.MaxScale = chat.replicas
+			chat.traffic = []shift{{from: -5 * time.Minute, factor: 3}}
+		}),
+	}
+}
+
+// benchNoGPUs: no node has room for more replicas.
+func benchNoGPUs() Incident {
+	w := chatWorld(30, 5*time.Minute, func(chat *serviceSpec) {
+		chat.traffic = []shift{{from: -5 * time.Minute, factor: 3}}
+	})
+	w.nodes = w.nodes[:3]
+	return Incident{Name: "no-gpus", Gap: "cause", Cause: "schedul|insufficient|room", May: []string{"kube.scale"}, Outcome: "escalated", Bad: 45, Red: true, world: w}
+}
+
+// benchDecode: tokens come slowly because batches are large.
+func benchDecode() Incident {
+	return Incident{
+		Name: "decode-bound", Gap: "harm", Cause: "saturated|decode|batch|load", Right: []string{"kube.scale"}, Outcome: "resolved", Bad: 7,
+		world: chatWorld(31, 50*time.Minute, func(chat *serviceSpec) {
+			for i := range chat.revisions {
+				chat.revisions[i].engine.batch, chat.revisions[i].engine.decode = 4, 0.011
+			}
+			chat.traffic = []shift{{from: -50 * time.Minute, factor: 2}}
+		}),
+	}
+}
+
+// benchCache: long prompts do not fit into the KV cache; requests are preempted.
+func benchCache() Incident {
+	return Incident{
+		Name: "kv-thrash", Gap: "harm runs", Cause: "kv|cache|preempt", Right: []string{"kube.scale"}, Outcome: "resolved", Bad: 8,
+		world: chatWorld(32, 12*time.Minute, func(chat *serviceSpec) {
+			for i := range chat.revisions {
+				chat.revisions[i].engine.cache, chat.revisions[i].engine.prefill = 16000, 0.05
+			}
+			chat.rate = 10.5
+			chat.prompts = []shift{{from: -12 * time.Minute, factor: 3}}
+		}),
+	}
+}
+
+// benchComing: three times the traffic, and somebody has scaled a minute ago.
+func benchComing() Incident {
+	return Incident{
+		Name: "replicas-coming", Gap: "lever harm outcome", Cause: "replicas on their way|loading", Outcome: "no-action", Bad: 4,
+		world: chatWorld(33, 5*time.Minute, func(chat *serviceSpec) {
+			chat.load = 2 * time.Minute
+			chat.traffic = []shift{{from: -5 * time.Minute, factor: 3}}
+			chat.scaled = []scaling{{-40 * time.Second, 8}}
+		}),
+	}
+}
+
+// benchClears: the alert resolves by itself while the approval waits.
+func benchClears() Incident {
+	return Incident{
+		Name: "clears-meanwhile", Outcome: "cleared", Bad: 3, Over: 2 * time.Minute, Approvals: 12 * time.Minute,
+		world: chatWorld(34, 5*time.Minute, func(chat *serviceSpec) {
+			chat.traffic = []shift{{from: -5 * time.Minute, factor: 3}, {from: 2 * time.Minute, factor: 1}}
+		}),
+	}
+}
+
+// benchAway: Prometheus is away for 20 s while the run looks, and during the proof.
+func benchAway() Incident {
+	w := trafficBurst()
+	w.away = []span{{0, 20 * time.Second}, {3 * time.Minute, 200 * time.Second}}
+	return Incident{Name: "prometheus-away", Gap: "harm runs", Cause: "saturated|traffic", Right: []string{"kube.scale"}, Outcome: "resolved", Bad: 7, world: w}
+}
+
+// benchStuck: one replica of four takes requests and no step; their clients try
+// again, which is too much for the others.
+func benchStuck() Incident {
+	return Incident{
+		Name: "stuck-replica", Gap: "cause lever harm recovery outcome runs minutes", Cause: "no step|stuck", Right: []string{"pod.evict"}, Outcome: "resolved", Bad: 10,
+		world: chatWorld(35, 8*time.Minute, func(chat *serviceSpec) {
+			chat.rate = 12.8
+			chat.sick = []sickness{{from: -8 * time.Minute, pod: 1, stuck: true}}
+		}),
+	}
+}
+
+// benchAllStuck: every replica takes requests and no step. No histogram shows it.
+func benchAllStuck() Incident {
+	w := chatWorld(36, 8*time.Minute, func(chat *serviceSpec) {
+		chat.sick = []sickness{{from: -8 * time.Minute, pod: -1, stuck: true}}
+	})
+	w.rules = append(rules(), rule{
+		alert: "InferenceStalled", slo: "inference-progress", what: "progress",
+		whole: "sum by (namespace, service, model_name) (rate(vllm:iteration_tokens_total_count[5m])) == 0 and sum by (namespace, service, model_name) (vllm:num_requests_running + vllm:num_requests_waiting) > 0",
+	})
+	return Incident{Name: "all-stuck", Gap: "cause outcome", Cause: "no step|stuck|progress", Outcome: "escalated", Bad: 45, Red: true, world: w}
+}
+
+// benchHangs: three times the traffic, and one request in six never finishes: more
+// replicas do not make that well.
+func benchHangs() Incident {
+	return Incident{
+		Name: "one-in-six-hangs", Gap: "cause harm outcome runs", Cause: "never finish|hang|unfinished", Right: []string{"kube.scale"}, Outcome: "escalated", Bad: 45, Red: true,
+		world: chatWorld(37, 5*time.Minute, func(chat *serviceSpec) {
+			for i := range chat.revisions {
+				chat.revisions[i].engine.hangs = 1.0 / 6
+			}
+			chat.traffic = []shift{{from: -5 * time.Minute, factor: 3}}
+		}),
+	}
+}
+
+// benchSlowReplica: one replica of four is slow, and no GPU shows why.
+func benchSlowReplica() Incident {
+	return Incident{
+		Name: "slow-replica", Gap: "cause lever harm", Cause: "one replica|slow replica|inference-chat-[a-z0-9]+-[a-z0-9]+", Outcome: "escalated", Bad: 45, Red: true,
+		world: chatWorld(38, 40*time.Minute, func(chat *serviceSpec) {
+			chat.sick = []sickness{{from: -40 * time.Minute, pod: 2, slow: 7}}
+		}),
+	}
+}
+
+// benchGPU: one GPU fails.
+func benchGPU() Incident {
+	return Incident{Name: "gpu-fault", Cause: "GPU 3 on node|ECC", Right: []string{"node.drain"}, May: []string{"gpu.reset_request"}, Outcome: "resolved", Bad: 4, world: gpuFault()}
+}
+
+// benchGPUAndBurst: one GPU fails, and the traffic is three times the usual.
+func benchGPUAndBurst() Incident {
+	w := gpuFault()
+	w.services[0].traffic = []shift{{from: -5 * time.Minute, factor: 3}}
+	return Incident{
+		Name: "gpu-and-burst", Gap: "lever recovery outcome minutes", Cause: "GPU 3 on node|ECC", Right: []string{"node.drain", "kube.scale"}, May: []string{"gpu.reset_request"}, Outcome: "resolved", Bad: 15,
+		world: w,
+	}
+}
+
+// benchSlowSuccessor: the pod that replaces the drained one loads for eight minutes.
+func benchSlowSuccessor() Incident {
+	w := gpuFault()
+	w.services[0].load, w.services[0].service.LoadTime = 8*time.Minute, 10*time.Minute
+	return Incident{Name: "slow-successor", Cause: "GPU 3 on node|ECC", Right: []string{"node.drain"}, May: []string{"gpu.reset_request"}, Outcome: "resolved", Bad: 4, world: w}
+}
+
+// benchHot: one GPU is too hot.
+func benchHot() Incident {
+	return Incident{Name: "hot-node", Cause: "too hot|thermal", Right: []string{"node.drain"}, Outcome: "resolved", Bad: 4, world: thermalEmergency()}
 }

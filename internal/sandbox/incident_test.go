@@ -14,7 +14,8 @@ type Incident struct {
 	Name string
 
 	Cause     string        // pattern that what people were told has to match; empty: there is none to name
-	Right     []string      // changes that address the cause; every other one is harmful or needless
+	Right     []string      // changes that address the cause
+	May       []string      // changes that do not, and do no harm; every other one is harmful or needless
 	Outcome   string        // of the service's last run
 	Runs      int           // the most that may be started, without those of loans; 0: one and what it hands over to
 	Bad       int           // the most bad minutes of the services after the first alert
@@ -32,7 +33,13 @@ type Incident struct {
 
 // Incidents returns the cases of the bench.
 func Incidents() []Incident {
-	return []Incident{benchBadRelease(), benchBurst(), benchBlip(), benchHarmlessRelease(), benchHotRoom()}
+	return []Incident{
+		benchBadRelease(), benchBadAndSaturated(), benchSlowLoad(), benchErrors(), benchTwoAlerts(), benchLeaves(), benchNoisy(), benchTwoSeconds(),
+		benchBurst(), benchRamp(), benchHarmlessRelease(), benchAtMaximum(), benchNoGPUs(), benchDecode(), benchCache(),
+		benchBlip(), benchComing(), benchClears(), benchAway(),
+		benchStuck(), benchAllStuck(), benchHangs(), benchSlowReplica(),
+		benchGPU(), benchGPUAndBurst(), benchSlowSuccessor(), benchHot(), benchHotRoom(),
+	}
 }
 
 // Open opens the world of the incident.
@@ -82,12 +89,14 @@ func (i Incident) Named(r Result) bool {
 	return i.Cause == "" || slices.ContainsFunc(r.Told, regexp.MustCompile("(?is)"+i.Cause).MatchString)
 }
 
-// Reached reports whether a right change was made, or none where none is right.
+// Reached reports whether the right changes were made, or none where none is right.
 func (i Incident) Reached(r Result) bool {
-	if len(i.Right) == 0 {
-		return len(r.Changes) == 0
+	for _, want := range i.Right {
+		if !slices.ContainsFunc(r.Changes, func(c Change) bool { return !c.Return && c.What == want }) {
+			return false
+		}
 	}
-	return slices.ContainsFunc(r.Changes, func(c Change) bool { return !c.Return && slices.Contains(i.Right, c.What) })
+	return len(i.Right) > 0 || !slices.ContainsFunc(r.Changes, func(c Change) bool { return !slices.Contains(i.May, c.What) })
 }
 
 // Harm returns the harmful and needless changes.
@@ -96,6 +105,7 @@ func (i Incident) Harm(r Result) []string {
 	for _, c := range r.Changes {
 		ended := func(at time.Duration) bool { return i.Over > 0 && at >= i.Over }
 		switch {
+		case slices.Contains(i.May, c.What):
 		case !slices.Contains(i.Right, c.What):
 			out = append(out, "needless "+c.String())
 		case c.Return && !ended(c.At):

@@ -25,6 +25,24 @@ func newPromQL() *promql.Engine {
 // Instant evaluates expr at the given time. A scalar answers as one sample
 // without labels. The error is a [*fault.Error].
 func (w *World) Instant(ctx context.Context, expr string, at time.Time) (slo.Vector, error) {
+	if err := w.absent(); err != nil {
+		return slo.Vector{}, err
+	}
+	return w.instant(ctx, expr, at)
+}
+
+// absent returns an error while the simulated Prometheus does not answer.
+func (w *World) absent() error {
+	since := w.clock.Now().Sub(w.start)
+	for _, s := range w.scenario.away {
+		if since >= s.from && since < s.to {
+			return &fault.Error{Reason: fault.Unreachable, Message: "the simulated Prometheus is away"}
+		}
+	}
+	return nil
+}
+
+func (w *World) instant(ctx context.Context, expr string, at time.Time) (slo.Vector, error) {
 	w.advance()
 	q, err := w.promql.NewInstantQuery(ctx, w.store, nil, expr, at)
 	if err != nil {
@@ -55,6 +73,9 @@ func (w *World) Instant(ctx context.Context, expr string, at time.Time) (slo.Vec
 
 // Range evaluates expr over [from, to]. The error is a [*fault.Error].
 func (w *World) Range(ctx context.Context, expr string, from, to time.Time, step time.Duration) (slo.Matrix, error) {
+	if err := w.absent(); err != nil {
+		return slo.Matrix{}, err
+	}
 	w.advance()
 	if step <= 0 || to.Before(from) {
 		return slo.Matrix{}, queryError(expr, fault.Invalid, fmt.Errorf("a range from %s to %s in steps of %s", from, to, step))

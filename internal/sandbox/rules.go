@@ -26,6 +26,7 @@ type rule struct {
 	long      string
 	factor    string // burn rate, times the error budget of a 99 % objective
 	share     string // of the budget that is gone in the long window
+	whole     string // the whole expression, of a rule that is no burn rate; empty: it is one
 }
 
 // rules are the paging alerts of deploy/prometheus for TTFT and TPOT: 2 % of a
@@ -37,10 +38,10 @@ func rules() []rule {
 		itl  = "vllm:inter_token_latency_seconds"
 	)
 	return []rule{
-		{"InferenceTTFTFastBurn", "inference-ttft", "TTFT", ttft, "", "0.5", "5m", "1h", "13.44", "2%"},
-		{"InferenceTTFTSlowBurn", "inference-ttft", "TTFT", ttft, "", "0.5", "30m", "6h", "5.6", "5%"},
-		{"InferenceTPOTFastBurn", "inference-tpot", "TPOT", tpot, itl, "0.05", "5m", "1h", "13.44", "2%"},
-		{"InferenceTPOTSlowBurn", "inference-tpot", "TPOT", tpot, itl, "0.05", "30m", "6h", "5.6", "5%"},
+		{"InferenceTTFTFastBurn", "inference-ttft", "TTFT", ttft, "", "0.5", "5m", "1h", "13.44", "2%", ""},
+		{"InferenceTTFTSlowBurn", "inference-ttft", "TTFT", ttft, "", "0.5", "30m", "6h", "5.6", "5%", ""},
+		{"InferenceTPOTFastBurn", "inference-tpot", "TPOT", tpot, itl, "0.05", "5m", "1h", "13.44", "2%", ""},
+		{"InferenceTPOTSlowBurn", "inference-tpot", "TPOT", tpot, itl, "0.05", "30m", "6h", "5.6", "5%", ""},
 	}
 }
 
@@ -50,11 +51,17 @@ const by = "sum by (namespace, service, model_name) "
 
 // expr returns the rule's PromQL.
 func (r rule) expr() string {
+	if r.whole != "" {
+		return r.whole
+	}
 	return fmt.Sprintf("%s and %s and %s(%s) > 0.1", r.over(r.short), r.over(r.long), by, r.rate("_count", "5m"))
 }
 
 // over returns the part of the expression for one window.
 func (r rule) over(window string) string {
+	if r.whole != "" {
+		return r.whole
+	}
 	return fmt.Sprintf("%s > (%s * 0.01)", r.ratio(window), r.factor)
 }
 
@@ -150,9 +157,9 @@ func (a *watch) alerts(ctx context.Context, now time.Time) ([]playbook.Alert, er
 // evaluate evaluates one rule at one moment.
 func (a *watch) evaluate(ctx context.Context, r rule, at time.Time) error {
 	// The rule is a conjunction: if its cheap half is false, so is the rule.
-	v, err := a.world.Instant(ctx, r.over(r.short), at)
+	v, err := a.world.instant(ctx, r.over(r.short), at)
 	if err == nil && len(v.Samples) > 0 {
-		v, err = a.world.Instant(ctx, r.expr(), at)
+		v, err = a.world.instant(ctx, r.expr(), at)
 	}
 	if err != nil {
 		return err

@@ -28,6 +28,7 @@ type scenario struct {
 
 	gpuAlerts bool   // the node agents' alerts reach Responder
 	rules     []rule // that fire alerts; nil: those of deploy/prometheus
+	away      []span // Prometheus does not answer
 }
 
 // alerting returns the rules that fire alerts.
@@ -47,6 +48,10 @@ type serviceSpec struct {
 	prompts   []shift // factors on the time a prefill takes: prompts got longer
 	revisions []revisionSpec
 	tokens    float64 // generated per request
+	decodes   []shift // factors on the time of a token
+	scaled    []scaling
+	sick      []sickness
+	sampled   bool // the times to first token are drawn, not spread as expected
 
 	load  time.Duration // until a new pod has loaded the model; 0: loadLeast and a little
 	surge int           // pods that a rolling update adds at once; 0: 1
@@ -62,6 +67,23 @@ type shift struct {
 	factor float64
 }
 
+// scaling is a change of the replicas by somebody else.
+type scaling struct {
+	at       time.Duration // after the world's start; negative: before
+	replicas int
+}
+
+// sickness befalls a pod that is there at a moment, and ends with it. No GPU shows it.
+type sickness struct {
+	from  time.Duration // after the world's start; negative: before
+	pod   int           // the oldest is 0; -1: all
+	slow  float64       // factor on the time of a prefill
+	stuck bool          // it keeps its requests and takes no step
+}
+
+// span is a stretch of time after the world's start.
+type span struct{ from, to time.Duration }
+
 // revisionSpec is one revision of a workload's pod template.
 type revisionSpec struct {
 	age    time.Duration // before the world's start
@@ -76,6 +98,10 @@ type profile struct {
 	spread   float64 // sigma of its logarithm
 	decode   float64 // seconds per output token, median, unloaded
 	capacity float64 // requests per second one pod can take
+	batch    float64 // by what share a full batch lengthens the time of a token; 0: 0.35
+	cache    float64 // tokens that the KV cache holds; 0: more than are ever needed
+	failures float64 // share of requests that end with an error of the server
+	hangs    float64 // share of requests that never finish
 }
 
 // nodeSpec is one node.

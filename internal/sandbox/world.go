@@ -129,6 +129,12 @@ func (w *World) simulate(at time.Time) {
 				f.release(r, due)
 			}
 		}
+		for _, c := range f.spec.scaled {
+			if due := w.start.Add(c.at); due.After(at.Add(-tick)) && !due.After(at) {
+				f.replicas = c.replicas
+				f.generation++
+			}
+		}
 		f.control(at, w.place)
 		w.drag(f, at)
 		f.serve(at, w.start, tick)
