@@ -97,7 +97,7 @@ func badly(chat *serviceSpec, age time.Duration, e profile) {
 // repaired.
 func benchBadAndSaturated() Incident {
 	return Incident{
-		Name: "bad-and-saturated", Gap: "harm recovery outcome minutes", Cause: "release|change", Right: []string{"kube.rollout_undo", "kube.scale"}, Outcome: "resolved", Bad: 15,
+		Name: "bad-and-saturated", Gap: "cause lever recovery outcome minutes", Cause: "release|change", Right: []string{"kube.rollout_undo", "kube.scale"}, Outcome: "resolved", Bad: 15,
 		world: chatWorld(24, 12*time.Minute, func(chat *serviceSpec) {
 			badly(chat, 12*time.Minute, badEngine())
 			chat.traffic = []shift{{from: -12 * time.Minute, factor: 3}}
@@ -123,7 +123,7 @@ func benchErrors() Incident {
 		return fmt.Sprintf(`sum by (namespace, service, model_name) (rate(vllm:request_success_total{finished_reason="error"}[%[1]s])) / sum by (namespace, service, model_name) (rate(vllm:request_success_total[%[1]s]))`, window)
 	}
 	w.rules = append(rules(), rule{alert: "InferenceErrorsFastBurn", slo: "inference-errors", what: "errors", short: "5m", long: "1h", whole: ratio("5m") + " > 0.1344"})
-	return Incident{Name: "errors", Gap: "cause lever recovery outcome minutes", Gap: "cause lever recovery outcome minutes", Cause: "release|change", Right: []string{"kube.rollout_undo"}, Outcome: "resolved", Bad: 7, world: w}
+	return Incident{Name: "errors", Gap: "cause lever recovery outcome minutes", Cause: "release|change", Right: []string{"kube.rollout_undo"}, Outcome: "resolved", Bad: 7, world: w}
 }
 
 // benchTwoAlerts: a release that is slow in both ways; the second alert comes two
@@ -213,7 +213,7 @@ func benchDecode() Incident {
 // benchCache: long prompts do not fit into the KV cache; requests are preempted.
 func benchCache() Incident {
 	return Incident{
-		Name: "kv-thrash", Gap: "harm runs", Cause: "kv|cache|preempt", Right: []string{"kube.scale"}, Outcome: "resolved", Bad: 8,
+		Name: "kv-thrash", Gap: "cause harm runs", Cause: "kv|cache|preempt", Right: []string{"kube.scale"}, Outcome: "resolved", Bad: 8,
 		world: chatWorld(32, 12*time.Minute, func(chat *serviceSpec) {
 			for i := range chat.revisions {
 				chat.revisions[i].engine.cache, chat.revisions[i].engine.prefill = 16000, 0.05

@@ -45,6 +45,12 @@ func TestPeers(t *testing.T) {
 	other.Name = "NVIDIA A100"
 	idle := h100(0)
 	lastMinutes(&idle, 10, func(m *gpu.Minute) { m.SMMeanMHz, m.GPUPercent = gpu.Known[int64](345), gpu.Known[int64](0) })
+	loaded := cappedAt(0, 1600)
+	loaded.Minutes = slices.Clone(loaded.Minutes)
+	for i := range loaded.Minutes[:len(loaded.Minutes)-2] { // idle until two minutes ago
+		m := &loaded.Minutes[i]
+		m.Reasons, m.SMMeanMHz, m.GPUPercent = map[gpu.Reasons]int{gpu.GPUIdle: 60}, gpu.Known[int64](345), gpu.Known[int64](0)
+	}
 	for name, c := range map[string]struct {
 		snaps []gpu.Snapshot
 		want  Verdict // of the first node
@@ -58,6 +64,7 @@ func TestPeers(t *testing.T) {
 		"another product":                  {[]gpu.Snapshot{node("a", cappedAt(0, 1100)), func() gpu.Snapshot { s := node("b", other); return s }()}, Busy, ""},
 		"idle peers say nothing":           {[]gpu.Snapshot{node("a", cappedAt(0, 1100)), node("b", idle)}, Busy, ""},
 		"idle itself":                      {[]gpu.Snapshot{node("a", idle), node("b", cappedAt(0, 1600))}, Healthy, ""},
+		"idle until just now":              {[]gpu.Snapshot{node("a", loaded), node("b", cappedAt(0, 1600))}, Busy, ""},
 		"stale peers say nothing":          {[]gpu.Snapshot{node("a", cappedAt(0, 1100)), node("b", at(-31*time.Second, cappedAt(0, 1600)))}, Busy, "normal at full load"},
 		"peers ahead of time say nothing":  {[]gpu.Snapshot{node("a", cappedAt(0, 1100)), node("b", at(11*time.Second, cappedAt(0, 1600)))}, Busy, "normal at full load"},
 		"instead of a stale peer":          {[]gpu.Snapshot{node("a", cappedAt(0, 1100), cappedAt(1, 1600)), node("b", at(-time.Hour, cappedAt(0, 1100)))}, Degraded, "while its peers run"},

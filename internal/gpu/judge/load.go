@@ -20,27 +20,40 @@ const (
 
 // load is what a GPU did in the last minutes.
 type load struct {
-	mhz, percent int64 // means
-	capped       float64
+	percent int64 // mean utilisation
+	capped  float64
+
+	mhz    int64 // mean clock of the minutes that it worked in
+	worked bool  // there is such a minute, and the clock can be compared
 }
 
-// loadOf returns the load, and whether it is known.
+// loadOf returns the load, and whether it is known. A minute counts for the clock
+// if the GPU worked in it and in the minute before: the clock of one that loads its
+// model, or has just begun to serve, is low for another reason.
 func loadOf(g gpu.GPU) (load, bool) {
-	var mhz, percent, n int64
-	minutes := minutesOf(g, recent)
+	var mhz, percent, n, worked int64
+	minutes, before := minutesOf(g, recent), true
 	for _, m := range minutes {
 		c, ok1 := m.SMMeanMHz.Get()
 		p, ok2 := m.GPUPercent.Get()
 		if !ok1 || !ok2 {
 			continue
 		}
-		mhz, percent, n = mhz+c, percent+p, n+1
+		percent, n = percent+p, n+1
+		if p >= atWork && before {
+			mhz, worked = mhz+c, worked+1
+		}
+		before = p >= atWork
 	}
 	hit, samples := hits(minutes, gpu.SWPowerCap)
 	if n == 0 || samples == 0 {
 		return load{}, false
 	}
-	return load{mhz: mhz / n, percent: percent / n, capped: float64(hit) / float64(samples)}, true
+	l := load{percent: percent / n, capped: float64(hit) / float64(samples)}
+	if l.percent >= atWork && worked > 0 {
+		l.mhz, l.worked = mhz/worked, true
+	}
+	return l, true
 }
 
 // slowerThanPeers finds a GPU that runs slower than others that do the same work.
@@ -48,7 +61,7 @@ func loadOf(g gpu.GPU) (load, bool) {
 // faster, capped or not.
 func slowerThanPeers(u subject) []sign {
 	own, ok := loadOf(u.gpu)
-	if !ok || own.percent < atWork {
+	if !ok || !own.worked {
 		return nil
 	}
 	draw, limit, delivered := u.gpu.Power.DrawMW, u.gpu.Power.LimitMW, u.gpu.Power.DefaultLimitMW

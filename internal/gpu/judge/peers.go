@@ -57,7 +57,7 @@ func newFleet(now time.Time, snaps []gpu.Snapshot) *fleet {
 			believed, _ := believe(g)
 			l, known := loadOf(believed)
 			up, _ := linksOf(g)
-			p := peer{uuid: g.UUID, mhz: l.mhz, working: known && l.percent >= atWork, linked: up > 0}
+			p := peer{uuid: g.UUID, mhz: l.mhz, working: known && l.worked, linked: up > 0}
 			in(f.products, g.Name).add(p)
 			in(f.sites, site{g.Name, i}).add(p)
 			f.nodes[g.UUID] = append(f.nodes[g.UUID], i)
