@@ -133,6 +133,7 @@ func (s *Service) executorOptions(o Options) executor.Options {
 		Services:  resolver(s.world.Resolve),
 		Steps:     kinds.New(s.steps()),
 		Guards:    o.Config.Guards.ExecutorOptions(),
+		Window:    o.Config.Incident.Window,
 		Autonomy:  o.Config.Autonomy,
 		Ladder:    s.ladder,
 		Catalog:   s.world.Known,

@@ -40,6 +40,7 @@ type Config struct {
 	Autonomy    playbook.Autonomy     `yaml:"autonomy" enum:"observe,suggest,auto" doc:"The ceiling over everything: observe records what it would do, suggest acts after approval, auto acts. Service, playbook and state can only lower it."`
 	Services    []catalog.Declaration `yaml:"services" doc:"The service catalog, see below."`
 	SLO         SLO                   `yaml:"slo" doc:"What services are judged by."`
+	Incident    Incident              `yaml:"incident" doc:"What belongs to one incident of a service."`
 	Loans       Loans                 `yaml:"loans" doc:"Capacity that is added for an incident and given back."`
 	Discovery   Discovery             `yaml:"discovery" doc:"Find services in the cluster by their labels and annotations."`
 	Guards      Guards                `yaml:"guards" doc:"Conditions that must hold right before a lever applies. A playbook can only tighten them."`
@@ -157,6 +158,11 @@ type SLO struct {
 	Defaults []catalog.SLO `yaml:"defaults" doc:"The objectives of every service that declares none. A threshold that the service's engine has no bucket for becomes the nearest that it has. Default: 99 % of first tokens within 500 ms, and 99 % of requests within 50 ms per token, over 28 days."`
 }
 
+// Incident sets what belongs to one incident of a service.
+type Incident struct {
+	Window time.Duration `yaml:"window" doc:"After a run that ended with people: how long further alerts about its service start no other run while an alert of that run fires, at most 24h. They are recorded as suppressed and asked again. 0: they start one at once."`
+}
+
 // Loans sets when capacity that was added for an incident is given back.
 type Loans struct {
 	Recovery time.Duration `yaml:"recovery" doc:"How long a service must have met all its objectives before, at most 24h. A service may set its own."`
@@ -184,6 +190,7 @@ func Default() Config {
 		Kubernetes: Kubernetes{QPS: 200},
 		Discovery:  Discovery{Interval: time.Minute},
 		SLO:        SLO{Defaults: defaultSLOs()},
+		Incident:   Incident{Window: 30 * time.Minute},
 		Loans:      Loans{Recovery: 30 * time.Minute},
 		GPU:        GPU{Agents: defaultAgents()},
 		Guards:     defaultGuards(),

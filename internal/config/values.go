@@ -134,6 +134,9 @@ func (c *Config) check() yamldoc.Problems {
 	if len(c.SLO.Defaults) == 0 {
 		bad("slo.defaults", "remove it for 500 ms to the first token and 50 ms per token", "is empty: services without objectives could not be judged")
 	}
+	if c.Incident.Window < 0 || c.Incident.Window > 24*time.Hour {
+		bad("incident.window", "e.g. 30m", "%s is not between 0 and 24h", c.Incident.Window)
+	}
 	if c.Loans.Recovery < time.Minute || c.Loans.Recovery > 24*time.Hour {
 		bad("loans.recovery", "e.g. 30m", "%s is not between 1m and 24h", c.Loans.Recovery)
 	}

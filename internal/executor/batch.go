@@ -232,6 +232,34 @@ func (b *batch) about(k runKey) *run {
 	return r
 }
 
+// joinable returns the open run that an alert about a service joins, nil when there
+// is none: one that alerts started, of the playbook if there is, which is not in
+// quarantine; else the run of the playbook, whoever started it.
+func (b *batch) joinable(playbook, service string) *run {
+	var found *run
+	consider := func(r *run) {
+		s := b.state(r)
+		if r.dead != nil || s.Phase == machine.PhaseEnded || s.Start.ByHand() || s.Start.Service.Name != service {
+			return
+		}
+		if found == nil || s.Start.Playbook == playbook {
+			found = r
+		}
+	}
+	for _, r := range b.e.about[service] {
+		consider(r)
+	}
+	for _, st := range b.runs {
+		if st.fresh {
+			consider(st.r)
+		}
+	}
+	if found != nil {
+		return found
+	}
+	return b.about(runKey{playbook: playbook, service: service})
+}
+
 // start stages a new run, with further alerts of it. The caller has made sure
 // that no other is open about the same.
 func (b *batch) start(s machine.Start, p *playbook.Playbook, also []playbook.Alert) error {

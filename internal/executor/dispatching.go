@@ -234,7 +234,7 @@ type batchRuns struct{ b *batch }
 
 // About implements dispatch.Runs.
 func (x batchRuns) About(playbook, service string) (dispatch.Run, bool) {
-	return x.run(x.b.about(runKey{playbook: playbook, service: service}))
+	return x.run(x.b.joinable(playbook, service))
 }
 
 // Open implements dispatch.Runs.
@@ -250,10 +250,14 @@ func (x batchRuns) find(id string) *run {
 }
 
 func (x batchRuns) run(r *run) (dispatch.Run, bool) {
-	if r == nil || x.b.state(r).Phase == machine.PhaseEnded {
+	if r == nil {
 		return dispatch.Run{}, false
 	}
-	return dispatch.Run{ID: r.id, Usable: r.dead == nil}, true
+	s := x.b.state(r)
+	if s.Phase == machine.PhaseEnded {
+		return dispatch.Run{}, false
+	}
+	return dispatch.Run{ID: r.id, Playbook: s.Start.Playbook, Usable: r.dead == nil, Closing: s.Closing != nil}, true
 }
 
 // Tell implements dispatch.Runs. A panic over the alert quarantines the run, not

@@ -9,6 +9,21 @@ import (
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
+// openByHand has a person start a run of the playbook ladder on service a, which
+// waits for approval. Alerts of other playbooks do not join it.
+func (h *rig) openByHand() {
+	h.t.Helper()
+	h.set = waitingSet(h.t)
+	h.options = func(o *Options) {
+		o.Catalog = func() ([]playbook.Service, error) { return []playbook.Service{testServices()["a"]}, nil }
+	}
+	h.start()
+	if _, _, err := h.e.StartRun(h.t.Context(), StartRequest{Playbook: "ladder", Service: "a", By: "user:ada"}); err != nil {
+		h.t.Fatal(err)
+	}
+	h.pass(time.Minute)
+}
+
 // A run is handed over to one that is open. Wherever the process dies, the open
 // run has the alert exactly when the other one has ended; and when the alert
 // resolves before the restart, it does not fire for ever.
@@ -18,10 +33,7 @@ func TestDivertJoinsInOneBatch(t *testing.T) {
 			for k := 1; ; k++ {
 				crashed := ""
 				bubble(t, func(t *testing.T, h *rig) {
-					h.set = waitingSet(t)
-					h.start()
-					h.post(alertOf("Slow", "a"))
-					h.pass(time.Minute)
+					h.openByHand()
 					if err := h.stop(); err != nil {
 						t.Fatal(err)
 					}
@@ -76,10 +88,7 @@ func (h *rig) mustBeHandedOver(a playbook.Alert, resolved bool, when string) {
 // over all the same, and nothing is carried out twice.
 func TestDivertToABusyRun(t *testing.T) {
 	bubble(t, func(t *testing.T, h *rig) {
-		h.set = waitingSet(t)
-		h.start()
-		h.post(alertOf("Slow", "a"))
-		h.pass(time.Minute)
+		h.openByHand()
 		checks := h.world.effects[machine.ActionCheck]
 		h.world.object("a").value = 7
 		ask := alertOf("Ask", "a")

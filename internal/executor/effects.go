@@ -215,10 +215,7 @@ func (e *Executor) retire(r *run) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.open[r.id] == r {
-		delete(e.open, r.id)
-		if k := keyOf(r.state.Start); e.target[k] == r {
-			delete(e.target, k)
-		}
+		e.unlist(r)
 		e.ended = append(e.ended, r.id)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
@@ -32,6 +33,7 @@ type Options struct {
 	Kinds     []playbook.Kind      // to compile playbooks of runs whose document is no longer in the set
 	Services  dispatch.Services
 	Steps     Steps
+	Window    time.Duration       // after a run that ended with people, in which alerts start no other run on its service while its own fire; 0: none
 	Guards    guard.Config        // the zero value: guard.Defaults
 	Policy    guard.Policy        // nil: there is none, and only playbooks say who is asked
 	Autonomy  playbook.Autonomy   // ceiling over everything; the zero value observes
@@ -85,7 +87,8 @@ type Executor struct {
 	slots chan struct{} // one per check or plan under way
 
 	// What the loop decides from. Where others read it, too, it has a leaf lock.
-	target   map[runKey]*run // open runs by what they are about
+	target   map[runKey]*run   // open runs by what they are about
+	about    map[string][]*run // open runs that alerts started, by service
 	timers   timers
 	library  *library
 	ledger   *guard.Ledger
@@ -112,7 +115,7 @@ func New(o Options) (*Executor, error) {
 		return nil, errors.New("executor: no journal")
 	case o.Playbooks == nil || o.Services == nil || o.Steps == nil:
 		return nil, errors.New("executor: playbooks, services and steps are required")
-	case o.Pace < 0 || o.Parallel < 0 || o.MaxOpenRuns < 0 || o.Grace < 0:
+	case o.Pace < 0 || o.Parallel < 0 || o.MaxOpenRuns < 0 || o.Grace < 0 || o.Window < 0:
 		return nil, errors.New("executor: a bound is negative")
 	}
 	if err := o.Guards.Check(); err != nil {
@@ -127,13 +130,13 @@ func New(o Options) (*Executor, error) {
 	o = o.withDefaults()
 	e := &Executor{
 		o: o, log: o.Log, clock: clock{o.Now, o.Pace},
-		open: map[string]*run{}, endings: map[string]ending{}, target: map[runKey]*run{}, tasks: newTasks(), slots: make(chan struct{}, o.Parallel), poked: make(chan struct{}, 1),
+		open: map[string]*run{}, endings: map[string]ending{}, target: map[runKey]*run{}, about: map[string][]*run{}, tasks: newTasks(), slots: make(chan struct{}, o.Parallel), poked: make(chan struct{}, 1),
 		ledger: guard.NewLedger(o.Guards), told: toldOnce{}, ladder: o.Ladder, requests: newRequests(), ids: newRunIDs(), pauses: pauses{set: map[Scope]Pause{}},
 	}
 	e.timers.clock, e.saveEvery = e.clock, saveEvery
 	e.library = &library{e: e, at: map[string]uint64{}, compiled: map[string]*playbook.Playbook{}}
 	e.crashes = newCrashGuard(o.Journal, e.alive)
-	e.dispatch = dispatch.New(dispatch.Options{Journal: o.Journal, Intake: o.Intake, Services: o.Services, Blames: e.crashes.blames, Log: o.Log})
+	e.dispatch = dispatch.New(dispatch.Options{Journal: o.Journal, Intake: o.Intake, Services: o.Services, Window: o.Window, Blames: e.crashes.blames, Log: o.Log})
 	return e, nil
 }
 
@@ -278,10 +281,37 @@ func (e *Executor) stallError() error {
 
 // register makes a run one of the open ones.
 func (e *Executor) register(r *run) {
-	e.target[keyOf(r.state.Start)] = r
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.list(r)
+}
+
+// list adds an open run to what is looked for by its subject, under mu.
+func (e *Executor) list(r *run) {
 	e.open[r.id] = r
+	s := r.state.Start
+	if s.Playbook == "" {
+		return // of one that cannot be read, too little is known
+	}
+	e.target[keyOf(s)] = r
+	if !s.ByHand() {
+		e.about[s.Service.Name] = append(e.about[s.Service.Name], r)
+	}
+}
+
+// unlist takes an open run out, under mu.
+func (e *Executor) unlist(r *run) {
+	delete(e.open, r.id)
+	s := r.state.Start
+	if k := keyOf(s); e.target[k] == r {
+		delete(e.target, k)
+	}
+	left := slices.DeleteFunc(e.about[s.Service.Name], func(x *run) bool { return x == r })
+	if len(left) == 0 {
+		delete(e.about, s.Service.Name)
+	} else {
+		e.about[s.Service.Name] = left
+	}
 }
 
 // Ready reports why the executor does not work; nil when it does.

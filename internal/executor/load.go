@@ -238,6 +238,9 @@ func (e *Executor) admit(l *loadedRun, quarantined map[string]quarantine) {
 	if l.ending.Ending != nil && (l.ending.Into != "" || len(l.ending.Released) > 0) {
 		e.endings[l.id] = l.ending
 	}
+	if l.ending.Ending != nil {
+		e.dispatch.Ended(l.state.Start.Service.Name, l.id, l.ending.Ending, l.ending.at)
+	}
 	e.ledger.Note(l.state, l.acts)
 	e.told.note(machine.State{Start: machine.Start{Run: l.id}, Told: l.told.by}, e.clock.now())
 	r := newRun(l.id, l.state)
@@ -273,10 +276,7 @@ func (e *Executor) enlist(r *run, ended bool) {
 		e.ended = append(e.ended, r.id)
 		return
 	}
-	e.open[r.id] = r
-	if r.state.Start.Playbook != "" {
-		e.target[keyOf(r.state.Start)] = r
-	}
+	e.list(r)
 }
 
 // loadDispatch finds the dispatcher's cursor and what it remembers of episodes.
@@ -289,9 +289,10 @@ func (e *Executor) loadDispatch() error {
 		end := e.endings[run]
 		return end.Ending, end.at
 	})
-	for run, end := range e.endings {
-		e.dispatch.Release(run, end.Released)
+	for _, run := range slices.Sorted(maps.Keys(e.endings)) {
+		e.dispatch.Release(run, e.endings[run].Ending)
 	}
+	e.dispatch.Recall()
 	e.endings = nil
 	return nil
 }

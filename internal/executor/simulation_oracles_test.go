@@ -12,6 +12,7 @@ import (
 	"github.com/inference-responder/responder/internal/executor/dispatch"
 	"github.com/inference-responder/responder/internal/executor/guard"
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/playbook"
 )
 
 // goesOut checks an attempt at a change at the moment it goes out, against what
@@ -226,6 +227,51 @@ func (s *simulation) owned(l landing, oracle string) {
 	}
 }
 
+// oneRun checks that alerts of a service have one open run, whatever their playbooks.
+// One in quarantine does not count: nothing joins it.
+func (s *simulation) oneRun() {
+	if s.full.Load() || s.e.err() != nil {
+		return // views may wait for the journal
+	}
+	open := map[string]string{}
+	for _, r := range s.e.Runs(Filter{Open: new(true)}) {
+		if r.Start.ByHand() || r.Quarantine != nil {
+			continue
+		}
+		if other := open[r.Start.Service.Name]; other != "" {
+			s.violated("one-run", "alerts of %s have the runs %s and %s", r.Start.Service.Name, other, r.Start.Run)
+		}
+		open[r.Start.Service.Name] = r.Start.Run
+	}
+}
+
+// noneLeft checks that each alert that fires without an interruption had a part in a
+// run, and in one of its own playbook where the run that it joined ended without
+// people.
+func (s *simulation) noneLeft() {
+	runs := s.runs()
+	for _, a := range s.alerts {
+		matching := s.live.Load().Match(a)
+		if a.Status != playbook.Firing || s.ended[a.Episode()] || len(matching) == 0 || a.StartsAt.After(s.rules.now()) {
+			continue
+		}
+		var last machine.State
+		own := false
+		for _, r := range runs {
+			if _, ok := r.Episodes[a.Episode()]; ok {
+				last, own = r, own || r.Start.Playbook == matching[0].Name
+			}
+		}
+		switch {
+		case last.Start.Run == "":
+			s.violated("left", "alert %s fires and never had a run", a.Episode())
+		case own || last.Ending == nil:
+		case slices.Contains([]machine.RunOutcome{machine.OutcomeResolved, machine.OutcomeNoAction, machine.OutcomeObserved}, last.Ending.Outcome):
+			s.violated("left", "alert %s fires, run %s of %s ended %s, and none of %s looked at it", a.Episode(), last.Start.Run, last.Start.Playbook, last.Ending.Outcome, matching[0].Name)
+		}
+	}
+}
+
 // decided checks that each alert of each admitted notification was decided.
 func (s *simulation) decided() {
 	seen, done := map[string]bool{}, uint64(0)
@@ -240,6 +286,7 @@ func (s *simulation) decided() {
 		for _, id := range d.Episodes {
 			seen[id] = true
 		}
+		s.countFate(rec.Kind, d)
 		if d.Done {
 			done = d.Index + 1
 		}
@@ -257,18 +304,32 @@ func (s *simulation) decided() {
 	}
 }
 
+// countFate counts the alerts that joined a run of another playbook, and those that
+// waited because people had the incident.
+func (s *simulation) countFate(kind string, d dispatch.Record) {
+	s.counts.mu.Lock()
+	defer s.counts.mu.Unlock()
+	switch {
+	case kind == dispatch.KindCoalesced && strings.Contains(d.Reason, "a run of playbook"):
+		s.counts.seen["joined another playbook"]++
+	case kind == dispatch.KindSuppressed && strings.Contains(d.Reason, "people have run"):
+		s.counts.seen["people have it"]++
+	}
+}
+
 // simProjections is what the executor keeps in memory beside the runs.
 type simProjections struct {
 	Holdings guard.Holdings
 	Acts     []string // since which each service was acted on last, and how often
 	Episodes map[string]string
+	People   map[string]string
 	Pauses   []Pause
 	Open     []string
 }
 
 func (s *simulation) projections(e *Executor) simProjections {
 	now := e.clock.now()
-	p := simProjections{Holdings: e.ledger.Holdings(now), Episodes: e.dispatch.Remembered(), Pauses: e.Pauses()}
+	p := simProjections{Holdings: e.ledger.Holdings(now), Episodes: e.dispatch.Remembered(), People: e.dispatch.WithPeople(now), Pauses: e.Pauses()}
 	for _, service := range simServices {
 		for ago := time.Duration(0); ago < e.ledger.Horizon(); ago += time.Hour {
 			if n, _ := e.ledger.Acted(guard.Acts{Service: service, Since: now.Add(-ago)}, "", now); n > 0 {

@@ -52,7 +52,7 @@ func TestSimulation(t *testing.T) {
 		}
 	}
 	t.Logf("%d seeds; seen: %v", n, counts.seen)
-	for _, what := range []string{"attempts", string(machine.GuardsWaiting), "observed " + string(machine.ActionApply), string(machine.Undone), string(machine.Kept)} {
+	for _, what := range []string{"attempts", string(machine.GuardsWaiting), "observed " + string(machine.ActionApply), string(machine.Undone), string(machine.Kept), "joined another playbook", "people have it"} {
 		if counts.seen[what] == 0 && n >= 100 {
 			t.Errorf("no %s in %d seeds: the simulation proves nothing about it", what, n)
 		}
@@ -86,6 +86,7 @@ type simulation struct {
 	alerts  []playbook.Alert   // all that ever fired, in their last form
 	waiting [][]playbook.Alert // notifications that the journal did not take
 	posted  int
+	ended   map[string]bool // episodes that resolved, whatever came then
 
 	mu     sync.Mutex // guards the rest
 	calls  int        // of people, that have not returned
@@ -95,7 +96,7 @@ type simulation struct {
 }
 
 func simulate(t *testing.T, seed uint64, counts *simCounts) {
-	s := &simulation{seed: seed, rnd: rand.New(rand.NewPCG(seed, 14)), began: time.Now(), counts: counts, pauses: map[Scope]time.Time{}, out: map[string]bool{}, rules: &simRules{lowered: map[string]time.Time{}}}
+	s := &simulation{seed: seed, rnd: rand.New(rand.NewPCG(seed, 14)), began: time.Now(), counts: counts, pauses: map[Scope]time.Time{}, out: map[string]bool{}, ended: map[string]bool{}, rules: &simRules{lowered: map[string]time.Time{}}}
 	s.rig = newRig(t)
 	j, err := audit.Open(filepath.Join(t.TempDir(), "journal.db"), audit.Options{NoSync: true, Failpoint: func(name string) error {
 		if s.full.Load() && name == "before-commit" {
@@ -125,12 +126,14 @@ func simulate(t *testing.T, seed uint64, counts *simCounts) {
 		o.Playbooks = s.live.Load
 		o.Now, o.Policy = s.rules.now, s.rules
 		o.Steps, o.Failpoint, o.Services, o.Catalog = s.w, s.failpoint, s.rules, s.rules.known
+		o.Window = 10 * time.Minute
 		o.Guards = guard.Config{EvidenceAge: 10 * time.Minute, Cooldown: time.Minute, Concurrency: guard.Concurrency{Levers: 3, LeversPerService: 1}}
 	}
 	s.start()
 	for range 45 {
 		s.step()
 		s.keepUp()
+		s.oneRun()
 	}
 	s.finish()
 	s.check()
@@ -301,6 +304,7 @@ func (s *simulation) resolves() {
 	a := &s.alerts[s.rnd.IntN(len(s.alerts))]
 	if a.Status == playbook.Firing {
 		*a = resolvedOf(*a)
+		s.ended[a.Episode()] = true
 	} else {
 		a.Status, a.EndsAt = playbook.Firing, time.Time{}
 	}
@@ -447,6 +451,8 @@ func (s *simulation) finish() {
 		s.settlesHeld()
 		s.pass(5 * time.Minute)
 	}
+	s.oneRun()
+	s.noneLeft()
 	for i := range s.alerts {
 		if s.alerts[i].Status == playbook.Firing {
 			s.alerts[i] = resolvedOf(s.alerts[i])

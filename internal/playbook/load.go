@@ -62,6 +62,7 @@ func (l Library) load(own []File, kinds []Kind) (*Set, error) {
 		names = append(names, p.Name)
 		replaced := slices.ContainsFunc(all[:mine], func(o *Playbook) bool { return o.Name == p.Name })
 		if !replaced && !slices.Contains(l.Disable, p.Name) {
+			p.Shipped = true
 			all = append(all, p)
 		}
 	}

@@ -19,6 +19,7 @@ type Playbook struct {
 	Start        string
 	States       []*State // in document order
 	Doc          []byte   // the document as read; Digest covers it and a run keeps it
+	Shipped      bool     // part of the program, and not replaced; set by [Library.Load]
 
 	match    []matcherSet
 	services []string // if not empty, only these
@@ -219,6 +220,12 @@ func (p *Playbook) State(name string) *State { return p.byName[name] }
 // this one.
 func (p *Playbook) Serves(service string) bool {
 	return len(p.services) == 0 || slices.Contains(p.services, service)
+}
+
+// Matches reports whether the playbook is meant for an alert with these labels,
+// whatever its service.
+func (p *Playbook) Matches(a Alert) bool {
+	return slices.ContainsFunc(p.match, func(m matcherSet) bool { return m.matches(a.Labels) })
 }
 
 // Services returns the services the playbook is limited to; empty: all.

@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -9,10 +10,11 @@ import (
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
-// alert decides what becomes of one alert. An episode that once had a run under
-// a playbook never gets a second one under it, and one that resolved never
-// starts any: a firing notification that arrives afterwards is older than what
-// we know, or the same trouble that a run has already dealt with.
+// alert decides what becomes of one alert. An episode that has a part in a run
+// starts no other one, unless that run released it, and never a second one under
+// the same playbook. One that resolved never starts any: a firing notification
+// that arrives afterwards is older than what we know, or the same trouble that a
+// run has already dealt with.
 func (d *Decision) alert(a playbook.Alert) {
 	id := a.Episode()
 	k := d.get(id)
@@ -83,12 +85,7 @@ func (d *Decision) firing(id string, k known, a playbook.Alert) {
 		d.without(id, before, k, a, KindUnmatched, Record{Reason: "no playbook matches its labels"})
 		return
 	}
-	var left []*playbook.Playbook
-	for _, p := range playbooks {
-		if !k.had(p.Name) {
-			left = append(left, p)
-		}
-	}
+	left := d.left(k, playbooks)
 	if len(left) == 0 {
 		if d.note.data.TruncatedAlerts > 0 { // the group has grown beyond what we are told
 			for _, r := range d.open(id) {
@@ -103,18 +100,22 @@ func (d *Decision) firing(id string, k known, a playbook.Alert) {
 		d.noService(id, before, k, a, services, why, err)
 		return
 	}
-	started := false
-	for _, p := range left {
-		if p.Serves(services[0].Name) {
-			d.begin(id, before, a, p, services[0], why)
-			started = true
-		}
-	}
-	if !started {
+	left = slices.DeleteFunc(left, func(p *playbook.Playbook) bool { return !p.Serves(services[0].Name) })
+	if len(left) == 0 {
 		d.without(id, before, k, a, KindUnmatched, Record{
 			Service: services[0].Name, Reason: "the playbooks that match its labels are for other services",
 		})
+		return
 	}
+	d.begin(id, before, a, left, services[0], why)
+}
+
+// left returns the playbooks under which an episode may start a run.
+func (d *Decision) left(k known, playbooks []*playbook.Playbook) []*playbook.Playbook {
+	if !k.startable() {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(playbooks), func(p *playbook.Playbook) bool { return k.had(p.Name) })
 }
 
 // without records that an episode starts no run. When the same was found
@@ -155,19 +156,18 @@ func (d *Decision) noService(id string, before, k known, a playbook.Alert, servi
 	d.without(id, before, k, a, KindNoService, Record{Reason: why})
 }
 
-// begin adds an episode to the open run of a playbook on a service, or starts a
-// run. why is what led to the service, where the alert's labels alone do not.
-func (d *Decision) begin(id string, before known, a playbook.Alert, p *playbook.Playbook, svc playbook.Service, why string) {
+// begin adds an episode to the open run about its service, or starts a run of the
+// first of the playbooks: one incident has one run. why is what led to the service,
+// where the alert's labels alone do not.
+func (d *Decision) begin(id string, before known, a playbook.Alert, playbooks []*playbook.Playbook, svc playbook.Service, why string) {
+	p, others := preferred(playbooks)
 	v := Record{Playbook: p.Name, Service: svc.Name, Reason: why}
 	if r, ok := d.runs.About(p.Name, svc.Name); ok {
-		v.Run = r.ID
-		if r.Usable {
-			d.tell(r.ID, a)
-			d.part(id, r.ID, p.Name)
-			d.became(KindCoalesced, id, a, v)
-			return
-		}
-		v.Reason = "run " + r.ID + " on it is quarantined: people have to look at it first"
+		d.join(id, before, a, p, r, v)
+		return
+	}
+	if held := d.withPeople(svc.Name); held != "" {
+		v.Reason, v.Retry = held, true
 		d.without(id, before, d.episodes[id], a, KindSuppressed, v)
 		return
 	}
@@ -182,8 +182,53 @@ func (d *Decision) begin(id string, before known, a playbook.Alert, p *playbook.
 		return
 	}
 	v.Run = run
+	if len(others) > 0 {
+		v.Reason = clauses(why, "not taken, since one alert starts one run: playbook "+strings.Join(others, ", "))
+	}
 	d.part(id, run, p.Name)
 	d.became(KindMatched, id, a, v)
+}
+
+// preferred returns the playbook that is taken where several match, and the names
+// of the others: one's own before those that are shipped, then by name.
+func preferred(playbooks []*playbook.Playbook) (p *playbook.Playbook, others []string) {
+	at := max(0, slices.IndexFunc(playbooks, func(p *playbook.Playbook) bool { return !p.Shipped }))
+	for i, other := range playbooks {
+		if i != at {
+			others = append(others, other.Name)
+		}
+	}
+	return playbooks[at], others
+}
+
+// join adds an episode to an open run, which may be of another playbook than the
+// one that matches: its evidence says what the incident is.
+func (d *Decision) join(id string, before known, a playbook.Alert, p *playbook.Playbook, r Run, v Record) {
+	v.Run = r.ID
+	switch {
+	case !r.Usable:
+		v.Reason = "run " + r.ID + " on it is quarantined: people have to look at it first"
+		d.without(id, before, d.episodes[id], a, KindSuppressed, v)
+		return
+	case r.Closing && r.Playbook != p.Name: // it would end without having looked at the alert
+		v.Reason, v.Retry = "run "+r.ID+" about this service is about to end with people", true
+		d.without(id, before, d.episodes[id], a, KindSuppressed, v)
+		return
+	case r.Playbook != p.Name:
+		v.Reason = clauses(v.Reason, fmt.Sprintf("playbook %s matches, and a run of playbook %s is open about the service", p.Name, r.Playbook))
+	}
+	v.Playbook = r.Playbook
+	d.tell(r.ID, a)
+	d.part(id, r.ID, r.Playbook)
+	d.became(KindCoalesced, id, a, v)
+}
+
+// clauses joins what is known of a reason.
+func clauses(first, second string) string {
+	if first == "" {
+		return second
+	}
+	return first + "; " + second
 }
 
 // part records within the batch that an episode has a part in a run.

@@ -29,8 +29,9 @@ func (n Note) quarantined(why string) machine.Effect {
 // Runs is what a decision may do to runs, all in one batch. Nothing of it is true
 // before the batch is committed.
 type Runs interface {
-	// About returns the run that is open about a playbook and a service; false when
-	// there is none.
+	// About returns the open run that an alert about a service joins: one that alerts
+	// started on it, whatever its playbook, else the one of the playbook that a person
+	// started; false when there is none.
 	About(playbook, service string) (Run, bool)
 
 	// Open returns an open run; false when there is none.
@@ -50,8 +51,10 @@ type Runs interface {
 
 // Run is an open run.
 type Run struct {
-	ID     string
-	Usable bool // it can be told of alerts; one in quarantine cannot
+	ID       string
+	Playbook string
+	Usable   bool // it can be told of alerts; one in quarantine cannot
+	Closing  bool // people are being told that it ends with them
 }
 
 // Refusal is why no run may start now; the zero value refuses nothing.

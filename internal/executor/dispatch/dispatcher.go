@@ -38,11 +38,12 @@ type cursor struct {
 	large Note // the notification at index, when it is decided in parts
 }
 
-// Options of New. All but Intake are required.
+// Options of New. All but Intake and Window are required.
 type Options struct {
 	Journal  *audit.Journal
 	Intake   *Intake // hands over what it admits; nil: all is read from the journal
 	Services Services
+	Window   time.Duration           // after a run that ended with people, in which its service gets no other run, at most 24h; 0: none
 	Blames   func(place string) bool // whether the process died over a place too often: see Place
 	Log      *slog.Logger
 }

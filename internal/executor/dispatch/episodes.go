@@ -37,6 +37,10 @@ func (k known) had(playbook string) bool {
 	return slices.ContainsFunc(k.runs, func(r runRef) bool { return r.playbook == playbook })
 }
 
+// startable reports whether the episode may start a run, or join another one: it
+// has a part in none, or the last one released it.
+func (k known) startable() bool { return len(k.runs) == 0 || k.kind == KindSuppressed && k.firing }
+
 // matters reports whether the episode has to be remembered: it had a run, or
 // waits for one.
 func (k known) matters() bool { return len(k.runs) > 0 || k.waits() }
@@ -53,7 +57,15 @@ type episodes struct {
 	idle, older map[string]known
 	mostIdle    int // the constant, save in tests
 
-	released map[string]bool // runs that people released: their alerts may start another
+	released map[string]bool  // runs that people released: their alerts may start another
+	people   map[string]ended // by service, the last run there that ended with people
+}
+
+// ended is a run that ended with people.
+type ended struct {
+	run    string
+	at     time.Time
+	firing []string // its episodes that fired then
 }
 
 // mostIdle bounds a generation of episodes that nobody acts on.
@@ -62,7 +74,7 @@ const mostIdle = 20_000
 func newEpisodes() *episodes {
 	return &episodes{
 		m: map[string]known{}, idle: map[string]known{}, older: map[string]known{}, mostIdle: mostIdle,
-		released: map[string]bool{},
+		released: map[string]bool{}, people: map[string]ended{},
 	}
 }
 
@@ -128,25 +140,44 @@ func (x *episodes) Note(s machine.State, events []machine.Event) (free bool) {
 		case machine.EpisodeJoined:
 			x.Has(*ev.Alert, s.Start, ev.At)
 		case machine.RunEnded:
-			x.Release(s.Start.Run, ev.Ending.Released)
+			x.Release(s.Start.Run, ev.Ending)
 			free = free || len(ev.Ending.Released) > 0
+			if ev.Ending.Outcome.WithPeople() {
+				x.handOver(s.Start.Service.Name, ended{run: s.Start.Run, at: ev.At, firing: firing(s)})
+			}
 		}
 	}
 	return free
 }
 
-// Release lets episodes that fire leave a run that has ended.
-func (x *episodes) Release(run string, ids []string) {
+// firing returns the run's episodes that fire.
+func firing(s machine.State) []string {
+	var out []string
+	for id, ep := range s.Episodes {
+		if ep.Firing {
+			out = append(out, id)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// Release lets episodes that fire leave a run that has ended. They stay with the
+// run that took over, if one did.
+func (x *episodes) Release(run string, end *machine.Ending) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	for _, id := range ids {
+	for _, id := range end.Released {
 		k, ok := x.m[id]
 		if !ok {
 			continue
 		}
 		k.runs = slices.DeleteFunc(slices.Clone(k.runs), func(r runRef) bool { return r.id == run })
+		if into := (runRef{end.Into, end.Divert}); end.Into != "" && !slices.Contains(k.runs, into) {
+			k.runs = append(k.runs, into)
+		}
 		if len(k.runs) == 0 {
-			k.kind, k.reason, k.retry = KindSuppressed, "it began after the fix of run "+run, true
+			k.kind, k.reason, k.retry = KindSuppressed, "run "+run+" has ended, and it still fires", true
 		}
 		x.keep(id, k)
 	}
@@ -210,6 +241,7 @@ func (x *episodes) Prune(now time.Time) {
 			delete(x.m, id)
 		}
 	}
+	maps.DeleteFunc(x.people, func(_ string, e ended) bool { return now.Sub(e.at) > mostWindow })
 }
 
 // Released records at the start that people released a run.

@@ -16,7 +16,7 @@ const (
 // Kinds of records in the stream dispatch: what became of alerts.
 const (
 	KindMatched     = "alert.matched"            // a run started
-	KindCoalesced   = "alert.coalesced"          // it joined an open run of the same playbook and service
+	KindCoalesced   = "alert.coalesced"          // it joined the open run about its service
 	KindRepeated    = "alert.repeated"           // known already: a repeat, a duplicate, or too late
 	KindResolved    = "alert.resolved"           // its runs, if any are open, were told
 	KindRefired     = "alert.refired"            // resolved and firing again: its open runs were told
@@ -36,7 +36,7 @@ type Record struct {
 	Done         bool     `json:"done,omitempty"`     // all are
 	Episodes     []string `json:"episodes,omitempty"` // fingerprint@start
 	Run          string   `json:"run,omitempty"`
-	Playbook     string   `json:"playbook,omitempty"`
+	Playbook     string   `json:"playbook,omitempty"` // of the run; where there is none, the one that matches
 	Service      string   `json:"service,omitempty"`
 	Reason       string   `json:"reason,omitempty"`
 	Status       string   `json:"status,omitempty"` // firing or resolved

@@ -54,7 +54,7 @@ func (d *Dispatcher) resolveSome(found Resolved, set *playbook.Set, alerts []pla
 			continue
 		}
 		k := d.get(id)
-		starts := set == nil || k.resolved.IsZero() && slices.ContainsFunc(playbooks, func(p *playbook.Playbook) bool { return !k.had(p.Name) })
+		starts := set == nil || k.resolved.IsZero() && k.startable() && slices.ContainsFunc(playbooks, func(p *playbook.Playbook) bool { return !k.had(p.Name) })
 		if starts {
 			found[id] = d.resolve(a)
 		}

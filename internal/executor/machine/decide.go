@@ -3,6 +3,7 @@ package machine
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/inference-responder/responder/internal/fault"
@@ -334,12 +335,13 @@ func (t *turn) resolve(c Command) error {
 // end ends the run, after notifying people if they have to take over.
 func (t *turn) end(e Ending) {
 	switch e.Outcome {
-	case OutcomeResolved:
-		if e.Released = t.s.beganAfter(); len(e.Released) > 0 {
-			e.Message += fmt.Sprintf("; %d alerts began after the fix and may start a run of their own", len(e.Released))
-		}
+	case OutcomeResolved, OutcomeNoAction, OutcomeObserved, OutcomeDiverted:
+		t.release(&e)
 		t.emit(Event{Kind: RunEnded, Ending: &e})
 	case OutcomeEscalated, OutcomeHandedOver, OutcomeUndoFailed:
+		if names := t.s.joined(); len(names) > 0 {
+			e.Message += "; also firing: " + strings.Join(names, ", ")
+		}
 		if o := t.s.Open; o != nil { // its outcome no longer matters
 			t.emit(Event{Kind: EffectFailed, State: t.s.Current, Effect: o.Key, Action: o.Action, Attempt: o.Attempt, Reason: e.Reason, Message: "given up: the run ends"})
 		}
@@ -352,15 +354,48 @@ func (t *turn) end(e Ending) {
 	}
 }
 
-// beganAfter returns the episodes that fire and began after the newest verified
-// change was in effect, in order.
-func (s State) beganAfter() []string {
-	var out []string
-	for id, ep := range s.Episodes {
-		if ep.Firing && !s.KeptFrom.IsZero() && ep.Alert.StartsAt.After(s.KeptFrom) {
-			out = append(out, id)
+// release lets the alerts go that the run has not dealt with: those that began
+// after its fix, and those that another playbook matches. The run that takes over
+// has the latter, and may let them go in its turn.
+func (t *turn) release(e *Ending) {
+	after, others, first := 0, 0, ""
+	if t.s.Start.DivertedFrom == "" {
+		first = t.s.Start.Alert.Episode()
+	}
+	for id, ep := range t.s.Episodes {
+		switch {
+		case !ep.Firing:
+			continue
+		case e.Outcome == OutcomeResolved && !t.s.KeptFrom.IsZero() && ep.Alert.StartsAt.After(t.s.KeptFrom):
+			after++
+		case id != first && !t.s.Playbook.Matches(ep.Alert):
+			others++
+		default:
+			continue
+		}
+		e.Released = append(e.Released, id)
+	}
+	slices.Sort(e.Released)
+	if e.Outcome == OutcomeDiverted {
+		return
+	}
+	if after > 0 {
+		e.Message += fmt.Sprintf("; %d alerts began after the fix and may start a run of their own", after)
+	}
+	if others > 0 {
+		e.Message += fmt.Sprintf("; %d alerts of other playbooks still fire and may start a run of their own", others)
+	}
+}
+
+// joined returns the names of the alerts that joined the run and fire, save the
+// one that it began with.
+func (s State) joined() []string {
+	var names []string
+	for _, ep := range s.Episodes {
+		if name := ep.Alert.Labels["alertname"]; ep.Firing && name != "" && name != s.Start.Alert.Labels["alertname"] && !slices.Contains(names, name) {
+			names = append(names, name)
 		}
 	}
-	slices.Sort(out)
-	return out
+	slices.Sort(names)
+	return names
 }

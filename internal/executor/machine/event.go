@@ -149,6 +149,11 @@ const (
 	OutcomeReleased   RunOutcome = "released"    // it could not be processed; a person checked the target and released it
 )
 
+// WithPeople reports whether people have to take over.
+func (o RunOutcome) WithPeople() bool {
+	return o == OutcomeEscalated || o == OutcomeHandedOver || o == OutcomeUndoFailed
+}
+
 // Ending is how and why a run ended.
 type Ending struct {
 	Outcome RunOutcome   `json:"outcome"`
@@ -157,7 +162,8 @@ type Ending struct {
 	Divert  string       `json:"divert,omitempty"` // playbook
 	Into    string       `json:"into,omitempty"`   // diverted: the run that took over
 
-	// Released are episodes that still fire and began after the fix was in effect:
-	// what was verified did not look at them. They may start a run of their own.
+	// Released are episodes that still fire and may start a run of their own: they
+	// began after the fix was in effect, so that what was verified did not look at
+	// them, or they joined and another playbook than the run's matches them.
 	Released []string `json:"released,omitempty"`
 }

@@ -1,0 +1,87 @@
+package dispatch
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+)
+
+// mostWindow bounds Options.Window.
+const mostWindow = 24 * time.Hour
+
+// handOver records that people have a run's service, and for which episodes.
+func (x *episodes) handOver(service string, e ended) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if last, ok := x.people[service]; ok && last.at.After(e.at) || len(e.firing) == 0 {
+		return
+	}
+	x.people[service] = e
+}
+
+// Ended records at the start that a run on a service has ended, before Load.
+func (x *episodes) Ended(service, run string, end *machine.Ending, at time.Time) {
+	if end.Outcome.WithPeople() {
+		x.handOver(service, ended{run: run, at: at, firing: []string{""}}) // not known yet: see Recall
+	}
+}
+
+// Recall finds, after Load, the episodes of the runs that Ended recorded.
+func (x *episodes) Recall() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	services := map[string]string{}
+	for service, e := range x.people {
+		services[e.run] = service
+		e.firing = nil
+		x.people[service] = e
+	}
+	for id, k := range x.m {
+		for _, r := range k.runs {
+			if service, ok := services[r.id]; ok && k.firing && k.resolved.IsZero() {
+				e := x.people[service]
+				e.firing = append(e.firing, id)
+				x.people[service] = e
+			}
+		}
+	}
+	for _, e := range x.people {
+		slices.Sort(e.firing)
+	}
+}
+
+// withPeople returns why no run starts on a service: people have the last one, and
+// an alert of it still fires; empty: one may start. What joins an incident that was
+// handed over shortly before is theirs, until the window is over.
+func (d *Decision) withPeople(service string) string {
+	d.d.mu.Lock()
+	e, ok := d.d.people[service]
+	d.d.mu.Unlock()
+	if !ok || d.now.Sub(e.at) >= d.d.o.Window || !slices.ContainsFunc(e.firing, func(id string) bool { return d.get(id).stillIn(e.run) }) {
+		return ""
+	}
+	return fmt.Sprintf("people have run %s about this service since %s", e.run, e.at.UTC().Format("15:04Z"))
+}
+
+// WithPeople returns, by service, the run that keeps others from starting, and its
+// alerts that fire.
+func (d *Dispatcher) WithPeople(now time.Time) map[string]string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	out := map[string]string{}
+	for service, e := range d.people {
+		firing := slices.DeleteFunc(slices.Clone(e.firing), func(id string) bool { return !d.find(id).stillIn(e.run) })
+		if now.Sub(e.at) < d.o.Window && len(firing) > 0 {
+			out[service] = e.run + " " + strings.Join(firing, " ")
+		}
+	}
+	return out
+}
+
+// stillIn reports whether the episode fires and belongs to a run.
+func (k known) stillIn(run string) bool {
+	return k.firing && k.resolved.IsZero() && slices.ContainsFunc(k.runs, func(r runRef) bool { return r.id == run })
+}

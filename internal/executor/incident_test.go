@@ -1,0 +1,179 @@
+package executor
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+)
+
+// restarted starts the executor again, from its snapshot or from the whole log.
+func (h *rig) restarted(whole bool) {
+	h.t.Helper()
+	if err := h.stop(); err != nil {
+		h.t.Fatal(err)
+	}
+	if whole {
+		if err := h.journal.SaveProjection("dispatch", nil); err != nil {
+			h.t.Fatal(err)
+		}
+	}
+	h.start()
+}
+
+func (h *rig) decide(approve bool) {
+	h.t.Helper()
+	for _, s := range h.runs() {
+		if s.Gate == nil {
+			continue
+		}
+		d := &machine.Decision{Gate: s.Gate.ID, Digest: s.Gate.Digest, Approve: approve, By: "user:ada", Reason: "so"}
+		if err := h.e.Command(h.t.Context(), s.Start.Run, machine.Command{Kind: machine.CmdDecide, Decision: d}); err != nil {
+			h.t.Fatal(err)
+		}
+	}
+	h.pass(time.Minute)
+}
+
+// An alert of another playbook joins the run that is open about its service. When
+// that run ends without having found anything to do, the alert gets a run of its own
+// playbook; also after a restart in between.
+func TestOneIncidentOneRun(t *testing.T) {
+	for name, restart := range map[string]func(h *rig){
+		"no restart": func(*rig) {}, "snapshot": func(h *rig) { h.restarted(false) }, "log": func(h *rig) { h.restarted(true) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, h *rig) {
+				h.start()
+				h.post(alertOf("Ask", "a"))
+				h.pass(time.Second)
+				slow := alertOf("Slow", "a")
+				h.post(slow)
+				restart(h)
+				h.post(slow)
+				s := h.only()
+				if len(s.Episodes) != 2 {
+					t.Fatalf("the run has %d alerts; %v", len(s.Episodes), h.fates())
+				}
+				if f := h.fates()[1]; f != "coalesced (playbook ladder matches, and a run of playbook asks is open about the service)" {
+					t.Errorf("recorded: %s", f)
+				}
+				h.decide(false) // ends it without an action
+				restart(h)
+				h.pass(time.Minute)
+				runs := h.runs()
+				if len(runs) != 2 || runs[1].Start.Playbook != "ladder" || runs[1].Start.Alert.Fingerprint != slow.Fingerprint {
+					t.Fatalf("%d runs: %v", len(runs), h.fates())
+				}
+				if want := []string{slow.Episode()}; len(runs[0].Ending.Released) != 1 || runs[0].Ending.Released[0] != want[0] {
+					t.Errorf("released %v, want %v", runs[0].Ending.Released, want)
+				}
+				restart(h)
+				h.post(slow)
+				h.pass(20 * time.Minute)
+				if n := len(h.runs()); n != 2 {
+					t.Errorf("%d runs at the end: %v", n, h.fates())
+				}
+			})
+		})
+	}
+}
+
+// Alerts of several playbooks in one notification are one incident.
+func TestOneNotificationOneRun(t *testing.T) {
+	bubble(t, func(t *testing.T, h *rig) {
+		h.set = waitingSet(t)
+		h.start()
+		h.post(alertOf("Slow", "a"), alertOf("Ask", "a"), alertOf("Slow", "b"))
+		h.pass(time.Minute)
+		if runs := h.runs(); len(runs) != 2 || runs[0].Start.Playbook != "ladder" || len(runs[0].Episodes) != 2 {
+			t.Errorf("%d runs: %v", len(runs), h.fates())
+		}
+	})
+}
+
+// An own playbook is taken before a shipped one that matches the same alert, and
+// the record names the one that was not taken.
+func TestOwnPlaybookBeforeShipped(t *testing.T) {
+	bubble(t, func(t *testing.T, h *rig) {
+		h.set = loadSet(t, func(text string) string {
+			first, _, _ := strings.Cut(text, "\n---\n")
+			return text + "\n---\n" + strings.Replace(first, "name: ladder,", "name: own,", 1)
+		})
+		h.set.ByName("ladder").Shipped = true
+		h.start()
+		slow := alertOf("Slow", "a")
+		h.post(slow)
+		if s := h.only(); s.Start.Playbook != "own" {
+			t.Errorf("playbook %s was taken", s.Start.Playbook)
+		}
+		if f := h.fates(); len(f) != 1 || f[0] != "matched (not taken, since one alert starts one run: playbook ladder)" {
+			t.Errorf("recorded: %v", f)
+		}
+		h.pass(20 * time.Minute)
+		h.post(slow)
+		h.only()
+	})
+}
+
+// While people have an incident, its next alerts start no run: they are told of
+// them. After the window, or when the alerts of that incident have resolved, a run
+// starts.
+func TestWindowAfterPeople(t *testing.T) {
+	for name, restart := range map[string]func(h *rig){
+		"no restart": func(*rig) {}, "snapshot": func(h *rig) { h.restarted(false) }, "log": func(h *rig) { h.restarted(true) },
+	} {
+		for _, resolves := range []bool{false, true} {
+			t.Run(name, func(t *testing.T) {
+				bubble(t, func(t *testing.T, h *rig) {
+					h.set = waitingSet(t)
+					h.options = func(o *Options) { o.Window = 30 * time.Minute }
+					h.start()
+					slow := alertOf("Slow", "a")
+					h.post(slow)
+					h.pass(time.Minute)
+					h.decide(false) // escalates
+					restart(h)
+					h.post(alertOf("Ask", "a"))
+					h.pass(10 * time.Minute)
+					first := h.only()
+					f := h.fates()
+					if last := f[len(f)-1]; !strings.HasPrefix(last, "suppressed (people have run "+first.Start.Run+" about this service since 00:0") {
+						t.Fatalf("recorded: %v", f)
+					}
+					if h.world.told("people have run "+first.Start.Run) != 1 {
+						t.Errorf("people were told %q", h.world.notices)
+					}
+					restart(h)
+					if resolves {
+						h.post(resolvedOf(slow))
+					} else {
+						h.pass(20 * time.Minute)
+					}
+					h.pass(time.Minute)
+					if runs := h.runs(); len(runs) != 2 || runs[1].Start.Playbook != "asks" {
+						t.Errorf("%d runs: %v", len(runs), h.fates())
+					}
+				})
+			})
+		}
+	}
+}
+
+// Whoever takes over learns of all alerts that fire.
+func TestEscalationNamesJoinedAlerts(t *testing.T) {
+	bubble(t, func(t *testing.T, h *rig) {
+		h.set = waitingSet(t)
+		h.start()
+		h.post(alertOf("Slow", "a"))
+		h.pass(time.Minute)
+		h.post(alertOf("Ask", "a"))
+		h.pass(time.Minute)
+		h.decide(false)
+		if s := h.only(); s.Ending == nil || !strings.HasSuffix(s.Ending.Message, "; also firing: Ask") {
+			t.Errorf("it ended %+v; %v", s.Ending, h.fates())
+		}
+		h.post(alertOf("Ask", "a"))
+	})
+}
