@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/inference-responder/responder/internal/executor/machine"
 )
 
@@ -175,5 +177,32 @@ func TestEscalationNamesJoinedAlerts(t *testing.T) {
 			t.Errorf("it ended %+v; %v", s.Ending, h.fates())
 		}
 		h.post(alertOf("Ask", "a"))
+	})
+}
+
+// A decision that came too late may be recorded after the end of a run. The next
+// start knows all the same which alerts the run let go.
+func TestReleaseBeforeALateDecision(t *testing.T) {
+	bubble(t, func(t *testing.T, h *rig) {
+		h.start()
+		h.post(alertOf("Ask", "a"))
+		h.pass(time.Second)
+		h.post(alertOf("Slow", "a"))
+		r := h.e.find(h.only().Start.Run)
+		h.inLoop(func(b *batch) error {
+			for range 2 {
+				d := &machine.Decision{By: "user:ada", Reason: "no"}
+				if _, err := b.turn(r, machine.Command{Kind: machine.CmdDecide, Now: b.now, Decision: d}); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		h.pass(time.Minute)
+		known := h.e.dispatch.Remembered()
+		h.restarted(true)
+		if diff := cmp.Diff(known, h.e.dispatch.Remembered()); diff != "" {
+			t.Errorf("the log has it otherwise (-memory +log):\n%s", diff)
+		}
 	})
 }

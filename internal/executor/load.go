@@ -216,6 +216,8 @@ func (e *Executor) loadActs(l *loadedRun, stream string) error {
 		switch k := machine.EventKind(rec.Kind); {
 		case k == machine.Applied:
 			l.acts = append(l.acts, machine.Event{Kind: k, At: rec.Time})
+		case k == machine.RunEnded && l.ending.Ending == nil && l.state.Ending != nil:
+			l.ending = ending{l.state.Ending, rec.Time, rec.Seq} // a late decision follows it
 		case k == machine.RunStarted && l.state.Start.Run == "":
 			// Little is asked of it, so that an ended run never stands in the way.
 			if start := remains(rec).Start; start != nil {
