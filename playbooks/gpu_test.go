@@ -111,6 +111,7 @@ func TestGPUDecisions(t *testing.T) {
 
 		{"gpu-fault", "one node under several services", "others", map[string]string{"others": sharedBy("node")}, "shared"},
 		{"gpu-fault", "nobody else suffers", "others", map[string]string{"others": sharedBy(""), "diagnose": judged("failing", "", 1, 3, true)}, "drain"},
+		{"gpu-fault", "a release reached several services", "others", map[string]string{"others": sharedBy("release"), "diagnose": judged("failing", "", 1, 3, true)}, "drain"},
 		{"gpu-fault", "others cannot be asked", "others", map[string]string{"others": `{}`}, "error in others"},
 		{"thermal-emergency", "a hot room under several services", "others", map[string]string{"others": sharedBy("heat")}, "shared"},
 		{"thermal-emergency", "nobody else is hot", "others", map[string]string{"others": sharedBy(""), "diagnose": judged("throttled", "thermal", 1, 3, false)}, "drain"},
@@ -147,7 +148,7 @@ func TestSharedCause(t *testing.T) {
 			{"node", "false", "hardware of node", "looks at the node", "told"},
 			{"heat", "true", "heat", "Nothing was moved", "escalated"},
 			{"heat", "false", "heat", "Nothing was moved", "told"},
-			{"release", "true", "release", "Nothing was moved", "escalated"},
+			{"fleet", "true", "fleet", "Nothing was moved", "escalated"},
 		} {
 			out := json.RawMessage(`{"first":` + test.first + `,"run":"r-1"}`)
 			scope := playbook.Scope{Evidence: map[string]json.RawMessage{"others": json.RawMessage(sharedBy(test.shared)), "shared": out}, Out: out}

@@ -30,7 +30,8 @@ that reached every service that breaches before it did, and no healthy one), ` +
 models from, or are, the same), ` + "`gateway`" + ` (all are behind it, and few healthy ones), ` + "`fleet`" + ` (three services or more, and at least half of
 those measured).
 
-What cannot be measured within ` + "`within`" + ` is unknown, counted, and never breaching. At most 200 services are measured, and at most 50 workloads of
+Another service counts as breaching from twice the share that it allows, and is compared when its breach began within an hour of this one's. A
+service under which a GPU is at fault shares nothing but heat or the node. What cannot be told within ` + "`within`" + ` is unknown, counted, and never breaching. At most 200 services are measured, and at most 50 workloads of
 each sort are read.`,
 		With: step.Fields[breachesWith](),
 		Out:  step.Fields[breachesOut](),
@@ -45,6 +46,11 @@ const (
 	maxBegan    = 4   // objectives of a service of which the beginning of the breach is looked for
 	sideBySide  = 8   // services that are asked about at a time
 
+	// Another service counts only if it clearly breaches, and since about the same
+	// time: one that is always a little over its objective shares nothing.
+	clearBurn = 2.0
+	apart     = time.Hour
+
 	shortWindow = 5 * time.Minute // the windows of slo.burn
 	longWindow  = time.Hour
 	lookback    = 6 * time.Hour
@@ -58,7 +64,7 @@ type breachesWith struct {
 type breachesOut struct {
 	Services  int      `json:"services" doc:"Services of the catalog, this one included."`
 	Measured  int      `json:"measured" doc:"Services that meet their objectives or breach them, this one included."`
-	Unknown   int      `json:"unknown" doc:"Other services that could not be measured, or have too few requests."`
+	Unknown   int      `json:"unknown" doc:"Other services that could not be measured, have too few requests, or are only a little over an objective."`
 	Count     int      `json:"count" doc:"Services that breach their objectives, this one included."`
 	Breaching []string `json:"breaching" doc:"Their names, this one first, at most 20."`
 	SharedBy  string   `json:"shared_by" enum:",heat,node,release,model,gateway,fleet" doc:"What kind of cause the services share; empty: none is recognised."`
@@ -150,7 +156,7 @@ func (o breachesOut) sentence(found []party, cause cause, looked bool) string {
 		text += "; nothing that they share was found"
 	}
 	if others := o.Services - 1; 2*o.Unknown > others {
-		text += fmt.Sprintf("; %d of the %d others could not be measured", o.Unknown, others)
+		text += fmt.Sprintf("; %d of the %d others could not be told", o.Unknown, others)
 	}
 	return text
 }
@@ -173,14 +179,31 @@ func (c breaches) cause(ctx context.Context, in step.Input, window time.Duration
 	if hot.by != "" {
 		return hot, notes
 	}
-	if len(found) < 2 || own.stands != slo.Breached {
+	if own.stands != slo.Breached {
 		return cause{}, notes
 	}
-	measured := len(found) + len(healthy)
-	if c.w == nil || len(found) > maxRead {
-		return cmp.Or(behindGateway(found, healthy), wholeFleet(found, measured)), notes
+	all := len(found)
+	found = slices.DeleteFunc(slices.Clone(found), func(p party) bool {
+		return !p.since.IsZero() && !own.since.IsZero() && p.since.Sub(own.since).Abs() > apart
+	})
+	got, more := c.common(ctx, in.Now, window, found, healthy, all+len(healthy))
+	if got.by != "" && len(got.of) < all {
+		got.text = "of these " + strings.Join(got.of[:min(len(got.of), maxNames)], ", ") + ": " + got.text
 	}
-	c.read(ctx, found, in.Now, window)
+	return got.cause, append(notes, more...)
+}
+
+// common looks for what services share that breach since about the same time,
+// this one first.
+func (c breaches) common(ctx context.Context, now time.Time, window time.Duration, found, healthy []party, measured int) (shared, []string) {
+	switch {
+	case len(found) < 2:
+		return shared{}, nil
+	case c.w == nil || len(found) > maxRead:
+		return cmp.Or(behindGateway(found, healthy), wholeFleet(found, measured)).named(found), nil
+	}
+	c.read(ctx, found, now, window)
+	var notes []string
 	for _, p := range found {
 		if p.unread != nil {
 			notes = append(notes, fmt.Sprintf("the workload of %s could not be read: %v", p.name(), p.unread))
@@ -188,15 +211,26 @@ func (c breaches) cause(ctx context.Context, in step.Input, window time.Duration
 	}
 	places, more := c.places(ctx, found, healthy)
 	notes = append(notes, more...)
+	if node := onNode(found, healthy, places); node.by != "" {
+		return node.named(found), notes
+	}
+	// A GPU at fault explains the breach of its own service, and no other.
+	if found[0].ails {
+		return shared{}, append(notes, found[0].name()+" has a GPU of its own that is at fault")
+	}
+	found = slices.DeleteFunc(found, func(p party) bool { return p.ails })
+	if len(found) < 2 {
+		return shared{}, notes
+	}
 	if len(commonChanges(found)) > 0 {
 		healthy = slices.Clone(healthy)
 		some := healthy[:min(len(healthy), maxRead)]
-		c.readChanges(ctx, some, in.Now, window)
+		c.readChanges(ctx, some, now, window)
 		if n := unread(some) + len(healthy) - len(some); n > 0 {
 			notes = append(notes, fmt.Sprintf("of %d healthy services it is not known whether they were changed", n))
 		}
 	}
-	return cmp.Or(onNode(found, healthy, places), byRelease(found, healthy), byModel(found), behindGateway(found, healthy), wholeFleet(found, measured)), notes
+	return cmp.Or(byRelease(found, healthy), byModel(found), behindGateway(found, healthy), wholeFleet(found, measured)).named(found), notes
 }
 
 // unread counts the services that could not be read.

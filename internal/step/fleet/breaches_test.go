@@ -37,6 +37,7 @@ type cluster struct {
 
 	all     []playbook.Service
 	slow    map[string]float64           // share of slow requests, by service; from ten minutes ago on
+	long    map[string]bool              // since longer ago than anything remembers
 	quiet   map[string]bool              // no requests
 	lost    map[string]error             // services about which Prometheus answers with this error
 	runs    map[string][]string          // nodes, by service
@@ -56,7 +57,7 @@ type workloads struct{ *cluster }
 func (workloads) Nodes(context.Context, kube.Ref) ([]kube.Node, error) { return nil, nil }
 
 func newCluster(names ...string) *cluster {
-	c := &cluster{slow: map[string]float64{}, quiet: map[string]bool{}, lost: map[string]error{}, runs: map[string][]string{}, changes: map[string]map[string]string{}, hot: map[string]bool{}, reads: map[string]int{}}
+	c := &cluster{slow: map[string]float64{}, long: map[string]bool{}, quiet: map[string]bool{}, lost: map[string]error{}, runs: map[string][]string{}, changes: map[string]map[string]string{}, hot: map[string]bool{}, reads: map[string]int{}}
 	for _, n := range names {
 		c.all = append(c.all, playbook.Service{
 			Name: n, Namespace: "serving", Workload: playbook.Workload{Kind: "Deployment", Name: n}, Engine: "vllm", Selector: fmt.Sprintf("service=%q", n),
@@ -146,7 +147,7 @@ func (c *cluster) store() storage.Queryable {
 			good := 0.0
 			for at := noon.Add(-90 * time.Minute); !at.After(noon); at = at.Add(30 * time.Second) {
 				one := 300.0
-				if le == "0.5" && at.After(noon.Add(-10*time.Minute)) {
+				if le == "0.5" && (c.long[s.Name] || at.After(noon.Add(-10*time.Minute))) {
 					one *= share
 				}
 				good += one
@@ -303,6 +304,40 @@ func TestBreaches(t *testing.T) {
 			breachesOut{Measured: 6, Count: 2, Breaching: []string{"chat", "code"}, SharedBy: "gateway", Shared: "edge", Key: "gateway edge"},
 			"all are behind the gateway edge, where 1 of 3 measured services are well",
 		},
+		"a breach that was there before": {
+			func(c *cluster) {
+				burn(c, "chat", "code", "embed")
+				c.long["code"], c.long["embed"] = true, true
+			},
+			breachesOut{Measured: 6, Count: 3, Breaching: []string{"chat", "code", "embed"}},
+			"nothing that they share was found",
+		},
+		"others are a little over their objective": {
+			func(c *cluster) {
+				burn(c, "chat")
+				c.slow["code"], c.slow["embed"] = 0.018, 0.018
+			},
+			breachesOut{Measured: 4, Unknown: 2, Count: 1, Breaching: []string{"chat"}},
+			"1 of 4 measured services breach",
+		},
+		"a gateway, and a GPU at fault under this service": {
+			func(c *cluster) {
+				burn(c, "chat", "code", "embed")
+				c.all[0].Gateway, c.all[1].Gateway, c.all[2].Gateway = "edge", "edge", "edge"
+				c.hot["node-chat"] = true
+			},
+			breachesOut{Measured: 6, Count: 3, Breaching: []string{"chat", "code", "embed"}},
+			"nothing that they share was found",
+		},
+		"a gateway, and a GPU at fault under another service": {
+			func(c *cluster) {
+				burn(c, "chat", "code", "embed")
+				c.all[0].Gateway, c.all[1].Gateway, c.all[2].Gateway = "edge", "edge", "edge"
+				c.hot["node-code"] = true
+			},
+			breachesOut{Measured: 6, Count: 3, Breaching: []string{"chat", "code", "embed"}, SharedBy: "gateway", Shared: "edge", Key: "gateway edge"},
+			"; of these chat, embed: all are behind the gateway edge",
+		},
 		"the fleet": {
 			func(c *cluster) { burn(c, "chat", "code", "embed") },
 			breachesOut{Measured: 6, Count: 3, Breaching: []string{"chat", "code", "embed"}, SharedBy: "fleet", Shared: "fleet", Key: "fleet"},
@@ -347,7 +382,7 @@ func TestBreaches(t *testing.T) {
 			if !strings.Contains(got.Why, tt.why) {
 				t.Errorf("why %q, want %q", got.Why, tt.why)
 			}
-			if name == "most others are unknown" && !strings.HasSuffix(got.Why, "; 3 of the 5 others could not be measured") {
+			if name == "most others are unknown" && !strings.HasSuffix(got.Why, "; 3 of the 5 others could not be told") {
 				t.Errorf("why %q", got.Why)
 			}
 			got.Why, got.Services = "", 0

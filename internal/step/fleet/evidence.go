@@ -29,10 +29,10 @@ func (c breaches) readWorkload(ctx context.Context, p *party, now time.Time) err
 	if err != nil {
 		return err
 	}
-	p.nodes = map[string]bool{}
+	p.nodes, p.pods = map[string]bool{}, map[string]bool{}
 	for _, pod := range w.Pods {
 		if pod.Node != "" {
-			p.nodes[pod.Node] = true
+			p.nodes[pod.Node], p.pods[pod.Name] = true, true
 		}
 		if pod.Ready {
 			continue

@@ -3,6 +3,7 @@ package fleet
 import (
 	"cmp"
 	"context"
+	"math"
 	"sync"
 	"time"
 
@@ -49,6 +50,9 @@ func (c breaches) measure(ctx context.Context, in step.Input) (own party, others
 	some := others[:min(len(others), maxServices-1)]
 	each(len(some), func(i int) {
 		_ = c.stands(ctx, &some[i], in.Now, usual) //nolint:errcheck // it stays unknown, which is counted
+		if p := &some[i]; p.stands == slo.Breached && p.burn < clearBurn {
+			p.stands = slo.Unknown
+		}
 	})
 	return own, others, nil
 }
@@ -69,16 +73,16 @@ func (c breaches) stands(ctx context.Context, p *party, now time.Time, factor fu
 			continue
 		}
 		test := slo.Test{Objective: x.Objective.Objective, Factor: factor(x.Objective.Period), Now: x.Counts[0]}
-		s, _ := test.Stands()
+		s, d := test.Stands()
 		if s == slo.Unknown { // too few requests: the long window decides
 			test.Now = x.Counts[1]
-			s, _ = test.Stands()
+			s, d = test.Stands()
 		}
 		switch s {
 		case slo.Met:
 			met++
 		case slo.Breached:
-			p.stands = slo.Breached
+			p.stands, p.burn = slo.Breached, max(p.burn, d.Burn)
 			if began++; began > maxBegan {
 				continue
 			}
@@ -89,7 +93,7 @@ func (c breaches) stands(ctx context.Context, p *party, now time.Time, factor fu
 	}
 	switch {
 	case len(m.Stuck) > 0:
-		p.stands = slo.Breached
+		p.stands, p.burn = slo.Breached, math.Inf(1)
 	case p.stands != slo.Breached && met == len(m.Measured):
 		p.stands = slo.Met
 	}

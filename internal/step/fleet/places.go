@@ -7,14 +7,20 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/inference-responder/responder/internal/gpu"
 	"github.com/inference-responder/responder/internal/gpu/judge"
 	"github.com/inference-responder/responder/internal/kube"
 	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/slo"
 )
 
-// places looks at the nodes that all services have pods on.
+// places looks at the nodes that all services have pods on, and at the GPUs of
+// every service.
 func (c breaches) places(ctx context.Context, found, healthy []party) (places map[string]place, notes []string) {
+	readings := c.readings(ctx, found)
+	for i := range found {
+		found[i].ails = slices.ContainsFunc(readings, found[i].suffers)
+	}
 	names := commonNodes(found)
 	if len(names) == 0 || c.n == nil {
 		return nil, nil
@@ -31,11 +37,10 @@ func (c breaches) places(ctx context.Context, found, healthy []party) (places ma
 			notes = append(notes, fmt.Sprintf("node %s could not be read: %v", name, at[i].unread))
 		}
 	}
-	for _, j := range c.judged(ctx, names) {
-		p := places[j.Node]
-		if p.trouble == "" && j.Verdict.WorseThan(judge.Uncertain) {
-			p.trouble = worstOf(j)
-			places[j.Node] = p
+	for _, r := range readings {
+		if p, common := places[r.Node]; common && p.trouble == "" && r.Verdict.WorseThan(judge.Uncertain) {
+			p.trouble = worstOf(r.NodeJudgement)
+			places[r.Node] = p
 		}
 	}
 	return places, notes
@@ -72,13 +77,43 @@ func holds(svc playbook.Service, pod kube.NodePod) bool {
 	return pod.Namespace == svc.Namespace && strings.HasPrefix(pod.Name, svc.Workload.Name+"-")
 }
 
-// judged judges the GPUs of nodes; nil without a source of readings.
-func (c breaches) judged(ctx context.Context, nodes []string) []judge.NodeJudgement {
+// reading is what is known of the GPUs of a node.
+type reading struct {
+	judge.NodeJudgement
+	snapshot gpu.Snapshot
+}
+
+// readings judges the GPUs of the nodes of services; nil without a source.
+func (c breaches) readings(ctx context.Context, ps []party) []reading {
+	names := map[string]bool{}
+	for _, p := range ps {
+		for n := range p.nodes {
+			names[n] = true
+		}
+	}
+	nodes := slices.Sorted(maps.Keys(names))
+	nodes = nodes[:min(len(nodes), maxNodes)]
 	if c.gpus == nil || len(nodes) == 0 {
 		return nil
 	}
 	answers := c.gpus.Snapshots(ctx, nodes, 0)
-	return judge.Answers(c.now(), answers) // the readings are younger than the question
+	var out []reading
+	for i, j := range judge.Answers(c.now(), answers) { // the readings are younger than the question
+		out = append(out, reading{j, answers[i].Snapshot})
+	}
+	return out
+}
+
+// suffers reports whether a GPU that the service's pods hold is at fault, or any
+// of the node where that is not known.
+func (p party) suffers(r reading) bool {
+	if !p.nodes[r.Node] {
+		return false
+	}
+	held, known := r.snapshot.Held(p.svc.Namespace, p.pods)
+	return slices.ContainsFunc(r.GPUs, func(g judge.Judgement) bool {
+		return g.Verdict.WorseThan(judge.Uncertain) && (!known || len(held) == 0 || held[g.UUID])
+	})
 }
 
 // worstOf returns the worst finding about a node.
@@ -142,18 +177,13 @@ func (c breaches) readNodes(ctx context.Context, ps []party) {
 
 // note adds the hot nodes of services.
 func (c breaches) note(ctx context.Context, hot map[string][]string, ps []party) {
-	names := map[string]bool{}
-	for _, p := range ps {
-		maps.Copy(names, p.nodes)
-	}
-	nodes := slices.Sorted(maps.Keys(names))
-	for _, j := range c.judged(ctx, nodes[:min(len(nodes), maxNodes)]) {
-		if !slices.ContainsFunc(j.GPUs, func(g judge.Judgement) bool { return g.Throttle == judge.Thermal }) {
+	for _, r := range c.readings(ctx, ps) {
+		if !slices.ContainsFunc(r.GPUs, func(g judge.Judgement) bool { return g.Throttle == judge.Thermal }) {
 			continue
 		}
 		for _, p := range ps {
-			if p.nodes[j.Node] {
-				hot[p.name()] = append(hot[p.name()], j.Node)
+			if p.nodes[r.Node] {
+				hot[p.name()] = append(hot[p.name()], r.Node)
 			}
 		}
 	}

@@ -15,10 +15,13 @@ import (
 type party struct {
 	svc    playbook.Service
 	stands slo.Standing
+	burn   float64   // of its worst objective, in multiples of what is allowed
 	since  time.Time // of the breach; zero: not known
 
 	unread  error                // why its workload could not be read
 	nodes   map[string]bool      // that run its pods
+	pods    map[string]bool      // by name
+	ails    bool                 // a GPU under it is at fault
 	blocked bool                 // a pod of it cannot start, or does not become ready in time
 	pulls   bool                 // a pod of it cannot pull its image
 	images  string               // the registry of that image; empty: none is missing
@@ -33,6 +36,21 @@ type cause struct {
 	by   string // heat, node, release, model, gateway, fleet; empty: nothing
 	what string
 	text string // the clause for people
+}
+
+// shared is a cause with the names of the services that share it.
+type shared struct {
+	cause
+	of []string
+}
+
+// named adds who shares the cause.
+func (c cause) named(found []party) shared {
+	out := shared{cause: c}
+	for _, p := range found {
+		out.of = append(out.of, p.name())
+	}
+	return out
 }
 
 // key is the same for every service that shares the cause.
