@@ -146,10 +146,14 @@ func walk(t *testing.T, p *playbook.Playbook, from string, alert playbook.Alert,
 // faulty hardware and somebody's hand are ruled out first.
 func TestDecisions(t *testing.T) {
 	const (
-		breached  = `{"status":"breached","ending":false,"window":"42m","worst":"ttft"}`
-		ending    = `{"status":"breached","ending":true,"window":"42m","worst":"ttft"}`
-		met       = `{"status":"met","ending":false,"window":"30m","worst":""}`
-		unknown   = `{"status":"unknown","ending":false,"window":"30m","worst":"ttft"}`
+		breached  = `{"status":"breached","ending":false,"worst":"ttft","since":"2026-01-01T11:58:00Z","stuck_replicas":0,"stuck":[]}`
+		young     = `{"status":"breached","ending":false,"worst":"ttft","since":"2026-01-01T12:09:00Z","stuck_replicas":0,"stuck":[]}`
+		ending    = `{"status":"breached","ending":true,"worst":"ttft","since":"2026-01-01T11:58:00Z","stuck_replicas":0,"stuck":[]}`
+		stuck     = `{"status":"breached","ending":false,"worst":"ttft","since":"2026-01-01T11:58:00Z","stuck_replicas":1,"stuck":[{"name":"chat-1"}]}`
+		met       = `{"status":"met","ending":false,"worst":"","stuck_replicas":0,"stuck":[]}`
+		unknown   = `{"status":"unknown","ending":false,"worst":"ttft","stuck_replicas":0,"stuck":[]}`
+		alone     = `{"shared_by":"","key":"","why":"nobody else breaches"}`
+		room      = `{"shared_by":"heat","key":"heat","why":"two nodes are hot"}`
 		unchanged = `{"changed":false,"ours":false,"suspect":false,"age_seconds":90000}`
 		changed   = `{"changed":true,"ours":false,"suspect":true,"age_seconds":1200}`
 		harmless  = `{"changed":true,"ours":false,"suspect":false,"age_seconds":1200}`
@@ -167,7 +171,11 @@ func TestDecisions(t *testing.T) {
 	)
 	type evidence map[string]string
 	all := func(slo, gpus, pods, changes string) evidence {
-		return evidence{"slo": slo, "gpus": gpus, "pods": pods, "changes": changes}
+		return evidence{"slo": slo, "gpus": gpus, "pods": pods, "changes": changes, "fleet": alone}
+	}
+	with := func(e evidence, name, data string) evidence {
+		e[name] = data
+		return e
 	}
 	tests := []struct {
 		name, from string
@@ -193,9 +201,13 @@ func TestDecisions(t *testing.T) {
 		{"the history does not answer", "triage", evidence{"slo": breached, "pods": ready, "gpus": cool}, "escalated"},
 		{"the cluster does not answer", "triage", evidence{"slo": breached, "changes": unchanged, "gpus": cool}, "escalated"},
 		{"nothing answers", "triage", evidence{}, "escalated"},
-		{"eased off, and pressing again", "pressing", evidence{"changes": unchanged, "pressing": breached}, "levers"},
-		{"not told any more", "pressing", evidence{"changes": unchanged, "pressing": unknown}, "escalated"},
-		{"eased off, pressing, and a suspect", "pressing", evidence{"changes": changed, "pressing": breached}, "rollback"},
+		{"ends by itself, as it did ten minutes ago", "triage", with(all(ending, cool, ready, unchanged), "easing", ending), "levers"},
+		{"began a moment ago", "triage", all(young, cool, ready, changed), "moment"},
+		{"began a moment ago, and a GPU fails", "triage", all(young, failing, ready, changed), "gpu-fault"},
+		{"a replica stands still", "triage", all(stuck, cool, ready, unchanged), "stuck"},
+		{"a replica stands still since a release", "triage", all(stuck, cool, ready, changed), "rollback"},
+		{"others breach for the same reason", "triage", with(all(breached, hot, ready, changed), "fleet", room), "shared"},
+		{"whether others do is not known", "triage", evidence{"slo": breached, "gpus": cool, "pods": ready, "changes": unchanged}, "levers"},
 		{"large batch", "batch", evidence{"batch": `{"status":"ok","value":48,"series":[]}`}, "cap-concurrency"},
 		{"no batch known", "batch", evidence{"batch": `{"status":"empty","series":[]}`}, "escalated"},
 	}

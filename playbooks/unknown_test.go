@@ -44,7 +44,7 @@ func noGPUKnown(healthy, unknown int) string {
 
 // others is what was found in the states before.
 const others = `{"verdict":"failing","throttle":"","why":"an XID","node":"gpu-17","reset":false,"rma":false,"repair_gpus":[],"repair_why":"",
-	"status":"breached","ending":false,"matters":false,"suspect":false,"window":"1h","ready":4,"desired":4,"value":0.5,"series":[],"changed":false,"ours":false,"age_seconds":90000,"bad_nodes":1,"unknown_nodes":0,"healthy_nodes":3,"hot_nodes":0}`
+	"status":"breached","ending":false,"matters":false,"suspect":false,"window":"1h","ready":4,"desired":4,"value":0.5,"series":[],"since":"2026-01-01T11:58:00Z","stuck_replicas":0,"stuck":[],"shared_by":"","key":"","changed":false,"ours":false,"age_seconds":90000,"bad_nodes":1,"unknown_nodes":0,"healthy_nodes":3,"hot_nodes":0}`
 
 // blindly walks a playbook as long as nothing is known.
 type blindly struct {
@@ -231,7 +231,7 @@ func TestUnknownIsFound(t *testing.T) {
 		{"gpu-fault", `when: 'out.verdict == "unknown" || size(out.reasons) == 20 || `, `when: '`, "idle > resolved"},
 		{"thermal-emergency", `["healthy", "busy"]`, `["healthy", "busy", "unknown"]`, "diagnose > not-confirmed"},
 		{"inference-slo-breach", `slo.status == "met", to: not-confirmed`, `slo.status != "breached", to: not-confirmed`, "triage > not-confirmed"},
-		{"inference-slo-breach", `{to: escalated, label: not told}`, `{to: not-confirmed, label: not told}`, "pressing > not-confirmed"},
+		{"inference-slo-breach", `slo.status == "unknown", to: escalated`, `slo.status == "unknown", to: not-confirmed`, "triage > not-confirmed"},
 	} {
 		data, err := os.ReadFile(c.playbook + ".yaml")
 		if err != nil {

@@ -37,7 +37,7 @@ func benchBlip() Incident {
 		chat.traffic = []shift{{from: 0, factor: 3.5}, {from: time.Minute, factor: 1}}
 	})
 	w.rules = []rule{{"InferenceTTFTFastBurn", "inference-ttft", "TTFT", "vllm:time_to_first_token_seconds", "", "0.5", "1m", "1m", "13.44", "2%", ""}}
-	return Incident{Name: "blip", Outcome: "no-action", Bad: 2, Over: time.Minute, Gap: "lever harm outcome", world: w}
+	return Incident{Name: "blip", Outcome: "cleared", Bad: 2, Over: time.Minute, world: w}
 }
 
 // benchHarmlessRelease: traffic is 2.4 times normal, and ten minutes ago the log
@@ -257,7 +257,7 @@ func benchAway() Incident {
 // again, which is too much for the others.
 func benchStuck() Incident {
 	return Incident{
-		Name: "stuck-replica", Gap: "cause lever harm recovery outcome runs minutes", Cause: "no step|stuck", Right: []string{"pod.evict"}, Outcome: "resolved", Bad: 10,
+		Name: "stuck-replica", Gap: "lever recovery outcome runs minutes", Cause: "no step|stuck", Right: []string{"pod.evict"}, Outcome: "resolved", Bad: 10,
 		world: chatWorld(35, 8*time.Minute, func(chat *serviceSpec) {
 			chat.rate = 12.8
 			chat.sick = []sickness{{from: -8 * time.Minute, pod: 1, stuck: true}}
@@ -274,7 +274,7 @@ func benchAllStuck() Incident {
 		alert: "InferenceStalled", slo: "inference-progress", what: "progress",
 		whole: "sum by (namespace, service, model_name) (rate(vllm:iteration_tokens_total_count[5m])) == 0 and sum by (namespace, service, model_name) (vllm:num_requests_running + vllm:num_requests_waiting) > 0",
 	})
-	return Incident{Name: "all-stuck", Gap: "cause outcome", Cause: "no step|stuck|progress", Outcome: "escalated", Bad: 45, Red: true, world: w}
+	return Incident{Name: "all-stuck", Cause: "no step|stuck|progress", Outcome: "escalated", Bad: 45, Red: true, world: w}
 }
 
 // benchHangs: three times the traffic, and one request in six never finishes: more

@@ -27,18 +27,21 @@ func (m Measured) Began(ctx context.Context, q Ranger, now time.Time, window, lo
 	if err != nil {
 		return time.Time{}, err
 	}
-	since := now
+	since, bad := now, false
 	for _, s := range found.Series {
 		for i := len(s.Points) - 1; i >= 0; i-- {
 			p := s.Points[i]
 			if since.Sub(p.At) > 2*every || !(p.Value > clearly*(1-m.Objective.Objective)) {
 				break
 			}
-			since = p.At
+			since, bad = p.At, true
 		}
 	}
-	if since.Equal(now) {
-		since = now.Add(-window)
+	switch {
+	case !bad:
+		return now.Add(-window), nil
+	case now.Sub(since) < every:
+		return now.Add(-every), nil // since the point before
 	}
 	return since, nil
 }

@@ -36,7 +36,7 @@ func NewBurn(d step.Deps) step.Check { return burn{d.Querier} }
 type burnWith struct {
 	Short    step.Duration `json:"short" default:"5m" doc:"Window that decides."`
 	Long     step.Duration `json:"long" default:"1h" doc:"Window that shows the past, and decides when the short one has too few requests."`
-	Recent   step.Duration `json:"recent" default:"2m" doc:"Newest part of the short window, compared with the rest of it for the direction. It must hold two scrapes."`
+	Recent   step.Duration `json:"recent" default:"2m" doc:"Newest part of the short window, compared with the rest of it for the direction, and its halves with each other. A half should hold two scrapes."`
 	Lookback step.Duration `json:"lookback" default:"6h" doc:"How far back the beginning of a breach is looked for."`
 	Before   step.Duration "json:\"before\" default:\"30m\" doc:\"How much of the time before the breach belongs to `window`: a change takes a while to show.\""
 	Factor   float64       "json:\"factor\" min:\"0\" doc:\"Burn factor of the alert, e.g. 14.4: half of it or more is a breach for certain. Unset: by the alert's label `long`, else 6.\""
@@ -48,7 +48,7 @@ type burnOut struct {
 	Ratio         *float64       `json:"ratio,omitempty" unit:"ratio" doc:"Bad share of the worst objective over the short window."`
 	Burn          *float64       `json:"burn,omitempty" doc:"The same in multiples of what the objective allows."`
 	Direction     string         `json:"direction" enum:"rising,falling,level" doc:"Where the bad share of the worst objective goes within the short window; level unless the difference is more than chance."`
-	Ending        bool           `json:"ending" doc:"Every missed objective already gets better by itself: its share falls, and is now within the objective or at most half of what it was."`
+	Ending        bool           `json:"ending" doc:"Every missed objective already gets better by itself: its share falls, over the recent part or its newer half, and is now within the objective or at most half of what it was."`
 	Window        step.Duration  `json:"window" doc:"How far back to look for changes: from before the breach began until now."`
 	Since         *time.Time     `json:"since,omitempty" doc:"When the breach began, as far as Prometheus tells; unset unless breached."`
 	StuckReplicas int            `json:"stuck_replicas" unit:"replicas" doc:"Replicas that run requests and take no step."`
@@ -75,8 +75,8 @@ type objectiveOut struct {
 	BurnLong     *float64 `json:"burn_long,omitempty" doc:"The same over the long window."`
 	Samples      float64  `json:"samples" unit:"requests" doc:"Requests of the short window."`
 	Direction    string   `json:"direction" enum:"rising,falling,level" doc:"Where the share goes."`
-	RatioEarlier *float64 `json:"ratio_earlier,omitempty" unit:"ratio" doc:"Bad share in the earlier part of the short window."`
-	RatioRecent  *float64 `json:"ratio_recent,omitempty" unit:"ratio" doc:"Bad share in the recent part."`
+	RatioEarlier *float64 `json:"ratio_earlier,omitempty" unit:"ratio" doc:"Bad share in the earlier part of the short window; of a breach that ends within the recent part, in its older half."`
+	RatioRecent  *float64 `json:"ratio_recent,omitempty" unit:"ratio" doc:"Bad share in the recent part, or in its newer half."`
 	Ending       bool     `json:"ending" doc:"It is missed, and already gets better by itself."`
 	Why          string   `json:"why" doc:"Why it is unknown; empty otherwise."`
 }
@@ -87,6 +87,8 @@ const (
 	spanLong
 	spanRecent
 	spanEarlier
+	spanLatest // the newer half of the recent part
+	spanFormer // the older half of it
 )
 
 // Run implements [step.Check].
@@ -109,7 +111,8 @@ func (c burn) Run(ctx context.Context, in step.Input) (step.Finding, error) {
 	short, long, recent := time.Duration(with.Short), time.Duration(with.Long), time.Duration(with.Recent)
 	q := step.Patient(c.q)
 	m, err := slo.Measure(ctx, q, step.Objectives(in.Service), in.Now,
-		slo.Span{Window: short}, slo.Span{Window: long}, slo.Span{Window: recent}, slo.Span{Window: short - recent, Offset: recent})
+		slo.Span{Window: short}, slo.Span{Window: long}, slo.Span{Window: recent}, slo.Span{Window: short - recent, Offset: recent},
+		slo.Span{Window: recent / 2}, slo.Span{Window: recent / 2, Offset: recent / 2})
 	if err != nil {
 		return step.Finding{}, err
 	}
@@ -224,16 +227,29 @@ func judge(x slo.Measured, with burnWith, stuck bool) (objectiveOut, string) {
 	}
 	heads := slo.Heads(earlier, recent)
 	o.Direction = string(heads)
-	if stands == slo.Breached && heads == slo.Falling {
-		test.Now = recent
-		now, _ := test.Stands()
-		o.Ending = now != slo.Breached || 2**o.RatioRecent <= *o.RatioEarlier
+	o.Ending = stands == slo.Breached && eases(test, earlier, recent)
+	if former, latest := x.Counts[spanFormer], x.Counts[spanLatest]; stands == slo.Breached && !o.Ending && eases(test, former, latest) {
+		// A breach younger than the recent part: only the newest part shows its end.
+		o.Ending, o.Direction = true, string(slo.Falling)
+		o.RatioEarlier, o.RatioRecent = number(former.Ratio()), number(latest.Ratio())
 	}
 	fact += fmt.Sprintf("; %s, %s to %s", o.Direction, slo.Percent(*o.RatioEarlier), slo.Percent(*o.RatioRecent))
 	if o.Ending {
 		fact += ": ends by itself"
 	}
 	return o, fact
+}
+
+// eases reports whether a missed objective already gets better by itself: the share
+// falls from one window to the next, and is within the objective by then or at most
+// half of what it was.
+func eases(test slo.Test, earlier, later slo.Counts) bool {
+	if slo.Heads(earlier, later) != slo.Falling {
+		return false
+	}
+	test.Now = later
+	now, _ := test.Stands()
+	return now != slo.Breached || 2*later.Ratio() <= earlier.Ratio()
 }
 
 // number returns a pointer to a finite number, else nil.
