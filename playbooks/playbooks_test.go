@@ -60,7 +60,8 @@ func TestSchemaUpToDate(t *testing.T) {
 
 var mermaidEdge = regexp.MustCompile(`^\s*(\S+) --> (\S+?)(?:: (.*))?$`)
 
-// The graph has the states and edges of the runbook's own diagram, with its
+// The graph has the states and edges of the runbook's own diagram, and the way back to
+// look again after more replicas, with its
 // words, and between the runbook's states no others.
 func TestRunbookGraph(t *testing.T) {
 	data, err := os.ReadFile("testdata/runbook-edges.txt")

@@ -97,7 +97,7 @@ func badly(chat *serviceSpec, age time.Duration, e profile) {
 // repaired.
 func benchBadAndSaturated() Incident {
 	return Incident{
-		Name: "bad-and-saturated", Gap: "cause lever recovery outcome minutes", Cause: "release|change", Right: []string{"kube.rollout_undo", "kube.scale"}, Outcome: "resolved", Bad: 15,
+		Name: "bad-and-saturated", Gap: "harm runs minutes", Cause: "release|change", Right: []string{"kube.rollout_undo", "kube.scale"}, Outcome: "resolved", Bad: 15,
 		world: chatWorld(24, 12*time.Minute, func(chat *serviceSpec) {
 			badly(chat, 12*time.Minute, badEngine())
 			chat.traffic = []shift{{from: -12 * time.Minute, factor: 3}}
@@ -123,7 +123,7 @@ func benchErrors() Incident {
 		return fmt.Sprintf(`sum by (namespace, service, model_name) (rate(vllm:request_success_total{finished_reason="error"}[%[1]s])) / sum by (namespace, service, model_name) (rate(vllm:request_success_total[%[1]s]))`, window)
 	}
 	w.rules = append(rules(), rule{alert: "InferenceErrorsFastBurn", slo: "inference-errors", what: "errors", short: "5m", long: "1h", whole: ratio("5m") + " > 0.1344"})
-	return Incident{Name: "errors", Gap: "cause lever recovery outcome minutes", Cause: "release|change", Right: []string{"kube.rollout_undo"}, Outcome: "resolved", Bad: 7, world: w}
+	return Incident{Name: "errors", Cause: "release|change", Right: []string{"kube.rollout_undo"}, Outcome: "resolved", Bad: 7, world: w}
 }
 
 // benchTwoAlerts: a release that is slow in both ways; the second alert comes two
@@ -227,7 +227,7 @@ func benchCache() Incident {
 // benchComing: three times the traffic, and somebody has scaled a minute ago.
 func benchComing() Incident {
 	return Incident{
-		Name: "replicas-coming", Gap: "lever harm outcome", Cause: "replicas on their way|loading", Outcome: "no-action", Bad: 4,
+		Name: "replicas-coming", Cause: "replicas on their way|loading", Outcome: "cleared", Bad: 4,
 		world: chatWorld(33, 5*time.Minute, func(chat *serviceSpec) {
 			chat.load = 2 * time.Minute
 			chat.traffic = []shift{{from: -5 * time.Minute, factor: 3}}
