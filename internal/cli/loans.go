@@ -23,9 +23,10 @@ func newLoansCommand(p *command.Process) *cobra.Command {
 		Use:   "loans",
 		Short: "Capacity and settings that were kept for an incident and are given back after it",
 		Long: `A change that was kept for an incident, such as added replicas, is a loan: it is
-given back when the service has met its SLO for its recovery time. Each loan is a
-run of the playbook loan-return, with the same guards and approvals as any other
-change; 'responder runs show' tells where it stands.`,
+given back when the service has met its SLO for its recovery time, and its load
+is one that it has carried without the loan. Each loan is a run of the playbook
+loan-return, with the same guards and approvals as any other change; 'responder
+runs show' tells where it stands.`,
 		Example: `  responder loans list
   responder loans keep r-01JDXYZ --reason 'traffic stays at this level'`,
 		Args: none,

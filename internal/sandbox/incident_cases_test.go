@@ -26,7 +26,7 @@ func benchBadRelease() Incident {
 // benchBurst: three times the traffic, and it stays.
 func benchBurst() Incident {
 	return Incident{
-		Name: "traffic-burst", Cause: "saturated|traffic", Right: []string{"kube.scale"}, Outcome: "resolved", Bad: 6, Gap: "harm runs minutes",
+		Name: "traffic-burst", Cause: "saturated|traffic", Right: []string{"kube.scale"}, Outcome: "resolved", Bad: 6,
 		world: trafficBurst(),
 	}
 }
@@ -44,7 +44,7 @@ func benchBlip() Incident {
 // level was changed.
 func benchHarmlessRelease() Incident {
 	return Incident{
-		Name: "harmless-release", Cause: "saturated|traffic", Right: []string{"kube.scale"}, Outcome: "resolved", Bad: 6, Gap: "harm runs",
+		Name: "harmless-release", Cause: "saturated|traffic", Right: []string{"kube.scale"}, Outcome: "resolved", Bad: 6,
 		world: chatWorld(22, 6*time.Minute, func(chat *serviceSpec) {
 			chat.replicas, chat.rate = 3, 5.4
 			chat.traffic = []shift{{from: -6 * time.Minute, factor: 2.4}}
@@ -168,7 +168,7 @@ func benchTwoSeconds() Incident {
 // benchRamp: traffic that grows to three times the usual within an hour.
 func benchRamp() Incident {
 	return Incident{
-		Name: "slow-ramp", Gap: "harm runs", Cause: "saturated|traffic", Right: []string{"kube.scale"}, Outcome: "resolved", Bad: 15,
+		Name: "slow-ramp", Cause: "saturated|traffic", Right: []string{"kube.scale"}, Outcome: "resolved", Bad: 15,
 		world: chatWorld(28, 40*time.Minute, func(chat *serviceSpec) {
 			for k := range 15 {
 				chat.traffic = append(chat.traffic, shift{from: time.Duration(-40+4*k) * time.Minute, factor: 2.3 + float64(k)*0.07})
@@ -200,7 +200,7 @@ func benchNoGPUs() Incident {
 // benchDecode: tokens come slowly because batches are large.
 func benchDecode() Incident {
 	return Incident{
-		Name: "decode-bound", Gap: "harm", Cause: "saturated|decode|batch|load", Right: []string{"kube.scale"}, Outcome: "resolved", Bad: 7,
+		Name: "decode-bound", Cause: "saturated|decode|batch|load", Right: []string{"kube.scale"}, Outcome: "resolved", Bad: 7,
 		world: chatWorld(31, 50*time.Minute, func(chat *serviceSpec) {
 			for i := range chat.revisions {
 				chat.revisions[i].engine.batch, chat.revisions[i].engine.decode = 4, 0.011
@@ -213,7 +213,7 @@ func benchDecode() Incident {
 // benchCache: long prompts do not fit into the KV cache; requests are preempted.
 func benchCache() Incident {
 	return Incident{
-		Name: "kv-thrash", Gap: "cause harm runs", Cause: "kv|cache|preempt", Right: []string{"kube.scale"}, Outcome: "resolved", Bad: 8,
+		Name: "kv-thrash", Gap: "cause", Cause: "kv|cache|preempt", Right: []string{"kube.scale"}, Outcome: "resolved", Bad: 8,
 		world: chatWorld(32, 12*time.Minute, func(chat *serviceSpec) {
 			for i := range chat.revisions {
 				chat.revisions[i].engine.cache, chat.revisions[i].engine.prefill = 16000, 0.05
@@ -250,7 +250,7 @@ func benchClears() Incident {
 func benchAway() Incident {
 	w := trafficBurst()
 	w.away = []span{{0, 20 * time.Second}, {3 * time.Minute, 200 * time.Second}}
-	return Incident{Name: "prometheus-away", Gap: "harm runs", Cause: "saturated|traffic", Right: []string{"kube.scale"}, Outcome: "resolved", Bad: 7, world: w}
+	return Incident{Name: "prometheus-away", Cause: "saturated|traffic", Right: []string{"kube.scale"}, Outcome: "resolved", Bad: 7, world: w}
 }
 
 // benchStuck: one replica of four takes requests and no step; their clients try
@@ -281,7 +281,7 @@ func benchAllStuck() Incident {
 // replicas do not make that well.
 func benchHangs() Incident {
 	return Incident{
-		Name: "one-in-six-hangs", Gap: "cause harm outcome runs", Cause: "never finish|hang|unfinished", Right: []string{"kube.scale"}, Outcome: "escalated", Bad: 45, Red: true,
+		Name: "one-in-six-hangs", Gap: "cause outcome", Cause: "never finish|hang|unfinished", Right: []string{"kube.scale"}, Outcome: "escalated", Bad: 45, Red: true,
 		world: chatWorld(37, 5*time.Minute, func(chat *serviceSpec) {
 			for i := range chat.revisions {
 				chat.revisions[i].engine.hangs = 1.0 / 6

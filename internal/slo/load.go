@@ -89,3 +89,29 @@ func (l Load) Times(before Load) float64 {
 	}
 	return out
 }
+
+// LoadRate is a load that replicas carry, as PromQL for how much of it a second.
+type LoadRate struct{ Name, Rate string }
+
+// LoadRates returns the loads of the service over a window, and PromQL for the number of
+// its replicas; empty if its engine shows neither.
+func (a Ask) LoadRates(window time.Duration) (loads []LoadRate, replicas string) {
+	var ended, prompts, gauges []string
+	for _, p := range a.Progress {
+		rate := func(counter string) string {
+			return fmt.Sprintf("rate(%s%s)", selector(counter, a.Service), Span{Window: window})
+		}
+		ended, gauges = append(ended, rate(p.Finished)), append(gauges, selector(p.Running, a.Service))
+		if p.Prompts != "" {
+			prompts = append(prompts, rate(p.Prompts))
+		}
+	}
+	if len(gauges) == 0 {
+		return nil, ""
+	}
+	loads = []LoadRate{{"requests", "sum(" + strings.Join(ended, " or ") + ")"}}
+	if len(prompts) > 0 {
+		loads = append(loads, LoadRate{"prompt tokens", "sum(" + strings.Join(prompts, " or ") + ")"})
+	}
+	return loads, "count(count by (" + replicaLabels + ") (" + strings.Join(gauges, " or ") + "))"
+}

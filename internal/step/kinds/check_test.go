@@ -105,6 +105,7 @@ func TestKinds(t *testing.T) {
 	with := map[string]map[string]any{
 		"prometheus.query":  {"query": query, "range": "10m"},
 		"slo.burn":          nil,
+		"slo.headroom":      {"by": int64(-1)},
 		"gpu.health":        nil,
 		"fleet.breaches":    nil,
 		"http.probe":        {"path": "/health?x=1"},
@@ -149,7 +150,7 @@ func TestKinds(t *testing.T) {
 				e.Action = machine.ActionPlan
 			}
 			live := live
-			if k.Name == "slo.burn" || k.Name == "service.changes" {
+			if k.Name == "slo.burn" || k.Name == "slo.headroom" || k.Name == "service.changes" {
 				live, e.Service = badRelease(t)
 			}
 			o := stepsFor(t, k.Name, live).Do(t.Context(), e)

@@ -48,6 +48,7 @@ func All() map[string]step.Kind {
 		"service.changes":     {Decl: service.ChangesKind(), Check: func(d step.Deps) step.Check { return service.NewChanges(d, git.NewChange(d)) }},
 		"service.rollback":    {Decl: service.RollbackKind(), Planner: newRollback},
 		"slo.burn":            {Decl: slo.BurnKind(), Check: slo.NewBurn},
+		"slo.headroom":        {Decl: slo.HeadroomKind(), Check: slo.NewHeadroom},
 	}
 }
 
