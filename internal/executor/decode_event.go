@@ -12,7 +12,7 @@ import (
 func (d *decoder) fields(e *machine.Event) *problem {
 	fields := [...]string{
 		"at", "state", "visit", "effect", "action", "attempt", "observe", "start", "alert", "with", "data", "facts", "plan", "digest",
-		"guards", "terms", "gate", "tier", "decision", "verify", "sample", "before", "verdict", "then", "loan", "to", "notUntil", "heldFrom", "ending", "reason", "message", "waits",
+		"guards", "terms", "gate", "tier", "decision", "verify", "sample", "before", "verdict", "then", "loan", "to", "again", "notUntil", "heldFrom", "ending", "reason", "message", "waits",
 		"gathered", "examined", "once",
 	}
 	return d.scan.Object(fields[:], func(field string) *problem {
@@ -51,6 +51,8 @@ func (d *decoder) fields(e *machine.Event) *problem {
 			return text(d, &e.Message)
 		case "waits":
 			return text(d, &e.Waits)
+		case "again":
+			return d.truth(&e.Again)
 		case "once":
 			return text(d, &e.Once)
 		default:
@@ -241,7 +243,7 @@ func (d *decoder) alert(a *playbook.Alert) *problem {
 }
 
 func (d *decoder) guard(g *machine.GuardVerdict) *problem {
-	return d.object([]string{"guard", "ok", "wait", "why"}, func(field string) *problem {
+	return d.object([]string{"guard", "ok", "wait", "why", "run", "again", "until"}, func(field string) *problem {
 		switch field {
 		case "guard":
 			return text(d, &g.Guard)
@@ -249,8 +251,14 @@ func (d *decoder) guard(g *machine.GuardVerdict) *problem {
 			return d.truth(&g.OK)
 		case "wait":
 			return d.truth(&g.Wait)
-		default: // why
+		case "why":
 			return text(d, &g.Why)
+		case "run":
+			return text(d, &g.Run)
+		case "again":
+			return d.truth(&g.Again)
+		default: // until
+			return d.at(&g.Until)
 		}
 	})
 }

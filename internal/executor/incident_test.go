@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/playbook"
 )
 
 // restarted starts the executor again, from its snapshot or from the whole log.
@@ -205,4 +207,56 @@ func TestReleaseBeforeALateDecision(t *testing.T) {
 			t.Errorf("the log has it otherwise (-memory +log):\n%s", diff)
 		}
 	})
+}
+
+// A run that finds another one acting on its service waits for it, without any
+// limit but its own, and then looks again: what the other one did may have been
+// enough.
+func TestWaitsForTheOtherRun(t *testing.T) {
+	for _, helps := range []bool{true, false} {
+		t.Run(fmt.Sprintf("helps=%v", helps), func(t *testing.T) {
+			bubble(t, func(t *testing.T, h *rig) {
+				h.set = loadSet(t, func(text string) string {
+					first, _, _ := strings.Cut(text, "\n---\n")
+					return text + "\n---\n" + strings.NewReplacer("name: ladder,", "name: drill,", `="Slow"`, `="Drill"`).Replace(first)
+				})
+				h.world.settles = 25 * time.Minute
+				served := false // it takes its time
+				h.world.helps = func(v int) bool { return helps && served && v == 5 }
+				h.options = func(o *Options) {
+					o.Catalog = func() ([]playbook.Service, error) { return []playbook.Service{testServices()["a"]}, nil }
+					o.Guards.Cooldown = 10 * time.Minute
+				}
+				h.start()
+				id, _, err := h.e.StartRun(t.Context(), StartRequest{Playbook: "drill", Service: "a", By: "user:bob"})
+				if err != nil {
+					t.Fatal(err)
+				}
+				h.decide(true) // ada approves
+				h.post(alertOf("Slow", "a"))
+				h.pass(20 * time.Minute)
+				h.restart()
+				waits := h.runs()[1]
+				if run, same := waits.WaitsFor(); run != id || !same || h.world.count("apply") != 1 {
+					t.Fatalf("it is %s in %s and waits for %q", waits.Phase, waits.Current, run)
+				}
+				h.world.mu.Lock()
+				served = true
+				h.world.mu.Unlock()
+				h.passUntil(func() bool { return len(h.runs()[1].Path) > 2 })
+				again := h.runs()[1]
+				if again.Path[1].Edge != "run "+id+" no longer acts on the service: looks again" {
+					t.Fatalf("the way of the run: %+v", again.Path)
+				}
+				h.pass(time.Hour)
+				s := h.runs()[1]
+				if want := map[bool]machine.RunOutcome{true: machine.OutcomeNoAction, false: machine.OutcomeEscalated}[helps]; s.Ending == nil || s.Ending.Outcome != want {
+					t.Errorf("it ended %+v by %+v, want %s", s.Ending, s.Path, want)
+				}
+				if tried := s.Levers > 0; tried == helps {
+					t.Errorf("%d levers of the run that waited, and the other one helped: %v", s.Levers, helps)
+				}
+			})
+		})
+	}
 }

@@ -145,6 +145,9 @@ func (s *simulation) check() {
 			case machine.GuardsWaiting, machine.RunHeld, machine.EpisodeRefired, machine.GateExpired, machine.PauseSeen, machine.CancelRequested, machine.Verified, machine.Kept, machine.Undone:
 				s.counts.seen[string(ev.Kind)]++
 			}
+			if ev.Again {
+				s.counts.seen["looked again"]++
+			}
 			if ev.Kind == machine.EffectStarted && ev.Observe {
 				s.counts.seen["observed "+string(ev.Action)]++
 			}

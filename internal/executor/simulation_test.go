@@ -52,7 +52,7 @@ func TestSimulation(t *testing.T) {
 		}
 	}
 	t.Logf("%d seeds; seen: %v", n, counts.seen)
-	for _, what := range []string{"attempts", string(machine.GuardsWaiting), "observed " + string(machine.ActionApply), string(machine.Undone), string(machine.Kept), "joined another playbook", "people have it"} {
+	for _, what := range []string{"attempts", string(machine.GuardsWaiting), "observed " + string(machine.ActionApply), string(machine.Undone), string(machine.Kept), "joined another playbook", "looked again", "people have it"} {
 		if counts.seen[what] == 0 && n >= 100 {
 			t.Errorf("no %s in %d seeds: the simulation proves nothing about it", what, n)
 		}

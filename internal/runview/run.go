@@ -112,6 +112,13 @@ func (r *Renderer) Head(s machine.State) {
 	if what, until := s.Awaits(); what != "" && s.Quarantine == nil {
 		r.Printf("waits     for %s\n          until %s, then it is given up\n", what, Time(until))
 	}
+	if run, same := s.WaitsFor(); run != "" && s.Quarantine == nil {
+		what := ", which holds or awaits what it needs"
+		if same {
+			what = ", which acts on the service"
+		}
+		r.Printf("waits     for run %s%s, until %s at most\n", run, what, Time(s.Consent().WaitUntil))
+	}
 	if s.Gate != nil && s.Quarantine == nil {
 		r.gate(s.Start.Run, *s.Gate)
 	}

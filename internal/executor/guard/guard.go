@@ -260,21 +260,30 @@ func stayReady(of string, c machine.Capacity, need int) machine.GuardVerdict {
 }
 
 // guardCooldown keeps runs apart. Levers of the same run are one ladder; the
-// budget bounds them.
+// budget bounds them. A run waits for the general cooldown to pass, as it waits for
+// the other run itself, where it may still look again afterwards. What a playbook
+// asks for beyond is its limit for the lever, and refuses.
 func guardCooldown(q Question) machine.GuardVerdict {
 	limit := q.ledger.config.Cooldown
+	own := limit
 	if g := q.State.Guards; g != nil {
-		limit = max(limit, g.Cooldown)
+		own = max(limit, g.Cooldown)
 	}
 	last, ok := q.ledger.lastBy(q.Run.Start.Service.Name, q.Run.Start.Run)
 	if !ok {
-		return pass("cooldown", "no other run's lever on this service, cooldown %s", short(limit))
+		return pass("cooldown", "no other run's lever on this service, cooldown %s", short(own))
 	}
-	age := q.Now.Sub(last.at)
-	if age < limit {
-		return refuse("cooldown", "last lever %s ago by %s, cooldown %s", short(age), last.run, short(limit))
+	age, until := q.Now.Sub(last.at), last.at.Add(limit)
+	switch {
+	case age >= own:
+		return pass("cooldown", "last lever %s ago, cooldown %s", short(age), short(own))
+	case age >= limit, until.Sub(q.Run.Began) >= machine.MaxAgain:
+		return refuse("cooldown", "last lever %s ago by %s, cooldown %s", short(age), last.run, short(own))
+	default:
+		v := later("cooldown", "last lever %s ago by %s, cooldown %s", short(age), last.run, short(own))
+		v.Run, v.Again, v.Until = last.run, true, until
+		return v
 	}
-	return pass("cooldown", "last lever %s ago, cooldown %s", short(age), short(limit))
 }
 
 func guardBudget(q Question) machine.GuardVerdict {
@@ -302,7 +311,7 @@ func guardBudget(q Question) machine.GuardVerdict {
 
 func guardConcurrency(q Question) machine.GuardVerdict {
 	c := q.ledger.config.Concurrency
-	all, here := 0, 0
+	all, here, other := 0, 0, ""
 	for id, f := range q.ledger.air {
 		if id == q.Run.Start.Run {
 			continue
@@ -310,24 +319,41 @@ func guardConcurrency(q Question) machine.GuardVerdict {
 		all++
 		if f.service == q.Run.Start.Service.Name {
 			here++
+			if other == "" || id < other {
+				other = id
+			}
 		}
 	}
 	switch {
+	case c.LeversPerService > 0 && here >= c.LeversPerService:
+		return behind(other, true, "concurrency", "%d levers under way on this service, limit %d", here, c.LeversPerService)
 	case c.Levers > 0 && all >= c.Levers:
 		return later("concurrency", "%d levers under way, limit %d", all, c.Levers)
-	case c.LeversPerService > 0 && here >= c.LeversPerService:
-		return later("concurrency", "%d levers under way on this service, limit %d", here, c.LeversPerService)
 	default:
 		return pass("concurrency", "%d of %s levers under way", all, limitWord(c.Levers))
 	}
 }
 
+// guardLock asks for the locks of the plan and of the service. Who waits for a run
+// that acts on the service gathers its evidence again afterwards.
 func guardLock(q Question) machine.GuardVerdict {
 	wants := q.Run.LocksWanted()
-	if name, by := q.ledger.lockedBy(q.Run.Start.Run, wants); name != "" {
-		return later("lock", "%s is held or awaited by %s", name, by)
+	name, by := q.ledger.lockedBy(q.Run.Start.Run, wants)
+	switch {
+	case name == "":
+		return pass("lock", "%d free", len(wants))
+	case q.ledger.actsOn(by, q.Run.Start.Service.Name):
+		return behind(by, true, "lock", "waits for run %s, which acts on the service", by)
+	default:
+		return behind(by, false, "lock", "%s is held or awaited by %s", name, by)
 	}
-	return pass("lock", "%d free", len(wants))
+}
+
+// behind is a guard's answer to a run that another one is in the way of.
+func behind(run string, same bool, name, format string, args ...any) machine.GuardVerdict {
+	v := later(name, format, args...)
+	v.Run, v.Again = run, same
+	return v
 }
 
 func limitWord(n int) string {

@@ -20,6 +20,7 @@ func goodQuestion() Question {
 			Start:    machine.Start{Run: "r-1", Service: playbook.Service{Name: "a", MinReady: 2, Autonomy: playbook.Auto}, Autonomy: playbook.Auto},
 			Playbook: &playbook.Playbook{Autonomy: playbook.Auto},
 			Episodes: map[string]*machine.Episode{"f": {Alert: alert, Firing: true}},
+			Began:    now.Add(-2 * time.Minute),
 			LookedAt: now.Add(-time.Minute),
 			Lever:    &machine.Lever{Plan: &machine.Plan{Locks: []string{"service:a"}, Capacity: machine.Capacity{ReadyNow: 3, LowestReady: 2, ReadyAfter: 3}}},
 		},
@@ -81,7 +82,15 @@ func TestGuards(t *testing.T) {
 		{"an outage may not grow", func(q *Question) {
 			q.Run.Lever.Plan.Capacity = machine.Capacity{ReadyNow: 1, LowestReady: 0, ReadyAfter: 3}
 		}, "min-ready: 0 would stay ready, needed 2", false},
-		{"cooldown", func(q *Question) { q.act("r-0", "a", 4*time.Minute) }, "cooldown: last lever 4m ago by r-0, cooldown 10m", false},
+		{"cooldown", func(q *Question) { q.act("r-0", "a", 4*time.Minute) }, "cooldown: last lever 4m ago by r-0, cooldown 10m", true},
+		{"cooldown beyond the time in which it may look again", func(q *Question) {
+			q.act("r-0", "a", 4*time.Minute)
+			q.Run.Began = q.Now.Add(5*time.Minute - machine.MaxAgain)
+		}, "cooldown: last lever 4m ago by r-0, cooldown 10m", false},
+		{"acting on the service", func(q *Question) {
+			q.ledger.config.Concurrency.LeversPerService = 0
+			q.ledger.take(startOf("r-0", "a"), []string{"service:a"})
+		}, "lock: waits for run r-0, which acts on the service", true},
 		{"playbook wants longer cooldown", func(q *Question) {
 			q.act("r-0", "a", 30*time.Minute)
 			q.State.Guards = &playbook.Guards{Cooldown: time.Hour}

@@ -105,12 +105,12 @@ func (l *Ledger) Sync(s machine.State) []string {
 		freed = true
 	}
 	i := slices.IndexFunc(l.waiting, func(w waiter) bool { return w.run == id })
-	queues := s.Phase == machine.PhaseWaiting && s.Paused == "" // a paused run lets others pass
+	queues := s.Queues() // a paused run lets others pass
 	switch {
 	case queues && i < 0:
 		w := waiter{run: id, since: s.Updated, wants: s.LocksWanted()}
-		if until := s.Consent().WaitUntil; !until.IsZero() {
-			w.since = until.Add(-machine.WaitWithin) // also after a restart
+		if from := s.Consent().WaitFrom; !from.IsZero() {
+			w.since = from // also after a restart
 		}
 		l.waiting = append(l.waiting, w)
 		freed = true // what it waits for may have become free in the same batch
@@ -227,6 +227,12 @@ func (l *Ledger) lockedBy(id string, wants []string) (name, by string) {
 		}
 	}
 	return "", ""
+}
+
+// actsOn reports whether a run may be changing a service now.
+func (l *Ledger) actsOn(run, service string) bool {
+	f := l.air[run]
+	return f != nil && f.service == service
 }
 
 // Acted answers a policy how much was done. False: the time lies before what is

@@ -108,7 +108,7 @@ func (t *turn) tick() {
 	case t.s.Phase == PhaseWatching && t.s.Open == nil && t.s.Paused == "" && !t.now.Before(t.s.Waiting.Until):
 		t.next()
 	case t.s.Phase == PhaseWaiting && !t.now.Before(t.s.Consent().WaitUntil):
-		why := "waited for " + WaitWithin.String()
+		why := t.s.waitedFor()
 		if t.s.Paused != "" {
 			why += ", paused: " + t.s.Paused
 		}

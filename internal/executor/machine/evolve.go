@@ -81,7 +81,7 @@ func allowed(s State, k EventKind) bool {
 	case GateVoted, GateReminded, GateEscalated, GateDecided, GateExpired, GateWithdrawn:
 		return s.Gate != nil
 	case GateVoided:
-		return (s.Lever != nil && s.Gate != nil) || (s.Consent().Approved != nil && in(PhasePlanning, PhaseGuarding))
+		return (s.Lever != nil && s.Gate != nil) || (s.Consent().Approved != nil && in(PhasePlanning, PhaseGuarding, PhaseWaiting))
 	case WouldApply:
 		return s.Lever != nil && in(PhaseGuarding)
 	case Applied:
@@ -146,6 +146,13 @@ func evolvePath(s State, e Event) State {
 		s.Path = append(slices.Clip(s.Path), Visit{State: e.State, Visit: e.Visit, At: e.At})
 		s.Lever, s.GateConsent, s.Waiting, s.Tries, s.Fails, s.Wake = nil, nil, nil, Tries{}, 0, time.Time{}
 	case EdgeTaken:
+		if e.Again {
+			s.Untried = maps.Clone(s.Untried)
+			if s.Untried == nil {
+				s.Untried = map[string]int{}
+			}
+			s.Untried[e.State]++
+		}
 		s.Path = slices.Clone(s.Path)
 		last := &s.Path[len(s.Path)-1]
 		last.Edge, last.To = e.Message, e.To
@@ -324,9 +331,12 @@ func evolveGuards(s State, e Event) State {
 		c.Guards, c.Terms = e.Guards, e.Terms
 		switch {
 		case e.Kind == GuardsPassed:
-			c.WaitUntil = time.Time{}
-		case e.Kind == GuardsWaiting && c.WaitUntil.IsZero():
-			c.WaitUntil = e.At.Add(WaitWithin)
+			c.WaitFrom, c.WaitUntil = time.Time{}, time.Time{}
+		case e.Kind == GuardsWaiting:
+			if c.WaitFrom.IsZero() {
+				c.WaitFrom = e.At
+			}
+			c.WaitUntil = s.waitsUntil(c.WaitFrom, e.Guards)
 		}
 	})
 	switch e.Kind {

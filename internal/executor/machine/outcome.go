@@ -168,6 +168,11 @@ func (t *turn) guarded(out Outcome) {
 	why, wait := refusals(out)
 	st := t.s.current()
 	level := t.s.Under(out.Terms).Autonomy(st)
+	if again := t.outdated(out); again != "" {
+		t.lookAfter(out, why, wait, again)
+		return
+	}
+	wait = wait || t.s.waitsOn(out.Guards)
 	switch {
 	case why != "" && !wait:
 		t.emit(Event{Kind: GuardsRefused, State: t.s.Current, Guards: out.Guards, Terms: out.Terms, Reason: fault.Guard, Message: why})
@@ -260,6 +265,9 @@ func (t *turn) wait(out Outcome, why string) {
 			pause = min(2*pause, waitMost)
 		}
 		e.NotUntil = t.now.Add(pause)
+		if until := over(out.Guards); until.After(t.now) {
+			e.NotUntil = until
+		}
 	}
 	t.emit(e)
 	if !t.s.Firing() {

@@ -119,4 +119,8 @@ type GuardVerdict struct {
 	OK    bool   `json:"ok"`
 	Wait  bool   `json:"wait,omitempty"` // not now, but later without a change (a lock): ask again
 	Why   string `json:"why"`            // with figures: "last lever 4m ago, cooldown 30m"
+
+	Run   string    `json:"run,omitempty"`   // of a wait: the run that is in the way
+	Again bool      `json:"again,omitempty"` // that run acts on the same service: this one looks again afterwards
+	Until time.Time `json:"until,omitzero"`  // of a wait: when it is over by itself
 }

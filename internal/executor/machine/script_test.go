@@ -310,6 +310,15 @@ func (s *script) outcome(words []string, opts map[string]string, has func(string
 		if has("wait") {
 			out.Guards = append(out.Guards, GuardVerdict{Guard: "lock", Wait: true, Why: "held by r-0"})
 		}
+		if has("behind") {
+			out.Guards = append(out.Guards, GuardVerdict{Guard: "lock", Wait: true, Why: "waits for run r-0", Run: "r-0", Again: true})
+		}
+		if has("old") {
+			out.Guards = append(out.Guards, GuardVerdict{Guard: "evidence", Why: "newest is 6m old"})
+		}
+		if until := opts["cooldown"]; until != "" {
+			out.Guards = append(out.Guards, GuardVerdict{Guard: "cooldown", Wait: true, Why: "by r-0", Run: "r-0", Again: true, Until: s.now.Add(s.duration(until))})
+		}
 		if has("no") {
 			out.Guards = append(out.Guards, GuardVerdict{Guard: "cooldown", Why: "2m ago, cooldown 10m"})
 		}

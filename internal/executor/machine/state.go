@@ -42,6 +42,7 @@ type State struct {
 	Phase    Phase                `json:"phase"`
 	Current  string               `json:"current"` // playbook state
 	Visits   map[string]int       `json:"visits"`
+	Untried  map[string]int       `json:"untried,omitempty"` // visits that the run left to look again, before anything was done
 	Path     []Visit              `json:"path"`
 	Evidence map[string]*Evidence `json:"evidence"` // by playbook state, the latest
 	Episodes map[string]*Episode  `json:"episodes"` // pointers, because ten thousand runs mostly have one; never changed in place
