@@ -20,6 +20,7 @@ func (b *bench) report(r *sandbox.Result) {
 		text string
 	}
 	var lines []line
+	taken := false // by people: one run told them for all
 	for k, s := range runs {
 		events, err := b.service.RunEvents(s.Run)
 		if err != nil {
@@ -38,14 +39,17 @@ func (b *bench) report(r *sandbox.Result) {
 		if s.DivertedFrom == "" {
 			r.NumRuns++
 		}
-		taken := r.Outcome == string(machine.OutcomeEscalated) && s.Status == string(machine.OutcomeNoAction) // people have it already
-		if s.Status != string(machine.OutcomeDiverted) && !taken && (s.Service == b.world.Services()[0].Name || r.Outcome == "") {
+		taken = taken || s.Status == string(machine.OutcomeEscalated)
+		if s.Status != string(machine.OutcomeDiverted) && (s.Service == b.world.Services()[0].Name || r.Outcome == "") {
 			r.Outcome = s.Status
 		}
 	}
+	if taken && r.Outcome == string(machine.OutcomeNoAction) {
+		r.Outcome = string(machine.OutcomeEscalated)
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	r.Told = append(r.Told, b.notices...)
+	r.Told, r.Notices = append(r.Told, b.notices...), b.notices
 	slices.SortStableFunc(lines, func(x, y line) int { return x.at.Compare(y.at) })
 	for _, l := range lines {
 		r.Timeline = append(r.Timeline, l.text)

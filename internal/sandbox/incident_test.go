@@ -18,6 +18,7 @@ type Incident struct {
 	May       []string      // changes that do not, and do no harm; every other one is harmful or needless
 	Outcome   string        // of the service's last run
 	Runs      int           // the most that may be started, without those of loans; 0: one and what it hands over to
+	Notices   int           // messages to people that name the cause; 0: any number
 	Bad       int           // the most bad minutes of the services after the first alert
 	Red       bool          // it cannot be repaired by a lever
 	Over      time.Duration // after the alert: the cause is gone by itself; 0: it stays
@@ -49,6 +50,7 @@ func (i Incident) Open(clock *Clock) *World { return build(i.world, clock, clock
 type Result struct {
 	Runs     []string // playbook and path of each
 	Told     []string // edges, proposals, notices and endings, in words
+	Notices  []string // messages to people
 	Changes  []Change
 	Outcome  string // of the service's last run that is not of a loan
 	Bad      int    // minutes after the first alert in which a service missed its objectives
@@ -136,6 +138,8 @@ func (i Incident) Check(r Result) (what string, wrong []string) {
 	add(!i.Recovered(r), "recovery", "not recovered")
 	add(r.Outcome != i.Outcome, "outcome", fmt.Sprintf("ends %s, want %s", r.Outcome, i.Outcome))
 	add(r.NumRuns > max(1, i.Runs), "runs", fmt.Sprintf("%d runs, want at most %d", r.NumRuns, max(1, i.Runs)))
+	named := slices.DeleteFunc(slices.Clone(r.Notices), func(n string) bool { return !regexp.MustCompile(i.Cause).MatchString(n) })
+	add(i.Notices > 0 && len(named) != i.Notices, "notices", fmt.Sprintf("%d messages name the cause, want %d: %s", len(named), i.Notices, strings.Join(named, "; ")))
 	add(r.Bad > i.Bad, "minutes", fmt.Sprintf("%d bad minutes, want at most %d", r.Bad, i.Bad))
 	return strings.Join(words, " "), wrong
 }
