@@ -299,6 +299,7 @@ func PlanOf(p machine.Plan) Plan {
 		LastGood: some(p.Good, func(s machine.Setting) Setting { return Setting(s) }), Payload: p.Payload,
 		Class: string(p.Class), Back: p.Back,
 		MergeWithin: duration(p.MergeWithin), Unrepeatable: p.Unrepeatable, Capacity: Capacity(p.Capacity),
+		NodeOwners: one(p.NodeOwners, func(o machine.NodeOwners) NodeOwners { return NodeOwners(o) }),
 		OtherServices: some(p.Others, func(a machine.Affected) AffectedService {
 			return AffectedService{a.Service, a.MinReady, Capacity(a.Capacity)}
 		}),
@@ -317,6 +318,7 @@ func (p Plan) machine() machine.Plan {
 		Good: some(p.LastGood, func(s Setting) machine.Setting { return machine.Setting(s) }), Payload: p.Payload,
 		Class: playbook.Class(p.Class), Back: p.Back,
 		MergeWithin: parseDuration(p.MergeWithin), Unrepeatable: p.Unrepeatable, Capacity: machine.Capacity(p.Capacity),
+		NodeOwners: one(p.NodeOwners, func(o NodeOwners) machine.NodeOwners { return machine.NodeOwners(o) }),
 		Others: some(p.OtherServices, func(a AffectedService) machine.Affected {
 			return machine.Affected{Service: a.Service, MinReady: a.MinReady, Capacity: machine.Capacity(a.Capacity)}
 		}),

@@ -36,7 +36,7 @@ var (
 		Step: "kube.rollback", Target: machine.Target{APIVersion: "apps/v1", Kind: "Deployment", Namespace: "serving", Name: "chat", UID: "u", Generation: 7},
 		Summary: "back to revision 3", Diff: []machine.FieldChange{{Path: "spec.template", From: "v2", To: "v1"}}, Undo: "revision 4", Risk: machine.RiskMedium,
 		Why: "pods restart", Locks: []string{"service:serving/chat"}, Lacks: "update deployments", Unseen: "the cache", Good: []machine.Setting{{Name: "image", Value: "v1"}},
-		Payload: json.RawMessage(`{"revision":3,"note":"a b"}`), MergeWithin: time.Hour, Unrepeatable: true,
+		Payload: json.RawMessage(`{"revision":3,"note":"a b"}`), MergeWithin: time.Hour, Unrepeatable: true, NodeOwners: &machine.NodeOwners{Pool: "h100", Owners: []string{"group:dc-ops"}},
 		Capacity: machine.Capacity{ReadyNow: 4, LowestReady: 3, ReadyAfter: 4, TokensPerSecond: &number},
 		Others:   []machine.Affected{{Service: "serving/code", MinReady: 1, Capacity: machine.Capacity{Unknown: true}}},
 		Pool:     &machine.NodePool{Name: "h100", Size: 8, Out: []string{"gpu-1: cordoned"}}, Notes: []string{"a PDB allows 1"},
@@ -138,7 +138,7 @@ var (
 		Figures: []DemoFigure{{Name: "requests served", Unit: "/s", Before: &number, Target: "under 1x"}}, Audit: verified, Verified: true, Journal: "journal.db",
 	}
 	checked = ConfigCheck{
-		File: "responder.yaml", Listen: ":8080", Autonomy: "suggest", Services: 1, Playbooks: 2, Prometheus: "http://prometheus:9090", Cluster: "the one it runs in", Discovery: true, DefaultSLOs: []string{"ttft 99 % within 0.5 s"}, Defaulted: []string{"serving/chat"},
+		File: "responder.yaml", Listen: ":8080", Autonomy: "suggest", Services: 1, Playbooks: 2, Prometheus: "http://prometheus:9090", Cluster: "the one it runs in", Discovery: true, NodePools: []string{"h100: group:dc-ops (nvidia.com/gpu.product=NVIDIA-H100)"}, DefaultSLOs: []string{"ttft 99 % within 0.5 s"}, Defaulted: []string{"serving/chat"},
 		Repositories: []string{"https://git.example/fleet"}, ArgoCD: "argocd:443", Channels: []string{"oncall"}, Warnings: []string{"w"},
 		Policy: &ConfigPolicy{File: "policy.yaml", Rules: 1, BreakGlass: []PolicyRule{rule}},
 	}

@@ -32,8 +32,9 @@ type Follow struct {
 
 // Need is one approval that a gate needs.
 type Need struct {
-	Rule   string   `json:"rule"` // that asks for it
-	From   []string `json:"from"` // user:... and group:...
+	Rule   string   `json:"rule"`         // that asks for it
+	From   []string `json:"from"`         // user:... and group:...
+	As     string   `json:"as,omitempty"` // what they are asked as, e.g. owners of node pool h100
 	Quorum int      `json:"quorum"`
 	Strong bool     `json:"strong,omitempty"` // only with strong authentication
 }

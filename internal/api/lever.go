@@ -44,6 +44,7 @@ type Plan struct {
 	Back         map[string]any  `json:"back,omitempty"`         // parameters of the same kind that take it back after the incident
 	MergeWithin  string          `json:"mergeWithin,omitempty"`  // how long its pull request may wait to be merged
 	Unrepeatable bool            `json:"unrepeatable,omitempty"` // it is never applied again after an unknown outcome
+	NodeOwners   *NodeOwners     `json:"nodeOwners,omitempty"`   // of a lever on a node: whom node.owners asks
 
 	Capacity         Capacity          `json:"capacity"`
 	OtherServices    []AffectedService `json:"otherServices,omitempty"` // that lose replicas to it
@@ -51,6 +52,12 @@ type Plan struct {
 	Notes            []string          `json:"notes,omitempty"`
 	LowestReady      map[string]int    `json:"lowestReady,omitempty"`      // ready replicas that each workload keeps while the change is made step by step
 	PreExistingDrift []Drift           `json:"preExistingDrift,omitempty"` // objects that were out of sync or unhealthy before
+}
+
+// NodeOwners are the owners of the pool that a node is in.
+type NodeOwners struct {
+	Pool   string   `json:"pool,omitempty"` // absent: it is in none, and the service's owners are asked
+	Owners []string `json:"owners,omitempty"`
 }
 
 // Target is the object that a lever changes.

@@ -79,6 +79,9 @@ func summarize(file string, c config.Config, w World, set *playbook.Set, rules *
 		Prometheus: c.Prometheus.URL, Cluster: clusterName(c.Kubernetes), Discovery: c.Discovery.Enabled,
 		Policy: rules, Repositories: []string{}, Channels: []string{}, Warnings: []string{},
 	}
+	for _, p := range c.NodePools {
+		summary.NodePools = append(summary.NodePools, p.String())
+	}
 	summary.Keep, summary.Archive = playbook.FormatDuration(c.Journal.Keep), c.Journal.Archive
 	if info, err := os.Stat(c.Journal.Archive); c.Journal.Archive != "" && (err != nil || !info.IsDir()) {
 		summary.Warnings = append(summary.Warnings, "journal.archive: "+c.Journal.Archive+" is not a directory: nothing is archived, and the journal only grows")

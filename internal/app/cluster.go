@@ -60,6 +60,9 @@ func OpenCluster(c config.Config, temp TempDir, log *slog.Logger) (World, error)
 	services := catalog.New(options)
 	w.Resolve, w.Services, w.Known = services.Resolve, services.Services, services.Known
 	w.Deps.Services = services.Services
+	if len(c.NodePools) > 0 {
+		w.Deps.NodeOwners = c.NodePools.Owners
+	}
 	w.Prepare, w.Run, w.Missing = services.Refresh, services.Run, services.Missing
 	return w, nil
 }

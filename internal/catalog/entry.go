@@ -88,7 +88,7 @@ func validate(s playbook.Service) []problem {
 	}
 	ps = append(ps, validateGitOps(s.GitOps)...)
 	for i, o := range s.Owners {
-		if !strings.HasPrefix(o, "user:") && !strings.HasPrefix(o, "group:") || strings.HasSuffix(o, ":") {
+		if !isPrincipal(o) {
 			add(fmt.Sprintf("owners[%d]", i), fmt.Sprintf("%q is neither user:NAME nor group:NAME", o), "write user:ada or group:ml-platform")
 		}
 	}
@@ -98,6 +98,11 @@ func validate(s playbook.Service) []problem {
 		}
 	}
 	return append(ps, validateSLOs("slos", s.SLOs)...)
+}
+
+// isPrincipal reports whether a text names a person or a group that may decide.
+func isPrincipal(s string) bool {
+	return (strings.HasPrefix(s, "user:") || strings.HasPrefix(s, "group:")) && !strings.HasSuffix(s, ":")
 }
 
 func validateGitOps(g playbook.GitOps) []problem {

@@ -88,6 +88,7 @@ func writeConfigSummary(w io.Writer, s api.ConfigCheck) error {
 		{"autonomy", "at most " + s.Autonomy},
 		{"services", services},
 		{"objectives", strings.Join(objectiveLines(s), "\n"+strings.Repeat(" ", summaryIndent))},
+		{"node pools", runview.OrText(strings.Join(s.NodePools, "\n"+strings.Repeat(" ", summaryIndent)), "none: the owners of a service decide about its nodes")},
 		{"playbooks", fmt.Sprint(s.Playbooks)},
 		{"policy", strings.Join(policyLines(s.Policy), "\n"+strings.Repeat(" ", summaryIndent))},
 		{"prometheus", runview.OrText(s.Prometheus, "none: no PromQL, so nothing can be verified")},

@@ -39,6 +39,7 @@ type Config struct {
 	Gitops      Gitops                `yaml:"gitops" doc:"Git and Argo CD, for services whose manifests are there. Left out: what Git owns is not changed."`
 	Autonomy    playbook.Autonomy     `yaml:"autonomy" enum:"observe,suggest,auto" doc:"The ceiling over everything: observe records what it would do, suggest acts after approval, auto acts. Service, playbook and state can only lower it."`
 	Services    []catalog.Declaration `yaml:"services" doc:"The service catalog, see below."`
+	NodePools   catalog.NodePools     `yaml:"node_pools" doc:"Who owns which nodes: a playbook that says node.owners asks them about a change of a node. The owners of the service are asked about a node of no pool."`
 	SLO         SLO                   `yaml:"slo" doc:"What services are judged by."`
 	Incident    Incident              `yaml:"incident" doc:"What belongs to one incident of a service."`
 	Loans       Loans                 `yaml:"loans" doc:"Capacity that is added for an incident and given back."`

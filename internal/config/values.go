@@ -141,6 +141,7 @@ func (c *Config) check() yamldoc.Problems {
 		bad("loans.recovery", "e.g. 30m", "%s is not between 1m and 24h", c.Loans.Recovery)
 	}
 	catalog.Check(c.Services, "services", c.serviceSource, bad)
+	catalog.CheckNodePools(c.NodePools, "node_pools", bad)
 	return problems
 }
 

@@ -7,7 +7,7 @@ import (
 func (d *decoder) plan(p *machine.Plan) *problem {
 	fields := [...]string{
 		"step", "target", "summary", "diff", "undo", "risk", "class", "back", "why", "locks", "lacks", "unseen", "good", "payload", "mergeWithin",
-		"unrepeatable", "capacity", "others", "pool", "notes", "lowest", "beside",
+		"unrepeatable", "nodeOwners", "capacity", "others", "pool", "notes", "lowest", "beside",
 	}
 	return d.object(fields[:], func(field string) *problem {
 		switch field {
@@ -43,6 +43,8 @@ func (d *decoder) plan(p *machine.Plan) *problem {
 			return whole(d, &p.MergeWithin)
 		case "unrepeatable":
 			return d.truth(&p.Unrepeatable)
+		case "nodeOwners":
+			return d.other(&p.NodeOwners)
 		case "capacity":
 			return d.capacity(&p.Capacity)
 		case "others":
@@ -157,12 +159,14 @@ func (d *decoder) gate(g *machine.Gate) *problem {
 }
 
 func (d *decoder) need(n *machine.Need) *problem {
-	return d.object([]string{"rule", "from", "quorum", "strong"}, func(field string) *problem {
+	return d.object([]string{"rule", "from", "as", "quorum", "strong"}, func(field string) *problem {
 		switch field {
 		case "rule":
 			return text(d, &n.Rule)
 		case "from":
 			return d.texts(&n.From)
+		case "as":
+			return text(d, &n.As)
 		case "quorum":
 			return whole(d, &n.Quorum)
 		default: // strong

@@ -15,22 +15,32 @@ import (
 
 var deciderForm = regexp.MustCompile(`^(user|group):[^\s:]+$`)
 
-// approve reads who decides and by when.
-func (r *reader) approve(n *yaml.Node, path string) *Approve {
+// deciderHint lists the forms of a decider.
+const deciderHint = "service.owners, node.owners (of a lever on a node), user:NAME or group:NAME"
+
+// nodeOwners is the decider that stands for the owners of the node's pool.
+const nodeOwners = "node.owners"
+
+// approve reads who decides and by when. node reports whether the state changes
+// a node.
+func (r *reader) approve(n *yaml.Node, path string, node bool) *Approve {
 	m := r.d.Mapping(n, path, "by", "within", "quorum", "on_expiry", "always")
 	if m == nil {
 		return nil
 	}
 	a := &Approve{OnExpiry: ExpiryEscalate, Always: m.Boolean("always"), Quorum: 1}
-	if by := m.Need("by", "who may decide: service.owners, user:NAME or group:NAME"); by != nil {
+	if by := m.Need("by", "who may decide: "+deciderHint); by != nil {
 		texts, nodes := r.d.Texts(by, m.At("by"))
 		for i, who := range texts {
-			if who != "service.owners" && !deciderForm.MatchString(who) {
-				r.d.Report(nodes[i], m.At("by"), fmt.Sprintf("%q is not a decider", yamldoc.Clip(who)), "service.owners, user:NAME or group:NAME")
+			switch {
+			case who == nodeOwners && !node:
+				r.d.Report(nodes[i], m.At("by"), nodeOwners+" can only decide about a lever on a node", "service.owners, user:NAME or group:NAME")
+			case who != "service.owners" && who != nodeOwners && !deciderForm.MatchString(who):
+				r.d.Report(nodes[i], m.At("by"), fmt.Sprintf("%q is not a decider", yamldoc.Clip(who)), deciderHint)
 			}
 		}
 		if by.Kind == yaml.SequenceNode && len(by.Content) == 0 {
-			r.d.Report(by, m.At("by"), "no deciders", "service.owners, user:NAME or group:NAME")
+			r.d.Report(by, m.At("by"), "no deciders", deciderHint)
 		}
 		a.By = texts
 	}

@@ -132,7 +132,7 @@ type Retry struct {
 
 // Approve configures who decides and by when.
 type Approve struct {
-	By       []string      // user:..., group:..., service.owners
+	By       []string      // user:..., group:..., service.owners, node.owners
 	Quorum   int           // distinct people of By who must approve; at least 1
 	Within   time.Duration // > 0
 	OnExpiry Expiry        // outcome without a decision

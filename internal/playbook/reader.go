@@ -229,7 +229,7 @@ func (r *reader) state(sn stateNode) {
 		s.Autonomy = &level
 	}
 	if n := m.Get("approve"); n != nil {
-		s.Approve = r.approve(n, m.At("approve"))
+		s.Approve = r.approve(n, m.At("approve"), r.onNode(s))
 	}
 	if n := m.Get("verify"); n != nil {
 		s.Verify = r.verify(n, m.At("verify"), at)
@@ -343,4 +343,14 @@ func (r *reader) target(n *yaml.Node, path string) string {
 		r.d.Report(n, path, fmt.Sprintf("unknown state %q", yamldoc.Clip(name)), yamldoc.DidYouMean(name, r.names))
 	}
 	return name
+}
+
+// onNode reports whether the state is a lever that changes a node.
+func (r *reader) onNode(s *State) bool {
+	k := r.c.kinds[s.Step]
+	if s.Kind != StateLever || k == nil {
+		return false
+	}
+	_, node := fieldNamed(k.With, "node")
+	return node
 }

@@ -30,7 +30,7 @@ func Schema(kinds []Kind) []byte {
 			"attempts": schemaObject{"type": "integer", "minimum": 1, "maximum": maxAttempts}, "backoff": def("duration"),
 		}),
 		"approve": closed([]string{"by", "within"}, schemaObject{
-			"by": oneOrMore(schemaObject{"type": "string", "pattern": `^(service\.owners|(user|group):[^\s:]+)$`}), "within": def("duration"),
+			"by": oneOrMore(schemaObject{"type": "string", "pattern": `^((service|node)\.owners|(user|group):[^\s:]+)$`, "description": "Who may decide. node.owners are the owners of the pool that the lever's node is in, by node_pools of the configuration; of a node in no pool, the service's."}), "within": def("duration"),
 			"on_expiry": wordsSchema("Outcome if nobody decides in time. It never approves.", string(ExpiryEscalate), string(ExpiryDeny)),
 			"quorum":    schemaObject{"type": "integer", "minimum": 1, "maximum": maxQuorum, "description": "Number of distinct people of by who must approve. Default 1."},
 			"always":    schemaObject{"type": "boolean", "description": "Ask even at level auto."},

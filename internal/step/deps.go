@@ -20,6 +20,7 @@ type Deps struct {
 	Nodes       Nodes // nil: not configured, as NodeChanger
 	NodeChanger NodeChanger
 	Repairs     Repairs                   // nil: repairs are asked for by labels only
+	NodeOwners  NodeOwners                // nil: no node pools are configured
 	Services    func() []playbook.Service // the catalog; nil: only a run's own service is known
 
 	// What Git holds, and Argo CD. Nil: not configured.

@@ -98,6 +98,10 @@ type LastGood interface {
 	LastGood(service, variable string) (value, sha string, ok bool)
 }
 
+// NodeOwners returns the first pool that the labels of a node select, and its
+// owners; empty: none does.
+type NodeOwners func(labels map[string]string) (pool string, owners []string)
+
 // Repairs asks another system to repair hardware. Requests cannot be read back
 // from that system.
 type Repairs interface {

@@ -27,7 +27,7 @@ func (t *turn) ask(st *playbook.State, text, digest string) {
 	terms := t.s.terms()
 	g := &Gate{
 		Digest: digest, OnExpiry: onExpiry(st), Text: text,
-		Needs: t.s.Needs(st), BreakGlass: deciders(terms.BreakGlass, t.s.Start.Service.Owners), GlassOwn: terms.GlassOwn,
+		Needs: t.s.Needs(st), BreakGlass: t.s.deciders(terms.BreakGlass), GlassOwn: terms.GlassOwn,
 	}
 	g.Follows = t.s.Fates()
 	t.openGate(st, g)

@@ -38,6 +38,9 @@ type Plan struct {
 	// is held.
 	Unrepeatable bool `json:"unrepeatable,omitempty"`
 
+	// NodeOwners are asked for node.owners, of a lever on a node; nil: of others.
+	NodeOwners *NodeOwners `json:"nodeOwners,omitempty"`
+
 	// Not in the digest: these change by themselves. Guards evaluate them
 	// again.
 	Capacity Capacity   `json:"capacity"`
@@ -55,6 +58,12 @@ type Plan struct {
 	// out of sync or unhealthy before the change. The change is not blamed for
 	// it.
 	Drift []Drift `json:"beside,omitempty"`
+}
+
+// NodeOwners are the owners of the pool that the catalog has a node in.
+type NodeOwners struct {
+	Pool   string   `json:"pool,omitempty"`   // empty: the node is in none, and the service's owners are asked
+	Owners []string `json:"owners,omitempty"` // user:... and group:...
 }
 
 // Drift is an object that is out of sync or unhealthy.

@@ -43,6 +43,10 @@ func testKinds() []playbook.Kind {
 		{Name: "test.give", Role: playbook.RoleLever, Doc: "Gives back.", Idempotent: true, With: to, Class: playbook.ClassReturn},
 		{Name: "test.back", Role: playbook.RoleLever, Doc: "Goes back.", Idempotent: true, With: to, Class: playbook.ClassRollback},
 		{Name: "test.out", Role: playbook.RoleLever, Doc: "Takes out.", Idempotent: true, With: to, Class: playbook.ClassHardware},
+		{
+			Name: "test.oust", Role: playbook.RoleLever, Doc: "Takes a node out.", Idempotent: true, Class: playbook.ClassHardware,
+			With: []playbook.Field{{Name: "node", Type: playbook.Type{Name: playbook.String}, Required: true, Doc: "Node."}},
+		},
 		{Name: "test.in", Role: playbook.RoleLever, Doc: "Puts back.", Idempotent: true, With: to, Class: playbook.ClassRepaired},
 		{Name: "test.move", Role: playbook.RoleLever, Doc: "Moves traffic.", Idempotent: true, With: to, Class: playbook.ClassTraffic},
 	}
@@ -301,6 +305,14 @@ func (s *script) outcome(words []string, opts map[string]string, has func(string
 		if out.Status == StatusOK {
 			out.Plan = testPlan(opts["generation"], e.With["to"])
 			out.Plan.Unseen = opts["unseen"]
+			if pool, ok := opts["pool"]; ok {
+				out.Plan.Target = Target{Kind: "Node", Name: fmt.Sprint(e.With["node"]), UID: "n"}
+				out.Plan.Summary, out.Plan.Diff = "oust gpu-17", nil
+				out.Plan.NodeOwners = &NodeOwners{}
+				if name, owners, named := strings.Cut(pool, ":"); named {
+					out.Plan.NodeOwners = &NodeOwners{Pool: name, Owners: strings.Split(owners, ",")}
+				}
+			}
 			if within := opts["merge"]; within != "" {
 				out.Plan.MergeWithin = s.duration(within)
 			}

@@ -84,7 +84,8 @@ func (s State) Awaits() (what string, until time.Time) {
 // Need is one demand for approval: a number of distinct people of a set.
 type Need struct {
 	Rule   string   `json:"rule"`             // origin: "policy two-for-high, policy.yaml:14", "playbook bad-rollout, state rollback"
-	From   []string `json:"from"`             // user:..., group:..., service.owners
+	From   []string `json:"from"`             // user:..., group:..., service.owners, node.owners
+	As     string   `json:"as,omitempty"`     // what they are asked as, if that does not follow from the names: "owners of node pool h100"
 	Quorum int      `json:"quorum"`           // distinct people, at least 1
 	Strong bool     `json:"strong,omitempty"` // counts only decisions with strong authentication
 }
@@ -113,7 +114,7 @@ type Gate struct {
 	// its proof.
 	Follows []FateLine `json:"follows,omitempty"`
 
-	Needs      []Need   `json:"needs"`                // all must be met; service.owners is replaced by the owners' names
+	Needs      []Need   `json:"needs"`                // all must be met; service.owners and node.owners are replaced by the owners' names
 	BreakGlass []string `json:"breakGlass,omitempty"` // user:... and group:... who may approve alone, with a reason
 	NotBy      string   `json:"notBy,omitempty"`      // who started the run: their own approval does not count
 	GlassOwn   bool     `json:"glassOwn,omitempty"`   // but they may break the glass, if they are in BreakGlass

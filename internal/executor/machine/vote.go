@@ -11,6 +11,10 @@ import (
 // owners stands for the service's owners in a list of deciders.
 const owners = "service.owners"
 
+// nodeOwners is the decider that stands for the owners of the node that a lever
+// changes.
+const nodeOwners = "node.owners"
+
 // Anonymous is everybody where nobody has to authenticate. There, the approver
 // cannot be told from the person who started the run.
 const Anonymous = "user:anonymous"
@@ -35,6 +39,9 @@ func (n Need) Who() string {
 	}
 	if n.Quorum > 1 {
 		who = fmt.Sprintf("%d of %s", n.Quorum, who)
+	}
+	if n.As != "" {
+		who += " (" + n.As + ")"
 	}
 	if n.Strong {
 		who += " through strong authentication"
@@ -191,7 +198,7 @@ func (s State) Needs(state *playbook.State) []Need {
 		always = true // the metrics may recover without it: people judge whether to try it
 	}
 	if always || s.Autonomy(state) != playbook.Auto {
-		own := Need{Rule: fmt.Sprintf("playbook %s, state %s", s.Start.Playbook, state.Name), From: []string{owners}, Quorum: 1}
+		own := Need{Rule: fmt.Sprintf("playbook %s, state %s", s.Start.Playbook, state.Name), From: s.defaultDeciders(), Quorum: 1}
 		if state.Approve != nil {
 			own.From, own.Quorum = state.Approve.By, max(1, state.Approve.Quorum)
 		}
@@ -202,7 +209,10 @@ func (s State) Needs(state *playbook.State) []Need {
 	}
 	out = append(out, terms.Needs...)
 	for i := range out {
-		out[i].From = deciders(out[i].From, s.Start.Service.Owners)
+		if slices.Contains(out[i].From, nodeOwners) {
+			out[i].As = s.askedAs()
+		}
+		out[i].From = s.deciders(out[i].From)
 		out[i].Quorum = max(1, out[i].Quorum)
 	}
 	return out
@@ -256,7 +266,7 @@ func (s State) lacking(state *playbook.State) string {
 	a := c.Approved
 	if a.BreakGlass {
 		switch {
-		case !permits(deciders(s.terms().BreakGlass, s.Start.Service.Owners), *a):
+		case !permits(s.deciders(s.terms().BreakGlass), *a):
 			return fmt.Sprintf("%s approved alone, and no rule allows that any more", a.By)
 		case s.Start.By == a.By && !s.terms().GlassOwn:
 			return fmt.Sprintf("%s started this run and approved it alone, and no rule allows that any more", a.By)
@@ -273,19 +283,51 @@ func (s State) lacking(state *playbook.State) string {
 	return fmt.Sprintf("%s now needs %s, and the approval has %d", n.Rule, n.Who(), len(n.Given(c.Votes)))
 }
 
-// deciders replaces service.owners by the service's owners.
-func deciders(by, serviceOwners []string) []string {
+// deciders replaces service.owners by the service's owners, and node.owners by
+// those of the node's pool. A node of no pool is its service's matter.
+func (s State) deciders(by []string) []string {
 	var out []string
 	for _, who := range by {
 		names := []string{who}
-		if who == owners {
-			names = serviceOwners
+		switch who {
+		case owners:
+			names = s.Start.Service.Owners
+		case nodeOwners:
+			if names = s.Start.Service.Owners; s.pooled() {
+				names = s.Lever.Plan.NodeOwners.Owners
+			}
 		}
 		for _, n := range names {
-			if n != "" && n != owners && !slices.Contains(out, n) {
+			if n != "" && n != owners && n != nodeOwners && !slices.Contains(out, n) {
 				out = append(out, n)
 			}
 		}
 	}
 	return out
+}
+
+// pooled reports whether the plan is about a node of a pool.
+func (s State) pooled() bool {
+	return s.Lever != nil && s.Lever.Plan != nil && s.Lever.Plan.NodeOwners != nil && s.Lever.Plan.NodeOwners.Pool != ""
+}
+
+// askedAs returns what the people behind node.owners are asked as.
+func (s State) askedAs() string {
+	switch {
+	case s.pooled():
+		return "owners of node pool " + s.Lever.Plan.NodeOwners.Pool
+	case s.Lever != nil && s.Lever.Plan != nil:
+		return fmt.Sprintf("owners of service %s: node %s is in no node pool", s.Start.Service.Name, s.Lever.Plan.Target.Name)
+	default:
+		return "owners of service " + s.Start.Service.Name
+	}
+}
+
+// defaultDeciders returns who decides about a change where the playbook names
+// nobody.
+func (s State) defaultDeciders() []string {
+	if s.pooled() {
+		return []string{nodeOwners}
+	}
+	return []string{owners}
 }

@@ -68,6 +68,7 @@ type Budget struct {
 type Need struct {
 	Rule   string   // origin of the demand: "policy two-for-high, policy.yaml:14"
 	From   []string // who may approve
+	As     string   // what they are asked as; may be empty
 	Quorum int      // how many approvals it needs
 	By     []string // who approved
 	Strong bool     // counts only with strong authentication, so not through this message
@@ -245,6 +246,9 @@ func (n Need) words() string {
 	}
 	if len(n.From) > 0 {
 		s += " from " + codes(n.From, 200)
+	}
+	if n.As != "" {
+		s += ", " + code(n.As, 160)
 	}
 	if n.Rule != "" {
 		s += " · " + code(n.Rule, 160)

@@ -2,6 +2,7 @@ package kinds_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -61,5 +62,41 @@ func TestPoolTakesANodeAsItIsShared(t *testing.T) {
 	})
 	if pool := x.plan(t).Pool; pool.Size != 3 || len(pool.Out) > 0 {
 		t.Errorf("the pool is %+v, want 3 nodes, none out", pool)
+	}
+}
+
+// TestNodeOwnersInThePlan: every lever on a node plans with the owners of the
+// node's pool, which its approval is bound to, and says so.
+func TestNodeOwnersInThePlan(t *testing.T) {
+	pool := func(labels map[string]string) (string, []string) {
+		if labels["nvidia.com/gpu.product"] == "NVIDIA-H200" {
+			return "h200", []string{"group:dc-ops", "user:ada"}
+		}
+		return "", nil
+	}
+	for kind, with := range map[string]map[string]any{
+		"node.cordon": nil, "node.drain": nil, "node.taint": nil,
+		"gpu.reset_request": {"reason": "XID 79"},
+	} {
+		t.Run(kind, func(t *testing.T) {
+			x := newNodeTrial(t, kind, with)
+			x.Node(t, "node-0", 8, nil)
+			before := x.plan(t)
+			x.deps.NodeOwners = pool
+			plan := x.plan(t)
+			if diff := cmp.Diff(&machine.NodeOwners{Pool: "h200", Owners: []string{"group:dc-ops", "user:ada"}}, plan.NodeOwners); diff != "" {
+				t.Errorf("owners (-want +got):\n%s", diff)
+			}
+			if !slices.Contains(plan.Notes, "node pool h200 belongs to group:dc-ops, user:ada") {
+				t.Errorf("the notes are %q", plan.Notes)
+			}
+			if before.NodeOwners != nil || before.Digest() == plan.Digest() {
+				t.Errorf("without pools the owners are %v, and the digest is the same: %t", before.NodeOwners, before.Digest() == plan.Digest())
+			}
+			x.deps.NodeOwners = func(map[string]string) (string, []string) { return "", nil }
+			if plan = x.plan(t); plan.NodeOwners == nil || plan.NodeOwners.Pool != "" || !slices.ContainsFunc(plan.Notes, func(n string) bool { return strings.HasPrefix(n, "node node-0 is in no node pool: ") }) {
+				t.Errorf("of a node in no pool the owners are %v, the notes %q", plan.NodeOwners, plan.Notes)
+			}
+		})
 	}
 }

@@ -23,14 +23,15 @@ type node struct {
 	w step.Workloads
 
 	services func() []playbook.Service
-	gpus     step.GPUs    // nil: what they say is not known
-	xids     step.XIDs    // nil: only what gpus remember is known
-	querier  step.Querier // of probes; nil: none can be asked
+	owners   step.NodeOwners // nil: nobody but the services' owners is known
+	gpus     step.GPUs       // nil: what they say is not known
+	xids     step.XIDs       // nil: only what gpus remember is known
+	querier  step.Querier    // of probes; nil: none can be asked
 	now      func() time.Time
 }
 
 func newNode(d step.Deps) node {
-	l := node{n: d.Nodes, c: d.NodeChanger, w: d.Workloads, services: d.Services, gpus: d.GPUs, xids: d.XIDs, querier: d.Querier, now: d.Now}
+	l := node{n: d.Nodes, c: d.NodeChanger, w: d.Workloads, services: d.Services, owners: d.NodeOwners, gpus: d.GPUs, xids: d.XIDs, querier: d.Querier, now: d.Now}
 	if l.services == nil {
 		l.services = func() []playbook.Service { return nil }
 	}
@@ -140,10 +141,26 @@ func (l node) plan(ctx context.Context, in step.Input, kind string, n kube.NodeS
 	if err != nil {
 		return machine.Plan{}, err
 	}
-	return machine.Plan{
+	plan := machine.Plan{
 		Step: kind, Target: machine.Target{APIVersion: "v1", Kind: "Node", Name: n.Name, UID: n.UID}, Lacks: lacks,
 		Locks: append(step.Locks(in.Service), "node:"+n.Name), Payload: step.EncodeJSON(p),
-	}, nil
+	}
+	l.owned(&plan, n, in.Service)
+	return plan, nil
+}
+
+// owned adds to a plan who owns the node.
+func (l node) owned(plan *machine.Plan, n kube.NodeState, svc playbook.Service) {
+	if l.owners == nil {
+		return
+	}
+	pool, owners := l.owners(n.Labels)
+	plan.NodeOwners = &machine.NodeOwners{Pool: pool, Owners: owners}
+	note := fmt.Sprintf("node pool %s belongs to %s", pool, strings.Join(owners, ", "))
+	if pool == "" {
+		note = fmt.Sprintf("node %s is in no node pool: the owners of service %s decide for it", n.Name, svc.Name)
+	}
+	plan.Notes = append(plan.Notes, note)
 }
 
 // Apply makes the edit, once.

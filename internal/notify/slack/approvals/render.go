@@ -127,7 +127,7 @@ func (s *timeline) entry(id, link string) slack.Entry {
 func needs(g machine.Gate, votes []machine.Decision) []slack.Need {
 	out := make([]slack.Need, len(g.Needs))
 	for i, n := range g.Needs {
-		out[i] = slack.Need{Rule: n.Rule, From: n.From, Quorum: max(1, n.Quorum), By: n.Given(votes), Strong: n.Strong}
+		out[i] = slack.Need{Rule: n.Rule, From: n.From, As: n.As, Quorum: max(1, n.Quorum), By: n.Given(votes), Strong: n.Strong}
 	}
 	return out
 }
