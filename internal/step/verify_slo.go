@@ -83,7 +83,28 @@ func (w *windows) measure(ctx context.Context, q Querier, ask slo.Ask, now time.
 		}
 		spans = append(spans, slo.Span{Window: w.before, Offset: now.Sub(p.Planned)})
 	}
-	return slo.Measure(ctx, Patient(q), ask, now, spans...)
+	m, err := slo.Measure(ctx, Patient(q), ask, now, spans...)
+	if err != nil || len(m.Stuck) == 0 || len(spans) == spanBefore {
+		return m, err
+	}
+	return m, w.stuckBefore(ctx, q, ask, &m)
+}
+
+// stuckBefore counts what stood still before the change, too, where something
+// stands still now: else every change would look worse than what was there before.
+func (w *windows) stuckBefore(ctx context.Context, q Querier, ask slo.Ask, m *slo.Measurement) error {
+	was, err := slo.Measure(ctx, Patient(q), ask, w.effect.Proof.Planned, slo.Span{Window: w.before})
+	if err != nil {
+		return err
+	}
+	for i := range m.Measured {
+		for _, x := range was.Measured {
+			if x.Name() == m.Measured[i].Name() && x.Reason == "" && m.Measured[i].Reason == "" {
+				m.Measured[i].Counts[spanBefore] = x.Counts[0]
+			}
+		}
+	}
+	return nil
 }
 
 // test returns the statistical test of one measured objective.
