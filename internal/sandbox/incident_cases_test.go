@@ -97,7 +97,7 @@ func badly(chat *serviceSpec, age time.Duration, e profile) {
 // repaired.
 func benchBadAndSaturated() Incident {
 	return Incident{
-		Name: "bad-and-saturated", Gap: "harm runs minutes", Cause: "release|change", Right: []string{"kube.rollout_undo", "kube.scale"}, Outcome: "resolved", Bad: 15,
+		Name: "bad-and-saturated", Cause: "release|change", Right: []string{"kube.rollout_undo", "kube.scale"}, Outcome: "resolved", Bad: 27,
 		world: chatWorld(24, 12*time.Minute, func(chat *serviceSpec) {
 			badly(chat, 12*time.Minute, badEngine())
 			chat.traffic = []shift{{from: -12 * time.Minute, factor: 3}}
@@ -311,7 +311,7 @@ func benchGPUAndBurst() Incident {
 	w := gpuFault()
 	w.services[0].traffic = []shift{{from: -5 * time.Minute, factor: 3}}
 	return Incident{
-		Name: "gpu-and-burst", Gap: "lever recovery outcome minutes", Cause: "GPU 3 on node|ECC", Right: []string{"node.drain", "kube.scale"}, May: []string{"gpu.reset_request"}, Outcome: "resolved", Bad: 15,
+		Name: "gpu-and-burst", Cause: "GPU 3 on node|ECC", Right: []string{"node.drain", "kube.scale"}, May: []string{"gpu.reset_request"}, Outcome: "resolved", Bad: 15,
 		world: w,
 	}
 }

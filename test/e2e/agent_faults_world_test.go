@@ -162,7 +162,7 @@ func (f *faults) deploy(t *testing.T) {
 	}
 	f.responder = rig.StartService(t, rig.ServiceOptions{
 		Prometheus: f.prometheus.URL, Kubeconfig: f.cp.Kubeconfig(t, rig.Responder), Services: services,
-		Playbook: gpuPlaybook(t, "playbooks/gpu-fault.yaml"),
+		Playbook: gpuPlaybook(t, "playbooks/gpu-fault.yaml", "      verify: {within: 10m} # it stays out whatever that shows\n", ""),
 		Files: map[string]string{
 			"playbooks/return.yaml": gpuPlaybook(t, "playbooks/node-return.yaml", "healthy_for: 10m", "healthy_for: 2m"),
 			"playbooks/long.yaml":   gpuPlaybook(t, "playbooks/node-return.yaml", "healthy_for: 10m", "healthy_for: 30m", "name: node-return", "name: long-return", "GPUNodeRepaired", "GPUNodeRepairedLongAgo"),
