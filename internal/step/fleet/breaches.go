@@ -25,7 +25,8 @@ common with this one: a change of their workloads, nodes, the registry of their 
 to people, not to one lever for each service. It needs evidence: two services that breach and have nothing in common share nothing.
 
 What is shared, the first that applies: ` + "`heat`" + ` (GPUs of this service and of others slow down for heat on two nodes or more, whatever their
-objectives show), ` + "`node`" + ` (every service that breaches has pods on it, and few healthy ones), ` + "`release`" + ` (one change, commit or Argo CD application
+objectives show), ` + "`node`" + ` (every service that breaches has pods on it, and few healthy ones; at once if it has trouble of its own, else only
+after a release and a model), ` + "`release`" + ` (one change, commit or Argo CD application
 that reached every service that breaches before it did, and no healthy one), ` + "`model`" + ` (pods of all of them cannot start, and pull images, load
 models from, or are, the same), ` + "`gateway`" + ` (all are behind it, and few healthy ones), ` + "`fleet`" + ` (three services or more, and at least half of
 those measured).
@@ -211,7 +212,8 @@ func (c breaches) common(ctx context.Context, now time.Time, window time.Duratio
 	}
 	places, more := c.places(ctx, found, healthy)
 	notes = append(notes, more...)
-	if node := onNode(found, healthy, places); node.by != "" {
+	node, troubled := onNode(found, healthy, places)
+	if troubled {
 		return node.named(found), notes
 	}
 	// A GPU at fault explains the breach of its own service, and no other.
@@ -222,6 +224,7 @@ func (c breaches) common(ctx context.Context, now time.Time, window time.Duratio
 	if len(found) < 2 {
 		return shared{}, notes
 	}
+	node, _ = onNode(found, healthy, places)
 	if len(commonChanges(found)) > 0 {
 		healthy = slices.Clone(healthy)
 		some := healthy[:min(len(healthy), maxRead)]
@@ -230,7 +233,7 @@ func (c breaches) common(ctx context.Context, now time.Time, window time.Duratio
 			notes = append(notes, fmt.Sprintf("of %d healthy services it is not known whether they were changed", n))
 		}
 	}
-	return cmp.Or(byRelease(found, healthy), byModel(found), behindGateway(found, healthy), wholeFleet(found, measured)).named(found), notes
+	return cmp.Or(byRelease(found, healthy), byModel(found), node, behindGateway(found, healthy), wholeFleet(found, measured)).named(found), notes
 }
 
 // unread counts the services that could not be read.

@@ -73,31 +73,34 @@ type place struct {
 func few(healthy, breaching int) bool { return 2*healthy <= breaching }
 
 // onNode recognises a node that every service that breaches has pods on, and few
-// healthy services. It must be the only such node, with a healthy service that
-// has no pod there; or one that has trouble of its own.
-func onNode(found, healthy []party, places map[string]place) cause {
-	var all []string
+// healthy services. troubled: it has trouble of its own. Otherwise it must be the
+// only such node, and there is a healthy service that has no pod there.
+func onNode(found, healthy []party, places map[string]place) (c cause, troubled bool) {
+	alone := 0
 	for _, name := range commonNodes(found) {
-		at := places[name]
+		at, known := places[name]
 		on := 0
 		for _, p := range healthy {
 			if at.tenants[p.name()] {
 				on++
 			}
 		}
-		if at.unread != nil || !few(on, len(found)) || at.trouble == "" && on == len(healthy) {
+		if !known || at.unread != nil || !few(on, len(found)) {
 			continue
 		}
 		text := fmt.Sprintf("all have pods on node %s, and %s", name, services(on))
-		if at.trouble != "" {
-			return cause{by: "node", what: name, text: text + ": " + at.trouble}
+		switch {
+		case at.trouble != "":
+			return cause{by: "node", what: name, text: text + ": " + at.trouble}, true
+		case on < len(healthy):
+			alone++
+			c = cause{by: "node", what: name, text: text}
 		}
-		all = append(all, name, text)
 	}
-	if len(all) != 2 {
-		return cause{}
+	if alone != 1 {
+		return cause{}, false
 	}
-	return cause{by: "node", what: all[0], text: all[1]}
+	return c, false
 }
 
 // services says how many healthy services share something.

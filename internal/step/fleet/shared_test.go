@@ -55,7 +55,7 @@ func TestOnNode(t *testing.T) {
 		"every healthy service is on it too": {two, others[:1], map[string]place{"b": {tenants: tenants("embed")}}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := onNode(c.found, c.healthy, c.places)
+			got, _ := onNode(c.found, c.healthy, c.places)
 			if got.what != c.want || (got.by == "node") != (c.want != "") {
 				t.Errorf("%+v, want node %q", got, c.want)
 			}
