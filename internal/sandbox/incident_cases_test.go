@@ -59,16 +59,7 @@ func benchHarmlessRelease() Incident {
 
 // benchHotRoom: the cooling of a room with five services fails.
 func benchHotRoom() Incident {
-	w := scenario{seed: 23, age: 7 * time.Minute, nodes: gpuNodes(), gpuAlerts: true}
-	for i := range 5 {
-		s := chatService()
-		name := fmt.Sprintf("inference-%c", 'a'+i)
-		s.service.Name, s.service.Workload.Name = "serving/"+name, name
-		s.service.Endpoint = fmt.Sprintf("http://%s.serving.sandbox:8000", name)
-		s.service.Selector = fmt.Sprintf(`namespace="serving",service=%q,model_name="llama-70b"`, name)
-		s.service.Autonomy, s.replicas, s.rate = playbook.Suggest, 3, 4.3
-		w.services = append(w.services, s)
-	}
+	w := scenario{seed: 23, age: 7 * time.Minute, nodes: gpuNodes(), gpuAlerts: true, services: manyServices(5)}
 	for i := range w.nodes {
 		for slot := range w.nodes[i].slots {
 			w.nodes[i].ailments = append(w.nodes[i].ailments, ailment{gpu: slot*gpusPerSlot + i%gpusPerSlot, from: -w.age, kind: hot, drag: 7})

@@ -39,7 +39,7 @@ func Incidents() []Incident {
 		benchBurst(), benchRamp(), benchHarmlessRelease(), benchAtMaximum(), benchNoGPUs(), benchDecode(), benchCache(),
 		benchBlip(), benchComing(), benchClears(), benchAway(),
 		benchStuck(), benchAllStuck(), benchHangs(), benchSlowReplica(),
-		benchGPU(), benchGPUAndBurst(), benchSlowSuccessor(), benchHot(), benchHotRoom(),
+		benchGPU(), benchGPUAndBurst(), benchSlowSuccessor(), benchHot(), benchHotRoom(), benchSharedRelease(),
 	}
 }
 
