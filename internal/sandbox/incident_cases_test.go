@@ -185,7 +185,7 @@ func benchNoGPUs() Incident {
 		chat.traffic = []shift{{from: -5 * time.Minute, factor: 3}}
 	})
 	w.nodes = w.nodes[:3]
-	return Incident{Name: "no-gpus", Gap: "cause", Cause: "schedul|insufficient|room", May: []string{"kube.scale"}, Outcome: "escalated", Bad: 45, Red: true, world: w}
+	return Incident{Name: "no-gpus", Cause: "no node takes", May: []string{"kube.scale"}, Outcome: "escalated", Bad: 45, Red: true, world: w}
 }
 
 // benchDecode: tokens come slowly because batches are large.

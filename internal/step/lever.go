@@ -193,6 +193,19 @@ func Rolled(o *Observation, w kube.Workload, replicas int) {
 			o.Progress += fmt.Sprintf(", %d of the old left", old)
 		}
 	}
+	if n, why := unscheduled(w.Pods); n > 0 && !o.Settled {
+		o.Progress += fmt.Sprintf("; no node takes %d of the pods: %s", n, why)
+	}
+}
+
+// unscheduled counts the pods that no node takes, and returns why for one of them.
+func unscheduled(pods []kube.Pod) (n int, why string) {
+	for _, p := range pods {
+		if p.Node == "" && p.Phase == "Pending" && p.Message != "" {
+			n, why = n+1, p.Message
+		}
+	}
+	return n, why
 }
 
 // Payload decodes what a lever stored in its plan or receipt.
