@@ -147,12 +147,19 @@ func walk(t *testing.T, p *playbook.Playbook, from string, alert playbook.Alert,
 // faulty hardware and somebody's hand are ruled out first.
 func TestDecisions(t *testing.T) {
 	const (
-		breached  = `{"status":"breached","ending":false,"worst":"ttft","since":"2026-01-01T11:58:00Z","stuck_replicas":0,"stuck":[]}`
+		breached  = `{"status":"breached","ending":false,"worst":"ttft","since":"2026-01-01T11:58:00Z","stuck_replicas":0,"stuck":[],"objectives":[]}`
 		young     = `{"status":"breached","ending":false,"worst":"ttft","since":"2026-01-01T12:09:00Z","stuck_replicas":0,"stuck":[]}`
 		ending    = `{"status":"breached","ending":true,"worst":"ttft","since":"2026-01-01T11:58:00Z","stuck_replicas":0,"stuck":[]}`
 		stuck     = `{"status":"breached","ending":false,"worst":"ttft","since":"2026-01-01T11:58:00Z","stuck_replicas":1,"stuck":[{"name":"chat-1"}]}`
 		met       = `{"status":"met","ending":false,"worst":"","stuck_replicas":0,"stuck":[]}`
 		unknown   = `{"status":"unknown","ending":false,"worst":"ttft","stuck_replicas":0,"stuck":[]}`
+		tokens    = `{"status":"breached","ending":false,"worst":"tpot","since":"2026-01-01T11:58:00Z","stuck_replicas":0,"stuck":[],"objectives":[{"status":"breached","indicator":"tpot"}]}`
+		queue     = `{"bound":"queue","replicas_short":2,"running":60.0,"ready":4}`
+		decode    = `{"bound":"decode","replicas_short":1,"running":60.0,"ready":4}`
+		idle      = `{"bound":"none","replicas_short":0,"running":6.0,"ready":4}`
+		everyone  = `{"scope":"all","pod":"","node":""}`
+		oneSlow   = `{"scope":"one_replica","pod":"chat-1","node":"a"}`
+		oneNode   = `{"scope":"one_node","pod":"","node":"a"}`
 		alone     = `{"shared_by":"","key":"","why":"nobody else breaches"}`
 		room      = `{"shared_by":"heat","key":"heat","why":"two nodes are hot"}`
 		unchanged = `{"changed":false,"ours":false,"suspect":false,"age_seconds":90000}`
@@ -172,7 +179,7 @@ func TestDecisions(t *testing.T) {
 	)
 	type evidence map[string]string
 	all := func(slo, gpus, pods, changes string) evidence {
-		return evidence{"slo": slo, "gpus": gpus, "pods": pods, "changes": changes, "fleet": alone}
+		return evidence{"slo": slo, "gpus": gpus, "pods": pods, "changes": changes, "fleet": alone, "engine": queue, "spread": everyone}
 	}
 	with := func(e evidence, name, data string) evidence {
 		e[name] = data
@@ -208,9 +215,15 @@ func TestDecisions(t *testing.T) {
 		{"a replica stands still", "triage", all(stuck, cool, ready, unchanged), "stuck"},
 		{"a replica stands still since a release", "triage", all(stuck, cool, ready, changed), "rollback"},
 		{"others breach for the same reason", "triage", with(all(breached, hot, ready, changed), "fleet", room), "shared"},
-		{"whether others do is not known", "triage", evidence{"slo": breached, "gpus": cool, "pods": ready, "changes": unchanged}, "levers"},
-		{"large batch", "batch", evidence{"batch": `{"status":"ok","value":48,"series":[]}`}, "cap-concurrency"},
-		{"no batch known", "batch", evidence{"batch": `{"status":"empty","series":[]}`}, "escalated"},
+		{"whether others do is not known", "triage", evidence{"slo": breached, "gpus": cool, "pods": ready, "changes": unchanged, "engine": queue, "spread": everyone}, "levers"},
+		{"tokens are late, many at once", "triage", with(all(tokens, cool, ready, unchanged), "engine", decode), "levers"},
+		{"many at once, and first tokens are late", "triage", with(all(breached, cool, ready, unchanged), "engine", decode), "levers"},
+		{"not saturated", "triage", with(all(breached, cool, ready, unchanged), "engine", idle), "escalated"},
+		{"what the engine does is not known", "triage", evidence{"slo": breached, "gpus": cool, "pods": ready, "changes": unchanged, "spread": everyone}, "escalated"},
+		{"one replica is slow", "triage", with(all(breached, cool, ready, unchanged), "spread", oneSlow), "replace"},
+		{"one replica is slow, and its GPU fails", "triage", with(all(breached, failing, ready, unchanged), "spread", oneSlow), "gpu-fault"},
+		{"the replicas of one node are slow", "triage", with(all(breached, cool, ready, unchanged), "spread", oneNode), "one-node"},
+		{"whether one is slow is not known", "triage", evidence{"slo": breached, "gpus": cool, "pods": ready, "changes": unchanged, "engine": queue}, "levers"},
 	}
 	p := load(t).ByName("inference-slo-breach")
 	for _, test := range tests {

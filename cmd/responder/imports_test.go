@@ -49,7 +49,7 @@ var mayImport = map[string][]string{
 	"internal/step/gpu":    {"internal/playbook", "internal/fault", "internal/step", "internal/kube", "internal/slo", "internal/gpu", "internal/gpu/dcgm", "internal/gpu/judge"},
 	"internal/step/node":   {"internal/playbook", "internal/executor/machine", "internal/fault", "internal/step", "internal/kube", "internal/slo", "internal/gpu", "internal/gpu/judge"},
 	"internal/step/slo":    {"internal/playbook", "internal/fault", "internal/step", "internal/slo"},
-	"internal/step/engine": {"internal/playbook", "internal/step", "internal/outbound"},
+	"internal/step/engine": {"internal/playbook", "internal/fault", "internal/step", "internal/outbound", "internal/kube", "internal/slo"},
 	// All services at once: their objectives, their workloads, the GPUs of their nodes.
 	"internal/step/fleet": {"internal/playbook", "internal/step", "internal/kube", "internal/slo", "internal/gpu", "internal/gpu/judge"},
 	// A service as a whole, whoever owns its parts: the cluster, Git, its load.

@@ -54,6 +54,9 @@ type Progress struct {
 	Steps    []Counter // counters that grow with every step or token, newest name first
 	Finished string    // counter of requests that ended
 	Prompts  string    // counter of the tokens of their prompts
+
+	Cache     []string // gauges of the share of the KV cache in use, newest name first
+	Preempted []string // counters of requests that lost their place in it, newest name first
 }
 
 // Bounds of histograms, in seconds: those of the versions that the tables of
@@ -222,6 +225,7 @@ func (e Engine) Progress() []Progress {
 			Running: "vllm:num_requests_running", Waiting: "vllm:num_requests_waiting",
 			Steps:    []Counter{{Name: "vllm:iteration_tokens_total_count"}, {Name: "vllm:generation_tokens_total"}},
 			Finished: "vllm:e2e_request_latency_seconds_count", Prompts: "vllm:prompt_tokens_total",
+			Cache: []string{"vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc"}, Preempted: []string{"vllm:num_preemptions_total"},
 		})
 	}
 	if slices.Contains(e.programs, t.sglang) {
@@ -230,6 +234,7 @@ func (e Engine) Progress() []Progress {
 			// generation_tokens_total of SGLang grows only when a request ends.
 			Steps:    []Counter{{Name: "sglang:realtime_tokens_total"}},
 			Finished: "sglang:e2e_request_latency_seconds_count", Prompts: "sglang:prompt_tokens_total",
+			Cache: []string{"sglang:token_usage"}, Preempted: []string{"sglang:num_retracted_requests_total"},
 		})
 	}
 	return out

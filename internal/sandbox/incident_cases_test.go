@@ -171,7 +171,7 @@ func benchRamp() Incident {
 // benchAtMaximum: a service that is saturated and has all the replicas it may have.
 func benchAtMaximum() Incident {
 	return Incident{
-		Name: "at-maximum", Gap: "cause runs", Cause: "max_scale|most it may|maximum", Outcome: "escalated", Bad: 45, Red: true,
+		Name: "at-maximum", Gap: "runs", Cause: "max_scale|most it may|maximum", Outcome: "escalated", Bad: 45, Red: true,
 		world: chatWorld(29, 5*time.Minute, func(chat *serviceSpec) {
 			chat.service.MaxScale = chat.replicas
 			chat.traffic = []shift{{from: -5 * time.Minute, factor: 3}}
@@ -204,7 +204,7 @@ func benchDecode() Incident {
 // benchCache: long prompts do not fit into the KV cache; requests are preempted.
 func benchCache() Incident {
 	return Incident{
-		Name: "kv-thrash", Gap: "cause", Cause: "kv|cache|preempt", Right: []string{"kube.scale"}, Outcome: "resolved", Bad: 8,
+		Name: "kv-thrash", Cause: "kv|cache|preempt", Right: []string{"kube.scale"}, Outcome: "resolved", Bad: 8,
 		world: chatWorld(32, 12*time.Minute, func(chat *serviceSpec) {
 			for i := range chat.revisions {
 				chat.revisions[i].engine.cache, chat.revisions[i].engine.prefill = 16000, 0.05
@@ -248,7 +248,7 @@ func benchAway() Incident {
 // again, which is too much for the others.
 func benchStuck() Incident {
 	return Incident{
-		Name: "stuck-replica", Gap: "lever recovery outcome runs minutes", Cause: "no step|stuck", Right: []string{"pod.evict"}, Outcome: "resolved", Bad: 10,
+		Name: "stuck-replica", Cause: "no step|stuck", Right: []string{"pod.evict"}, Outcome: "resolved", Bad: 10,
 		world: chatWorld(35, 8*time.Minute, func(chat *serviceSpec) {
 			chat.rate = 12.8
 			chat.sick = []sickness{{from: -8 * time.Minute, pod: 1, stuck: true}}
@@ -285,7 +285,7 @@ func benchHangs() Incident {
 // benchSlowReplica: one replica of four is slow, and no GPU shows why.
 func benchSlowReplica() Incident {
 	return Incident{
-		Name: "slow-replica", Gap: "cause lever harm", Cause: "one replica|slow replica|inference-chat-[a-z0-9]+-[a-z0-9]+", Outcome: "escalated", Bad: 45, Red: true,
+		Name: "slow-replica", Cause: "one replica|slow replica|inference-chat-[a-z0-9]+-[a-z0-9]+", Right: []string{"pod.evict"}, Outcome: "resolved", Bad: 8,
 		world: chatWorld(38, 40*time.Minute, func(chat *serviceSpec) {
 			chat.sick = []sickness{{from: -40 * time.Minute, pod: 2, slow: 7}}
 		}),

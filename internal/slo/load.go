@@ -10,10 +10,14 @@ import (
 
 // Load is what a service was asked to do over a span. What was not measured is NaN.
 type Load struct {
+	Ended   float64 // requests per second that ended
 	Rate    float64 // requests per second that arrived: those that ended, and by how many more were in flight
 	Tokens  float64 // prompt tokens per second that arrived: the rate, times the tokens of a request
 	Running float64 // requests that were computed at the end of the span
 	Waiting float64 // requests in the queue at the end of the span
+
+	Cache     float64 // share of the KV cache in use at the end of the span, of the replica that uses most
+	Preempted float64 // requests per second that lost their place in it; 0 while no counter of them exists yet
 }
 
 // The parts of the answer about load; the objective of their keys is -2.
@@ -23,6 +27,9 @@ const (
 	partRunning = "running" // at the end of the span
 	partWaiting = "waiting"
 	partEarlier = "earlier" // in flight at its beginning
+
+	partCache     = "cache"     // most of it in use
+	partPreempted = "preempted" // requests
 )
 
 // Loads measures the load over each span with one query. A saturated engine
@@ -39,6 +46,19 @@ func Loads(ctx context.Context, q Asker, service string, all []Progress, at time
 				}
 				return s
 			}
+			first := func(names []string, expr func(name string) string) string {
+				var each []string
+				for _, n := range names {
+					each = append(each, expr(n))
+				}
+				return strings.Join(each, " or ")
+			}
+			if len(p.Cache) > 0 {
+				terms = append(terms, key{-2, j, k, partCache}.ask("max("+first(p.Cache, func(n string) string { return ago(n, span.Offset) })+")"))
+			}
+			if len(p.Preempted) > 0 {
+				add(partPreempted, first(p.Preempted, func(n string) string { return fmt.Sprintf("increase(%s%s)", selector(n, service), span) }))
+			}
 			begin := span.Offset + span.Window
 			add(partEnded, fmt.Sprintf("increase(%s%s)", selector(p.Finished, service), span))
 			add(partPrompts, fmt.Sprintf("increase(%s%s)", selector(p.Prompts, service), span))
@@ -50,7 +70,7 @@ func Loads(ctx context.Context, q Asker, service string, all []Progress, at time
 	out := make([]Load, len(spans))
 	got, err := read(ctx, q, strings.Join(terms, " or "), at)
 	for k := range spans {
-		out[k] = Load{math.NaN(), math.NaN(), math.NaN(), math.NaN()}
+		out[k] = Load{Ended: math.NaN(), Rate: math.NaN(), Tokens: math.NaN(), Running: math.NaN(), Waiting: math.NaN(), Cache: math.NaN()}
 		for j := range all {
 			if l := got.load(j, k, spans[k].Window); !math.IsNaN(l.Rate) || !math.IsNaN(l.Waiting) {
 				out[k] = l
@@ -68,7 +88,12 @@ func (a answered) load(source, span int, window time.Duration) Load {
 		return v
 	}
 	ended, running, waiting := part(partEnded), part(partRunning), part(partWaiting)
-	out := Load{Rate: ended / window.Seconds(), Tokens: math.NaN(), Running: running, Waiting: waiting}
+	out := Load{
+		Ended: ended / window.Seconds(), Rate: ended / window.Seconds(), Tokens: math.NaN(), Running: running, Waiting: waiting, Cache: part(partCache),
+	}
+	if v := part(partPreempted); v > 0 {
+		out.Preempted = v / window.Seconds()
+	}
 	if more := running + waiting - part(partEarlier); more > 0 {
 		out.Rate += more / window.Seconds()
 	}

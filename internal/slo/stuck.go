@@ -15,6 +15,8 @@ type Progress struct {
 	Steps            []string // counters that grow with every step; the first that a replica has counts
 	Finished         string   // counter of requests that ended
 	Prompts          string   // counter of the tokens of their prompts
+	Cache            []string // gauges of the share of the KV cache in use; the first that a service has counts
+	Preempted        []string // counters of requests that lost their place in it, likewise
 }
 
 // Replica is one that stands still: it kept requests running while none of its

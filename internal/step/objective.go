@@ -28,7 +28,7 @@ func Objectives(svc playbook.Service) slo.Ask {
 		ask.Objectives = append(ask.Objectives, x)
 	}
 	for _, p := range e.Progress() {
-		from := slo.Progress{Running: p.Running, Waiting: p.Waiting, Finished: p.Finished, Prompts: p.Prompts}
+		from := slo.Progress{Running: p.Running, Waiting: p.Waiting, Finished: p.Finished, Prompts: p.Prompts, Cache: p.Cache, Preempted: p.Preempted}
 		for _, s := range p.Steps {
 			from.Steps = append(from.Steps, s.Name)
 		}
@@ -58,6 +58,23 @@ func AlertFactor(a playbook.Alert, window time.Duration) float64 {
 		return 0
 	}
 	return slo.AlertFactor(long, window)
+}
+
+// Missed returns the objective that burns most of those that the first span of a
+// measurement misses, and the factor of its alert; false: none is missed.
+func Missed(m slo.Measurement, a playbook.Alert) (worst slo.Measured, factor float64, ok bool) {
+	most := 0.0
+	for _, x := range m.Measured {
+		if x.Reason != "" {
+			continue
+		}
+		f := AlertFactor(a, x.Objective.Period)
+		stands, d := slo.Test{Objective: x.Objective.Objective, Factor: f, Now: x.Counts[0]}.Stands()
+		if stands == slo.Breached && (!ok || d.Burn > most) {
+			worst, factor, most, ok = x, f, d.Burn, true
+		}
+	}
+	return worst, factor, ok
 }
 
 // BadWord returns what a bad request is by an indicator, in one word or a few.

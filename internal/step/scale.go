@@ -35,7 +35,7 @@ func ScaleTarget(kind string, with ScaleWith, svc playbook.Service, now int) (to
 	case to > now && svc.MaxScale <= 0:
 		return refuse("service %s sets no max_scale, so nothing may scale it up", svc.Name)
 	case to > now && now >= high:
-		return refuse("%d replicas already, %d are the most allowed", now, high)
+		return refuse("%d replicas already, %d are the most allowed (max_scale)", now, high)
 	case to > high && to > now && !relative:
 		return refuse("%d replicas are more than the %d allowed", to, high)
 	case to > high && to > now:

@@ -106,6 +106,8 @@ func TestKinds(t *testing.T) {
 		"prometheus.query":  {"query": query, "range": "10m"},
 		"slo.burn":          nil,
 		"slo.headroom":      {"by": int64(-1)},
+		"engine.compare":    nil,
+		"engine.snapshot":   nil,
 		"gpu.health":        nil,
 		"fleet.breaches":    nil,
 		"http.probe":        {"path": "/health?x=1"},
@@ -122,6 +124,7 @@ func TestKinds(t *testing.T) {
 		"node.taint":          {"node": "node-0"},
 		"node.uncordon":       {"node": "node-0"},
 		"node.untaint":        {"node": "node-0"},
+		"pod.evict":           {"pod": "chat-0"},
 		"pod.evict_from_node": {"node": "node-0"},
 
 		"argocd.rollback":     nil,
@@ -150,7 +153,7 @@ func TestKinds(t *testing.T) {
 				e.Action = machine.ActionPlan
 			}
 			live := live
-			if k.Name == "slo.burn" || k.Name == "slo.headroom" || k.Name == "service.changes" {
+			if strings.HasPrefix(k.Name, "slo.") || k.Name == "service.changes" || strings.HasPrefix(k.Name, "engine.") {
 				live, e.Service = badRelease(t)
 			}
 			o := stepsFor(t, k.Name, live).Do(t.Context(), e)

@@ -26,6 +26,8 @@ func All() map[string]step.Kind {
 	return map[string]step.Kind{
 		"argocd.rollback":     {Decl: git.ArgocdRollbackKind(), Lever: git.NewArgocdRollback},
 		"argocd.sync":         {Decl: git.ArgocdSyncKind(), Lever: git.NewArgocdSync},
+		"engine.compare":      {Decl: engine.CompareKind(), Check: engine.NewCompare},
+		"engine.snapshot":     {Decl: engine.SnapshotKind(), Check: engine.NewSnapshot},
 		"fleet.breaches":      {Decl: fleet.BreachesKind(), Check: fleet.NewBreaches},
 		"gitops.changes":      {Decl: git.ChangesKind(), Check: git.NewChanges},
 		"gitops.revert":       {Decl: git.RevertKind(), Lever: git.NewRevert},
@@ -43,6 +45,7 @@ func All() map[string]step.Kind {
 		"node.taint":          {Decl: node.TaintKind(), Lever: node.NewTaint},
 		"node.uncordon":       {Decl: node.UncordonKind(), Lever: node.NewUncordon},
 		"node.untaint":        {Decl: node.UntaintKind(), Lever: node.NewUntaint},
+		"pod.evict":           {Decl: node.EvictKind(), Lever: node.NewEvict},
 		"pod.evict_from_node": {Decl: node.EvictPodKind(), Lever: node.NewEvictPod},
 		"prometheus.query":    {Decl: slo.QueryKind(), Check: slo.NewQuery},
 		"service.changes":     {Decl: service.ChangesKind(), Check: func(d step.Deps) step.Check { return service.NewChanges(d, git.NewChange(d)) }},

@@ -156,6 +156,28 @@ func TestEvictPod(t *testing.T) {
 	})
 }
 
+// TestEvictOne runs the conformance test of levers on pod.evict: the same mark, and
+// no cordon.
+func TestEvictOne(t *testing.T) {
+	steptest.TestLever(t, "pod.evict", map[string]any{"pod": "chat-0"}, func(t *testing.T) steptest.World {
+		s := gpuCluster(t)
+		w := nodeWorld(t, s, func() {
+			s.Change(kubetest.NodePath("node-0"), func(n map[string]any) {
+				n["metadata"].(map[string]any)["annotations"] = map[string]any{kube.MarkEvict: "r-9/other#1/apply#1 2026-05-04T11:30:00Z"}
+			})
+		})
+		w.Spec = func(tb testing.TB) string {
+			n, err := w.Deps.Nodes.Node(t.Context(), "node-0")
+			if err != nil {
+				tb.Fatal(err)
+			}
+			mark := n.Annotations[kube.MarkEvict]
+			return strconv.FormatBool(strings.Contains(mark, "/apply#")) + strconv.FormatBool(strings.HasPrefix(mark, "r-9/"))
+		}
+		return w
+	})
+}
+
 // stepsFor are the steps in a world that the kind can be planned in.
 func stepsFor(t *testing.T, kind string, live *step.Set) *step.Set {
 	switch {
@@ -166,7 +188,7 @@ func stepsFor(t *testing.T, kind string, live *step.Set) *step.Set {
 			w.refresh()
 		}
 		return kinds.New(w.deps)
-	case strings.HasPrefix(kind, "node."), kind == "gpu.reset_request", kind == "pod.evict_from_node":
+	case strings.HasPrefix(kind, "node."), kind == "gpu.reset_request", kind == "pod.evict_from_node", kind == "pod.evict":
 		return onNodes(t, kind)
 	default:
 		return live

@@ -46,17 +46,7 @@ func (c changes) breach(ctx context.Context, in step.Input, f *found) breach {
 		f.lacks("the service's objectives", err)
 		return b
 	}
-	for _, x := range m.Measured {
-		if x.Reason != "" {
-			continue
-		}
-		factor := step.AlertFactor(in.Alert, x.Objective.Period)
-		stands, _ := slo.Test{Objective: x.Objective.Objective, Factor: factor, Now: x.Counts[0]}.Stands()
-		if stands == slo.Breached && (!b.known || burn(x) > burn(b.worst)) {
-			b.worst, b.known, b.factor = x, true, factor
-		}
-	}
-	if !b.known {
+	if b.worst, b.factor, b.known = step.Missed(m, in.Alert); !b.known {
 		return b
 	}
 	since, err := b.worst.Began(ctx, q, in.Now, nowSpan, lookback)
@@ -66,10 +56,6 @@ func (c changes) breach(ctx context.Context, in step.Input, f *found) breach {
 	}
 	b.since = since
 	return b
-}
-
-func burn(m slo.Measured) float64 {
-	return slo.BurnRate(m.Counts[0].Ratio(), m.Objective.Objective)
 }
 
 // compare measures what else may explain the breach: how the service was before
