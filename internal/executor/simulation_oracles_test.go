@@ -148,6 +148,9 @@ func (s *simulation) check() {
 			if ev.Again {
 				s.counts.seen["looked again"]++
 			}
+			if ev.Kind == machine.EdgeTaken && ev.To == ev.State {
+				s.counts.seen["stepped"]++
+			}
 			if ev.Kind == machine.EffectStarted && ev.Observe {
 				s.counts.seen["observed "+string(ev.Action)]++
 			}

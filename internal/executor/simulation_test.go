@@ -52,7 +52,7 @@ func TestSimulation(t *testing.T) {
 		}
 	}
 	t.Logf("%d seeds; seen: %v", n, counts.seen)
-	for _, what := range []string{"attempts", string(machine.GuardsWaiting), "observed " + string(machine.ActionApply), string(machine.Undone), string(machine.Kept), "joined another playbook", "looked again", "people have it"} {
+	for _, what := range []string{"attempts", string(machine.GuardsWaiting), "observed " + string(machine.ActionApply), string(machine.Undone), string(machine.Kept), "joined another playbook", "looked again", "stepped", "people have it"} {
 		if counts.seen[what] == 0 && n >= 100 {
 			t.Errorf("no %s in %d seeds: the simulation proves nothing about it", what, n)
 		}
@@ -152,6 +152,7 @@ func simSets(t *testing.T) []*playbook.Set {
 		out = append(out, loadSet(t, func(text string) string {
 			first, _, _ := strings.Cut(text, "\n---\n")
 			hot := strings.Replace(strings.Replace(first, "name: ladder,", "name: hot,", 1), `alertname="Slow"`, `alertname="Hot"`, 1)
+			hot = strings.Replace(hot, "      with: {to: '${look.value + 1}'}\n", "      with: {to: '${look.value + 1}'}\n      step: {by: 1, times: 3}\n", 1)
 			return text + "\n---\n" + strings.Replace(hot, "autonomy: auto", "autonomy: "+autonomy, 1)
 		}))
 	}

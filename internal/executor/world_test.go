@@ -28,7 +28,8 @@ func testKinds() []playbook.Kind {
 		},
 		{
 			Name: "test.turn", Role: playbook.RoleLever, Doc: "Turns.", Idempotent: true,
-			With: []playbook.Field{{Name: "to", Type: playbook.Type{Name: playbook.Int}, Required: true, Doc: "To."}},
+			With:  []playbook.Field{{Name: "to", Type: playbook.Type{Name: playbook.Int}, Required: true, Doc: "To."}},
+			Steps: &playbook.Stepping{Param: "to"},
 		},
 	}
 }

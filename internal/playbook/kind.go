@@ -33,7 +33,9 @@ type Kind struct {
 	// change of class setting that had no effect is taken back after the
 	// incident, not during it.
 	Restarts bool
-	Out      []Field // evidence of a check, or the facts of a lever's plan; type of out.*
+	// Steps is the parameter of a lever that can be changed in steps; nil: none.
+	Steps *Stepping
+	Out   []Field // evidence of a check, or the facts of a lever's plan; type of out.*
 
 	// Lint checks parameters beyond their declared fields. It gets the given
 	// parameters, and the entries of maps, with nil for values that only a run

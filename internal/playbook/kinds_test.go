@@ -59,7 +59,11 @@ func testKinds() []Kind {
 			With: []Field{
 				{Name: "replicas", Type: whole, Min: &one}, {Name: "by", Type: whole}, {Name: "max", Type: whole, Min: &one},
 			},
-			OneOf: [][]string{{"replicas", "by"}},
+			OneOf: [][]string{{"replicas", "by"}}, Steps: &Stepping{Param: "by", Relative: true},
+		},
+		{
+			Name: "gitops.set_flag", Role: RoleLever, Idempotent: true, Restarts: true,
+			With: []Field{{Name: "flag", Type: text}, {Name: "value", Type: text}}, Steps: &Stepping{Param: "value"},
 		},
 	}
 }

@@ -12,8 +12,8 @@ import (
 )
 
 // with reads a step's parameters, checks them against its kind, and adds
-// defaults.
-func (r *reader) with(m *yamldoc.Mapping, k *Kind, at place) map[string]*Value {
+// defaults. Steps give a relative parameter.
+func (r *reader) with(m *yamldoc.Mapping, k *Kind, steps *Stepwise, at place) map[string]*Value {
 	out := map[string]*Value{}
 	var given []string
 	path := m.At("with")
@@ -30,6 +30,12 @@ func (r *reader) with(m *yamldoc.Mapping, k *Kind, at place) map[string]*Value {
 				out[pair.Name] = r.value(pair.Value, wm.At(pair.Name), f, at)
 			}
 		}
+	}
+	if steps != nil && steps.Relative {
+		if slices.Contains(given, steps.Param) {
+			r.d.Report(node, path+"."+steps.Param, "step.by is what each step changes", "remove "+steps.Param+" here")
+		}
+		given = append(given, steps.Param)
 	}
 	for _, f := range k.With {
 		switch {

@@ -61,11 +61,12 @@ type State struct {
 	Retry    Retry             // checks, and levers of an idempotent kind only
 	Autonomy *Autonomy         // nil: that of the playbook
 
-	Approve *Approve // levers and gates
-	Wait    *Wait    // waits
-	Verify  *Verify  // levers; nil: the service's SLO alone, with the default times
-	Guards  *Guards  // levers; nil: the defaults
-	Undo    []Signal // levers: verdicts after which the change is taken back at once, whatever its class says
+	Approve *Approve  // levers and gates
+	Wait    *Wait     // waits
+	Verify  *Verify   // levers; nil: the service's SLO alone, with the default times
+	Guards  *Guards   // levers; nil: the defaults
+	Steps   *Stepwise // levers: repeated in steps until one is verified; nil: one change
+	Undo    []Signal  // levers: verdicts after which the change is taken back at once, whatever its class says
 
 	Divert  string   // playbook to hand over to
 	Message *Value   // notify and gate: the text

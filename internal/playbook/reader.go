@@ -99,7 +99,7 @@ func fieldsOf(kind StateKind) []string {
 	case StateGather:
 		return []string{"title", "next", "timeout"}
 	case StateLever:
-		return []string{"title", "with", "autonomy", "approve", "verify", "undo", "guards", "next", "timeout", "retry"}
+		return []string{"title", "with", "autonomy", "step", "approve", "verify", "undo", "guards", "next", "timeout", "retry"}
 	case StateGate:
 		return []string{"title", "approve", "next"}
 	case StateWait:
@@ -195,16 +195,20 @@ func (r *reader) state(sn stateNode) {
 	switch s.Kind {
 	case StateCheck, StateLever:
 		if k := r.c.kinds[s.Step]; k != nil {
-			s.With, s.Request, s.Restarts = r.with(m, k, at), k.Request, k.Restarts
+			s.Steps = r.stepwise(m, s, k, at)
+			s.With, s.Request, s.Restarts = r.with(m, k, s.Steps, at), k.Request, k.Restarts
 			if s.Kind == StateLever {
 				s.Class = cmp.Or(k.Class, ClassSetting)
+			}
+			if s.Steps != nil {
+				r.stepped(m, s)
 			}
 		}
 		s.Retry = r.retry(m, s)
 	case StateGather:
 		for i := range s.Gather {
 			g := &s.Gather[i]
-			g.With = r.with(r.gathers[g.Name], r.c.kinds[g.Step], at)
+			g.With = r.with(r.gathers[g.Name], r.c.kinds[g.Step], nil, at)
 		}
 	case StateGate, StateNotify:
 		s.Message = r.value(m.Get(string(s.Kind)), m.At(string(s.Kind)), Field{Name: string(s.Kind), Type: Type{Name: String}}, at)

@@ -67,6 +67,9 @@ func reference(b *strings.Builder, k Kind) {
 			fmt.Fprintf(b, "| `%s` | %s | %s | %s |\n", f.Name, typeCell(f), defaultWord(f), cell(meaning(f)))
 		}
 	}
+	if k.Steps != nil {
+		fmt.Fprintf(b, "\n`%s` can be changed in steps: `step: {by: ..., times: ...}`.\n", k.Steps.Param)
+	}
 	for _, group := range k.OneOf {
 		fmt.Fprintf(b, "\nExactly one of `%s` is given.\n", strings.Join(group, "`, `"))
 	}

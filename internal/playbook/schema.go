@@ -189,6 +189,10 @@ func stateSchema(kinds []Kind, with schemaObject) schemaObject {
 		"timeout": def("duration"), "retry": def("retry"), "autonomy": def("autonomy"),
 		"approve": def("approve"), "verify": def("verify"), "guards": def("guards"), "to": channelsSchema(),
 		"once": schemaObject{"type": "string", "minLength": 1, "description": "Tells people only if no other run has told the same text within the last hour. out.first says whether this run did."},
+		"step": closed([]string{"by", "times"}, schemaObject{
+			"by":    schemaObject{"anyOf": []any{schemaObject{"type": "number"}, def("expression")}, "description": "What each step changes: of kube.scale and gitops.set_replicas the replicas to add, of gitops.set_flag the difference to the value of the step before."},
+			"times": schemaObject{"type": "integer", "minimum": 2, "maximum": maxSteps, "description": "Most steps of one run. A step follows one that improved the service without proving it, or had no effect."},
+		}),
 		"undo": oneOrMore(wordsSchema("A verdict after which the change is taken back at once, whatever its class says.", string(OnNoEffect), string(OnInconclusive))),
 	}
 	required := map[StateKind][]string{
@@ -249,6 +253,10 @@ func defsOf(kinds []Kind) schemaObject {
 		if len(k.OneOf) > 0 {
 			var groups []any
 			for _, group := range k.OneOf {
+				if k.Steps != nil && k.Steps.Relative && slices.Contains(group, k.Steps.Param) {
+					groups = append(groups, schemaObject{"not": schemaObject{"required": group}}) // step may give it
+					continue
+				}
 				var one []any
 				for _, name := range group {
 					one = append(one, schemaObject{"required": []string{name}})

@@ -63,7 +63,7 @@ func (r *reader) wait(m *yamldoc.Mapping, s *State, at place) *Wait {
 		return w
 	}
 	if k := r.c.kinds[s.Step]; k != nil {
-		s.With = r.with(wm, k, at)
+		s.With = r.with(wm, k, nil, at)
 		if until := wm.Need("until", `the condition to wait for, e.g. out.status == "met"`); until != nil {
 			w.Until = r.until1(until, wm.At("until"), s, k)
 		}

@@ -54,3 +54,6 @@ func ScaleTarget(kind string, with ScaleWith, svc playbook.Service, now int) (to
 
 // ScaleAlternatives returns the groups of those parameters of which exactly one is given.
 func ScaleAlternatives() [][]string { return [][]string{{"replicas", "by"}} }
+
+// ScaleSteps returns the parameter that is changed in steps.
+func ScaleSteps() *playbook.Stepping { return &playbook.Stepping{Param: "by", Relative: true} }

@@ -141,7 +141,7 @@ func (s State) Fates() []FateLine {
 	var out []FateLine
 	for _, sig := range playbook.Verdicts() {
 		v := Verdict(sig)
-		out = append(out, FateLine{v, s.fate(v).Text()})
+		out = append(out, FateLine{v, s.fate(v).Text() + s.follows(sig)})
 	}
 	return out
 }
@@ -161,10 +161,14 @@ type Loan struct {
 // loan returns the loan of the current lever.
 func (t *turn) loan(v Verdict) *Loan {
 	l := t.s.Lever
-	return &Loan{
+	loan := &Loan{
 		ID:    fmt.Sprintf("%s/%s#%d", t.s.Start.Run, t.s.Current, t.s.Visits[t.s.Current]),
 		State: t.s.Current, Step: l.Step, Summary: l.Plan.Summary, Back: plainMap(l.Plan.Back), Verdict: v, Since: t.now,
 	}
+	if first := t.s.lentBefore(); first != nil { // one return gives all steps back
+		loan.ID, loan.Back, loan.Since = first.ID, first.Back, first.Since
+	}
+	return loan
 }
 
 // concluded ends the proof of a change with a verdict other than verified.

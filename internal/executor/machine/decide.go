@@ -33,6 +33,7 @@ type turn struct {
 	noDivert string
 	told     map[string]Telling
 	untold   string // what could not be told when the run left its last state
+	stepping bool   // the next step of a lever is entered
 }
 
 // emit records an event and folds it at once, so that the next decision of the

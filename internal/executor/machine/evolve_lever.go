@@ -68,7 +68,7 @@ func evolveProof(s State, e Event) State {
 		s.Kept++
 		s.KeptFrom = l.FixedAt
 		s.Open, s.Phase = nil, PhaseEntering
-		s = s.lend(e.Loan)
+		s = s.settled(e).lend(e.Loan)
 	case VerifyEnded:
 		if l.Waits != "" {
 			l.AppliedAt = time.Time{} // it was requested and never merged, so it counts for no track record
@@ -90,15 +90,16 @@ func evolveProof(s State, e Event) State {
 		default:
 			s.Stays++
 		}
-		s = s.lend(e.Loan)
+		s = s.settled(e).lend(e.Loan)
 	}
 	return s
 }
 
-// lend records a loan.
+// lend records a loan, in the place of that of the step before.
 func (s State) lend(l *Loan) State {
 	if l != nil {
-		s.Loans = append(slices.Clip(s.Loans), *l)
+		s.Loans = slices.DeleteFunc(slices.Clone(s.Loans), func(o Loan) bool { return o.ID == l.ID })
+		s.Loans = append(s.Loans, *l)
 	}
 	return s
 }

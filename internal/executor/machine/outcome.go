@@ -141,6 +141,11 @@ func (t *turn) planned(o OpenEffect, out Outcome) {
 		t.signal(playbook.OnRefused)
 		return
 	}
+	if n, of := t.s.Step(); of > 0 {
+		plan := *out.Plan
+		plan.Summary += fmt.Sprintf(" (step %d of %d)", n, of)
+		out.Plan = &plan
+	}
 	digest := out.Plan.Digest()
 	t.emit(Event{Kind: PlanCompleted, State: t.s.Current, Effect: o.Key, Plan: out.Plan, Digest: digest, Data: out.Data, Facts: out.Facts})
 	if a := t.s.Lever.Approved; a != nil && a.Digest != digest {

@@ -20,7 +20,7 @@ func TestAnyOrder(t *testing.T) {
 	set := testPlaybooks(t)
 	rapid.Check(t, func(t *rapid.T) {
 		d := &driver{t: t, now: epoch}
-		name := rapid.SampledFrom([]string{"ladder", "ladder", "asks", "stairs", "repair", "fates", "fates", "waits", "rounds", "rounds"}).Draw(t, "playbook")
+		name := rapid.SampledFrom([]string{"ladder", "ladder", "asks", "stairs", "repair", "fates", "fates", "waits", "rounds", "rounds", "steps", "steps"}).Draw(t, "playbook")
 		d.row = rapid.IntRange(0, 8).Draw(t, "class")
 		level := rapid.SampledFrom([]playbook.Autonomy{playbook.Auto, playbook.Suggest, playbook.Observe}).Draw(t, "level")
 		start := testStart(set, name, level)
@@ -146,8 +146,10 @@ func (d *driver) check(e Event) {
 			d.checkApply(e)
 		}
 	case StateEntered:
-		if s.Playbook.State(e.State).Kind == playbook.StateLever && s.Visits[e.State] > 0 {
+		if st := s.Playbook.State(e.State); st.Kind == playbook.StateLever && s.Visits[e.State] > 0 && (st.Steps == nil || s.Current != e.State) {
 			d.t.Fatalf("lever %s is tried again", e.State)
+		} else if st.Steps != nil && s.Visits[e.State] > 0 {
+			d.checkStep(e)
 		}
 	case EdgeTaken:
 		unknown := slices.ContainsFunc(e.Examined, func(x Examined) bool { return x.Result == playbook.Unknown })
@@ -168,6 +170,21 @@ func (d *driver) check(e Event) {
 		if ok := []RunOutcome{OutcomeResolved, OutcomeCleared}; d.blind && slices.Contains(ok, e.Ending.Outcome) {
 			d.t.Fatalf("the run ends %s, and nothing was measured since its last change: %s", e.Ending.Outcome, e.Ending.Message)
 		}
+	}
+}
+
+// checkStep holds that a step follows only one that helped without a proof, or
+// had no effect, and that there are no more than the playbook allows.
+func (d *driver) checkStep(e Event) {
+	s := d.state
+	last := Verdict(s.Lever.Signal)
+	switch {
+	case s.Visits[e.State] >= s.Playbook.State(e.State).Steps.Times:
+		d.t.Fatalf("lever %s takes %d steps", e.State, s.Visits[e.State]+1)
+	case last != VerdictImproved && last != VerdictNoEffect:
+		d.t.Fatalf("a step follows one that ended %q", last)
+	case s.Cancel != nil || !s.Firing():
+		d.t.Fatal("a step that nobody wants any more")
 	}
 }
 
@@ -356,7 +373,7 @@ func (d *driver) goodOutcome(e Effect) Outcome {
 			out.Gathered = append(out.Gathered, g)
 		}
 		out.Data = json.RawMessage(`{"bad":true,"value":4}`)
-		if d.state.Start.Playbook == "fates" {
+		if d.state.Start.Playbook == "fates" || d.state.Start.Playbook == "steps" {
 			out.Data = json.RawMessage(fmt.Sprintf(`{"bad":true,"value":%d}`, d.row))
 		}
 	case ActionPlan:

@@ -40,6 +40,11 @@ func testKinds() []playbook.Kind {
 		},
 		{Name: "test.restart", Role: playbook.RoleLever, Doc: "Turns and restarts.", Idempotent: true, With: to, Restarts: true},
 		{Name: "test.add", Role: playbook.RoleLever, Doc: "Adds.", Idempotent: true, With: to, Class: playbook.ClassCapacity},
+		{
+			Name: "test.more", Role: playbook.RoleLever, Doc: "Adds in steps.", Idempotent: true, Class: playbook.ClassCapacity,
+			With: []playbook.Field{{Name: "by", Type: playbook.Type{Name: playbook.Int}, Required: true, Doc: "By."}}, Steps: &playbook.Stepping{Param: "by", Relative: true},
+		},
+		{Name: "test.tune", Role: playbook.RoleLever, Doc: "Tunes in steps.", Idempotent: true, With: to, Restarts: true, Steps: &playbook.Stepping{Param: "to"}},
 		{Name: "test.give", Role: playbook.RoleLever, Doc: "Gives back.", Idempotent: true, With: to, Class: playbook.ClassReturn},
 		{Name: "test.back", Role: playbook.RoleLever, Doc: "Goes back.", Idempotent: true, With: to, Class: playbook.ClassRollback},
 		{Name: "test.out", Role: playbook.RoleLever, Doc: "Takes out.", Idempotent: true, With: to, Class: playbook.ClassHardware},

@@ -50,7 +50,7 @@ func (t *turn) bounded(st *playbook.State, name string) (fault.Reason, string) {
 		return fault.Invalid, "the playbook has no state " + name
 	case t.s.Start.Loan != "" && len(t.s.Path) < MaxPath:
 		return fault.None, "" // a loan is owed until it is returned
-	case t.s.tried(name) != "":
+	case t.s.tried(name) != "" && !t.stepping:
 		return fault.NotMet, fmt.Sprintf("%s was tried in this run, and the playbook leads there again", st.Title)
 	case visits >= MaxVisits || len(t.s.Path) >= MaxPath:
 		return fault.Deadline, fmt.Sprintf("state %s was entered %d times, %d states in all: the run comes back without an end", name, visits, len(t.s.Path))
@@ -212,6 +212,9 @@ func (t *turn) signal(sig playbook.Signal) {
 	if sig == playbook.OnRefused && t.again() {
 		return
 	}
+	if t.nextStep(sig) {
+		return
+	}
 	edges := st.Next
 	if sig.NeedsPeople() || t.s.fate(Verdict(sig)).Tell && slices.Contains(playbook.Verdicts(), sig) {
 		edges = named(edges, sig)
@@ -330,6 +333,9 @@ func evalWith(s State, now time.Time) (map[string]any, error) {
 		return nil, nil
 	}
 	out, err := evalAll(st.With, s.scope(now))
+	if err == nil {
+		err = s.advance(out, now)
+	}
 	if err != nil {
 		return nil, s.lacksAlert(err)
 	}

@@ -37,6 +37,7 @@ while somebody else's sync is under way; windows and syncs are looked at again r
 The value is checked against what the service's engine takes (` + "`responder engine flags`" + ` shows it): its type and range, the flags that it goes
 with, and whether a run may change it at all. What decides what is served, on which GPUs, to whom, is never changed by a run.`,
 		OneOf: [][]string{{"flag", "flags"}},
+		Steps: &playbook.Stepping{Param: "value"},
 		// A second apply finds its own commit.
 		Idempotent: true,
 		With:       step.Fields[setFlagWith](),

@@ -22,6 +22,7 @@ func ScaleKind() playbook.Kind {
 Refused when an autoscaler, Argo CD, Flux or a controlling object owns the replicas, and beyond the service's own bounds: never above its
 ` + "`max_scale`" + `, never below its ` + "`min_ready`" + ` or one replica. ` + "`by`" + ` stops at those bounds, ` + "`replicas`" + ` is refused beyond them.`,
 		OneOf: step.ScaleAlternatives(),
+		Steps: step.ScaleSteps(),
 		// Applied on the planned generation only: a second time is a conflict.
 		Idempotent: true,
 		With:       step.Fields[step.ScaleWith](),
