@@ -1,6 +1,7 @@
 package dryrun
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/inference-responder/responder/internal/api"
@@ -19,7 +20,11 @@ func branchesOf(pb *playbook.Playbook, st *playbook.State, class playbook.Class)
 		}
 		b := api.Branch{Result: string(result)}
 		if slices.Contains(playbook.Verdicts(), result) {
-			b.First = machine.FateOf(class, st.Restarts, machine.Verdict(result)).Text()
+			fate := machine.FateOf(class, st.Restarts, machine.Verdict(result))
+			b.First = fate.Text()
+			if st.Steps != nil && machine.Continues(result, fate) {
+				b.First += fmt.Sprintf("; up to %d steps follow, then", st.Steps.Times-1)
+			}
 		}
 		b.To, b.What = follows(pb, st, result)
 		b.Reaches = reaches(pb, b.To, st)

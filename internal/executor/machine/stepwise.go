@@ -41,7 +41,13 @@ func (t *turn) nextStep(sig playbook.Signal) bool {
 // stepsOn reports whether another step follows a result of the current one.
 func (s State) stepsOn(sig playbook.Signal) bool {
 	n, of := s.Step()
-	return n < of && (sig == playbook.OnImproved || sig == playbook.OnNoEffect) && !s.fate(Verdict(sig)).Tell
+	return n < of && Continues(sig, s.fate(Verdict(sig)))
+}
+
+// Continues reports whether a lever with steps goes on after a result: the change
+// helped without a proof, or had no effect, and people need not be told.
+func Continues(sig playbook.Signal, f Fate) bool {
+	return (sig == playbook.OnImproved || sig == playbook.OnNoEffect) && !f.Tell
 }
 
 // follows describes the step that follows a result, for people.
