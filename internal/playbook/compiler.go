@@ -52,7 +52,7 @@ func newCompiler(kinds []Kind) (*compiler, error) {
 		return nil, err
 	}
 	c.base, err = table.Environment(
-		cel.Variable("alert", alert), cel.Variable("service", service),
+		cel.Variable("alert", alert), cel.Variable("alerts", cel.ListType(alert)), cel.Variable("service", service),
 		cel.Variable("run", cel.StringType), cel.Variable("now", cel.TimestampType), cel.Variable("since", cel.DurationType),
 	)
 	if err != nil {

@@ -214,7 +214,7 @@ func (d document) stateNodes(n *yaml.Node, p *Playbook) []stateNode {
 // variable, a function or a word of CEL.
 func reservedName(word string) bool {
 	switch word {
-	case "alert", "service", "run", "now", "out", "since", "math", "min", "max", "has",
+	case "alert", "alerts", "service", "run", "now", "out", "since", "math", "min", "max", "has",
 		"in", "true", "false", "null", "as", "break", "const", "continue", "else", "for", "function", "if",
 		"import", "let", "loop", "package", "namespace", "return", "var", "void", "while",
 		"int", "uint", "double", "bool", "string", "bytes", "duration", "timestamp", "list", "map", "type", "dyn", "size", "cel", "google", "optional":

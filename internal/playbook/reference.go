@@ -42,6 +42,7 @@ func variablesReference(b *strings.Builder) {
 	text("now", Timestamp, "The time.")
 	text("since", Duration, "Time since the change took effect. Only in `verify.burn.error_ratio`.")
 	evidenceRows(b, "", Field{Name: "alert", Type: Type{Name: Object, Fields: alertFields()}, Doc: "The alert that started the run. A label that an alert may lack needs `has(alert.labels.NAME)`."})
+	evidenceRows(b, "", Field{Name: "alerts", Type: Type{Name: List, Elem: &Type{Name: Object}}, Doc: "The alerts of the run that fire, each as `alert` without annotations, oldest first, at most 100. When none fires: the one that started the run. A run whose parameters an alert changes before anything was done looks again."})
 	evidenceRows(b, "", Field{Name: "service", Type: Type{Name: Object, Fields: ServiceFields()}, Doc: "The service, as the catalog has it."})
 	evidenceRows(b, "", Field{Name: "out", Type: Type{Name: Object}, Doc: "Evidence of this state: in the `next` of a check, and the facts of its plan in that of a lever."})
 	evidenceRows(b, "", Field{Name: "STATE", Type: Type{Name: Object, Fields: toldFields()}, Doc: "Evidence of an earlier check, by the name of its state. A notify with `once` has these, there and as `out`:"})

@@ -9,6 +9,7 @@ import (
 // Scope holds the values that the expressions of a playbook can read.
 type Scope struct {
 	Alert    Alert
+	Alerts   func() []Alert // what alerts lists; nil: Alert alone
 	Service  Service
 	Run      string
 	Now      time.Time
@@ -47,6 +48,8 @@ func (s Scope) variable(u use) (any, error) {
 	switch u.Name {
 	case "alert":
 		return alertValue(s.Alert), nil
+	case "alerts":
+		return alertValues(s), nil
 	case "service":
 		return ServiceValue(s.Service), nil
 	case "run":

@@ -65,6 +65,19 @@ func alertValue(a Alert) map[string]any {
 	return v
 }
 
+// alertValues converts the alerts of a run to the variable alerts.
+func alertValues(s Scope) []any {
+	alerts := []Alert{s.Alert}
+	if s.Alerts != nil {
+		alerts = s.Alerts()
+	}
+	out := make([]any, len(alerts))
+	for i, a := range alerts {
+		out[i] = alertValue(a)
+	}
+	return out
+}
+
 // ServiceValue converts a service to the variable service, an object with
 // [ServiceFields].
 func ServiceValue(s Service) map[string]any {

@@ -44,7 +44,7 @@ func variableOf(state string) string { return strings.ReplaceAll(state, "-", "_"
 
 // names returns all names that can be used, sorted.
 func (v variables) names() []string {
-	names := []string{"alert", "service", "run", "now"}
+	names := []string{"alert", "alerts", "service", "run", "now"}
 	if v.out != nil {
 		names = append(names, "out")
 	}
@@ -138,7 +138,7 @@ func (v variables) fields(name string) ([]Field, bool) {
 		return alertFields(), true
 	case "service":
 		return ServiceFields(), true
-	case "run", "now", "since":
+	case "run", "now", "since", "alerts":
 		return nil, true
 	case "out":
 		if v.out == nil {

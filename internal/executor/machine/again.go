@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -25,6 +26,100 @@ func (t *turn) lookAgain(why string) {
 	t.emit(Event{Kind: EdgeTaken, State: t.s.Current, To: t.s.Playbook.Start, Message: why, Again: true})
 	t.untold = ""
 	t.enter(t.s.Playbook.Start)
+}
+
+// mostAlerts bounds the variable alerts.
+const mostAlerts = 100
+
+// alerts returns the run's alerts that fire, oldest first; when none does, the one
+// that started it.
+func (s State) alerts() []playbook.Alert {
+	var out []playbook.Alert
+	for _, ep := range s.Episodes {
+		if ep.Firing {
+			out = append(out, ep.Alert)
+		}
+	}
+	slices.SortFunc(out, func(a, b playbook.Alert) int {
+		return cmp.Or(a.StartsAt.Compare(b.StartsAt), cmp.Compare(a.Fingerprint, b.Fingerprint))
+	})
+	if len(out) == 0 {
+		return []playbook.Alert{s.Start.Alert}
+	}
+	return out[:min(len(out), mostAlerts)]
+}
+
+// overtaken has the run look again when an alert joined that its evidence was not
+// gathered for: one that another playbook matches, the first of its name, or one that
+// changes what a check was asked. It does so while nothing was changed and no more
+// than a few times: the run has to come to an end.
+func (t *turn) overtaken(before State, a playbook.Alert) {
+	s, start := t.s, t.s.Playbook.Start
+	if s.Levers > 0 || s.Start.Loan != "" || s.Cancel != nil || s.Closing != nil || len(s.Episodes) > mostAlerts {
+		return
+	}
+	why := a.Labels["alertname"] + " joined: looks again"
+	switch s.Phase {
+	case PhaseChecking:
+		if asked := s.askedIn(s.current(), t.now); asked != nil && !same(asked, s.Open.With) {
+			t.emit(Event{Kind: EffectFailed, State: s.Current, Effect: s.Open.Key, Action: ActionCheck, Attempt: s.Open.Attempt, Reason: fault.Stale, Message: why})
+			t.open(ActionCheck)
+		}
+		if s.Current == start {
+			return
+		}
+	case PhasePlanning, PhaseGuarding, PhaseWaiting, PhaseDeciding, PhaseWatching:
+	default:
+		return
+	}
+	news := !s.Playbook.Matches(a) && len(s.Evidence) > 0 && !before.knows(a.Labels["alertname"]) || s.asksOtherwise(before, t.now)
+	if _, no := t.bounded(s.Playbook.State(start), start); !news || no != "" || s.Visits[start] >= MaxVisits/2 {
+		return
+	}
+	t.lookAgain(why)
+}
+
+// knows reports whether the run has an alert of that name.
+func (s State) knows(name string) bool {
+	for _, ep := range s.Episodes {
+		if ep.Alert.Labels["alertname"] == name {
+			return true
+		}
+	}
+	return false
+}
+
+// asksOtherwise reports whether a check that the run has completed would be asked
+// something else now.
+func (s State) asksOtherwise(before State, now time.Time) bool {
+	seen := map[string]bool{s.Current: s.Phase == PhaseChecking}
+	for _, v := range s.Path {
+		if st := s.Playbook.State(v.State); !seen[v.State] && st != nil {
+			seen[v.State] = true
+			if !same(s.askedIn(st, now), before.askedIn(st, now)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// askedIn returns the parameters of a check or gather state as they are journaled;
+// nil: it has none, or they cannot be told.
+func (s State) askedIn(st *playbook.State, now time.Time) map[string]any {
+	s.Current = st.Name
+	switch st.Kind {
+	case playbook.StateGather:
+		return askedWith(s.asked(now))
+	case playbook.StateCheck:
+		with, err := evalWith(s, now)
+		if err != nil {
+			return nil
+		}
+		return plainMap(with)
+	default:
+		return nil
+	}
 }
 
 // outdated returns why a run that has waited looks again before it acts; empty: it

@@ -180,7 +180,9 @@ func (t *turn) alert(c Command) error {
 	firing := c.Alert.Status == playbook.Firing
 	switch {
 	case !ok && firing:
+		before := t.s
 		t.emit(Event{Kind: EpisodeJoined, Alert: c.Alert})
+		t.overtaken(before, *c.Alert)
 	case ok && firing && !known.Firing:
 		t.emit(Event{Kind: EpisodeRefired, Alert: c.Alert})
 	case ok && !firing && known.Firing:

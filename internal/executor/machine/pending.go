@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"bytes"
 	"encoding/json"
 	"time"
 
@@ -59,17 +60,24 @@ func goesOn(s State) bool {
 
 // with evaluates the parameters again, with the types of the kind; those in the
 // log lost their types in JSON. Evidence and time are those of the intent, so
-// the values are the same.
+// the values are the same, unless they are of alerts.
 func (s State) with(journaled map[string]any) map[string]any {
 	at := s.Open.At
 	if s.Lever != nil && !s.Lever.PlannedAt.IsZero() {
 		at = s.Lever.PlannedAt
 	}
 	with, err := evalWith(s, at)
-	if err != nil {
+	if err != nil || !same(with, journaled) { // the alerts of the run are others by now
 		return journaled
 	}
 	return with
+}
+
+// same reports whether parameters are the same as JSON.
+func same(a, b map[string]any) bool {
+	x, errX := json.Marshal(a)
+	y, errY := json.Marshal(b)
+	return errX == nil && errY == nil && (bytes.Equal(x, y) || len(a) == 0 && len(b) == 0)
 }
 
 func (s State) leverEffect(e *Effect) {

@@ -63,6 +63,7 @@ func TestNothingIsMeasuredAnyMore(t *testing.T) {
 
 // driver plays the world and the executor against one run.
 type driver struct {
+	left   map[string]bool // states that were left for good
 	t      *rapid.T
 	now    time.Time
 	state  State
@@ -146,12 +147,19 @@ func (d *driver) check(e Event) {
 			d.checkApply(e)
 		}
 	case StateEntered:
-		if st := s.Playbook.State(e.State); st.Kind == playbook.StateLever && s.Visits[e.State] > 0 && (st.Steps == nil || s.Current != e.State) {
+		if st := s.Playbook.State(e.State); st.Kind == playbook.StateLever && d.left[e.State] && (st.Steps == nil || s.Current != e.State) {
 			d.t.Fatalf("lever %s is tried again", e.State)
-		} else if st.Steps != nil && s.Visits[e.State] > 0 {
+		} else if st.Steps != nil && s.Current == e.State {
 			d.checkStep(e)
 		}
 	case EdgeTaken:
+		if d.left == nil {
+			d.left = map[string]bool{}
+		}
+		d.left[s.Current] = d.left[s.Current] || !e.Again
+		if e.Again && (s.Levers > 0 && s.Lever != nil && !s.Lever.AppliedAt.IsZero() || s.InAir()) {
+			d.t.Fatalf("the run looks again with a change in place: %+v", s.Lever)
+		}
 		unknown := slices.ContainsFunc(e.Examined, func(x Examined) bool { return x.Result == playbook.Unknown })
 		if unknown && s.Playbook.State(e.To).Kind == playbook.StateLever {
 			d.t.Fatalf("an edge cannot be told, and the next leads to lever %s: %+v", e.To, e.Examined)
@@ -179,7 +187,7 @@ func (d *driver) checkStep(e Event) {
 	s := d.state
 	last := Verdict(s.Lever.Signal)
 	switch {
-	case s.Visits[e.State] >= s.Playbook.State(e.State).Steps.Times:
+	case s.Visits[e.State]-s.Untried[e.State] >= s.Playbook.State(e.State).Steps.Times:
 		d.t.Fatalf("lever %s takes %d steps", e.State, s.Visits[e.State]+1)
 	case last != VerdictImproved && last != VerdictNoEffect:
 		d.t.Fatalf("a step follows one that ended %q", last)

@@ -307,7 +307,7 @@ func conditional(examined []Examined) []Examined {
 
 // scope returns the values that the playbook's expressions read.
 func (s State) scope(now time.Time) playbook.Scope {
-	sc := playbook.Scope{Alert: s.Start.Alert, Service: s.Start.Service, Run: s.Start.Run, Now: now}
+	sc := playbook.Scope{Alert: s.Start.Alert, Alerts: s.alerts, Service: s.Start.Service, Run: s.Start.Run, Now: now}
 	sc.Evidence = make(map[string]json.RawMessage, len(s.Evidence))
 	for name, e := range s.Evidence {
 		if e.Unknown == "" {

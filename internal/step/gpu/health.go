@@ -46,7 +46,7 @@ func NewHealth(d step.Deps) step.Check { return gpuHealth{d.GPUs, d.Workloads, d
 
 type healthWith struct {
 	Node string `json:"node" doc:"Judge this node and all its GPUs, whoever holds them, instead of the service's."`
-	Also string `json:"also" doc:"Judge this node and all its GPUs too, beside the service's: the one that an alert names. Empty: none."`
+	Also string `json:"also" doc:"Judge these nodes and all their GPUs too, beside the service's: those that alerts name, separated by commas. Empty: none."`
 }
 
 type healthOut struct {
@@ -98,7 +98,7 @@ func (c gpuHealth) Run(ctx context.Context, in step.Input) (step.Finding, error)
 		return step.Finding{}, err
 	}
 	if with.Node != "" && with.Also != "" {
-		return step.Finding{}, step.Invalid("gpu.health: node %s alone, or also node %s, not both", with.Node, with.Also)
+		return step.Finding{}, step.Invalid("gpu.health: node %s alone, or also nodes %s, not both", with.Node, with.Also)
 	}
 	pods := map[string][]string{with.Node: nil}
 	if with.Node == "" {
@@ -110,8 +110,10 @@ func (c gpuHealth) Run(ctx context.Context, in step.Input) (step.Finding, error)
 			return step.Finding{}, err
 		}
 		pods = podsByNode(w.Pods)
-		if _, there := pods[with.Also]; with.Also != "" && !there {
-			pods[with.Also] = nil
+		for _, node := range with.also() {
+			if _, there := pods[node]; !there {
+				pods[node] = nil
+			}
 		}
 	}
 	nodes := make([]string, 0, len(pods))
@@ -129,7 +131,7 @@ func (c gpuHealth) Run(ctx context.Context, in step.Input) (step.Finding, error)
 	}
 	// The readings are younger than the question, and in the sandbox time flies.
 	others, gone := c.conditionsOf(ctx, nodes)
-	out, facts := healthOf(c.now(), in.Service.Namespace, answers, others, pods, with.Also)
+	out, facts := healthOf(c.now(), in.Service.Namespace, answers, others, pods, with.also())
 	return step.Finding{Out: out, Facts: append(facts, gone...)}, nil
 }
 
@@ -144,9 +146,14 @@ func podsByNode(pods []kube.Pod) map[string][]string {
 	return out
 }
 
-// healthOf converts answers to evidence and facts. All GPUs of the node called
+// also returns the nodes that count beside the service's.
+func (w healthWith) also() []string {
+	return strings.FieldsFunc(w.Also, func(r rune) bool { return r == ',' || r == ' ' })
+}
+
+// healthOf converts answers to evidence and facts. All GPUs of the nodes called
 // whole count.
-func healthOf(now time.Time, namespace string, answers []gpu.Answer, others map[string]heard, pods map[string][]string, whole string) (healthOut, []string) {
+func healthOf(now time.Time, namespace string, answers []gpu.Answer, others map[string]heard, pods map[string][]string, whole []string) (healthOut, []string) {
 	counts := map[string]nodeCount{}
 	out := healthOut{Verdict: judge.Healthy, BadPods: []string{}, RepairGPUs: []string{}, Nodes: []gpuNodeOut{}, Reasons: []gpuFoundOut{}}
 	if len(answers) == 0 {
@@ -154,7 +161,7 @@ func healthOf(now time.Time, namespace string, answers []gpu.Answer, others map[
 	}
 	for i, j := range judge.Answers(now, answers) {
 		counted := pods[j.Node]
-		if j.Node == whole {
+		if slices.Contains(whole, j.Node) {
 			counted = nil
 		}
 		j = told(j, others[j.Node])
