@@ -268,13 +268,14 @@ func (x *episodes) Retries() bool {
 func (k known) waits() bool { return k.kind == KindSuppressed && k.firing && k.resolved.IsZero() }
 
 // suppressed returns the episodes that wait, by the notification that told of
-// them; not those that nobody has mentioned since that time.
-func (x *episodes) suppressed(since time.Time) map[uint64][]string {
+// them; not those that nobody has mentioned since that time, nor those that wait for
+// one of these reasons.
+func (x *episodes) suppressed(since time.Time, but map[string]bool) map[uint64][]string {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	out := map[uint64][]string{}
 	for id, k := range x.m {
-		if k.waits() && !k.seen.Before(since) {
+		if k.waits() && !k.seen.Before(since) && !but[k.reason] {
 			out[k.note] = append(out[k.note], strings.Clone(id))
 		}
 	}

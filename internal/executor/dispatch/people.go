@@ -60,10 +60,31 @@ func (d *Decision) withPeople(service string) string {
 	d.d.mu.Lock()
 	e, ok := d.d.people[service]
 	d.d.mu.Unlock()
-	if !ok || d.now.Sub(e.at) >= d.d.o.Window || !slices.ContainsFunc(e.firing, func(id string) bool { return d.get(id).stillIn(e.run) }) {
+	if !ok || !d.d.within(e, d.now) || !slices.ContainsFunc(e.firing, func(id string) bool { return d.get(id).stillIn(e.run) }) {
 		return ""
 	}
+	return e.why()
+}
+
+// within reports whether the window after a run is still open.
+func (d *Dispatcher) within(e ended, now time.Time) bool { return now.Sub(e.at) < d.o.Window }
+
+func (e ended) why() string {
 	return fmt.Sprintf("people have run %s about this service since %s", e.run, e.at.UTC().Format("15:04Z"))
+}
+
+// held returns the reasons of alerts that wait because people have their service,
+// where they still have it: nothing would be decided otherwise now.
+func (d *Dispatcher) held(now time.Time) map[string]bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	out := map[string]bool{}
+	for _, e := range d.people {
+		if d.within(e, now) && slices.ContainsFunc(e.firing, func(id string) bool { return d.find(id).stillIn(e.run) }) {
+			out[e.why()] = true
+		}
+	}
+	return out
 }
 
 // WithPeople returns, by service, the run that keeps others from starting, and its
@@ -74,7 +95,7 @@ func (d *Dispatcher) WithPeople(now time.Time) map[string]string {
 	out := map[string]string{}
 	for service, e := range d.people {
 		firing := slices.DeleteFunc(slices.Clone(e.firing), func(id string) bool { return !d.find(id).stillIn(e.run) })
-		if now.Sub(e.at) < d.o.Window && len(firing) > 0 {
+		if d.within(e, now) && len(firing) > 0 {
 			out[service] = e.run + " " + strings.Join(firing, " ")
 		}
 	}

@@ -29,7 +29,7 @@ func (w Waiting) Place() string { return fmt.Sprintf("again@%d", w.note.seq) }
 // Suppressed returns the alerts that were suppressed and still fire.
 func (d *Dispatcher) Suppressed(now time.Time) ([]Waiting, error) {
 	var out []Waiting
-	suppressed := d.suppressed(now.Add(-stillBelieved))
+	suppressed := d.suppressed(now.Add(-stillBelieved), d.held(now))
 	for _, seq := range slices.Sorted(maps.Keys(suppressed)) {
 		note, err := d.notification(seq)
 		if errors.Is(err, audit.ErrArchived) {

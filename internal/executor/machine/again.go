@@ -52,10 +52,11 @@ func (s State) alerts() []playbook.Alert {
 // overtaken has the run look again when an alert joined that its evidence was not
 // gathered for: one that another playbook matches, the first of its name, or one that
 // changes what a check was asked. It does so while nothing was changed and no more
-// than a few times: the run has to come to an end.
+// than a few times: the run has to come to an end. One that a person started goes its
+// way.
 func (t *turn) overtaken(before State, a playbook.Alert) {
 	s, start := t.s, t.s.Playbook.Start
-	if s.Levers > 0 || s.Start.Loan != "" || s.Cancel != nil || s.Closing != nil || len(s.Episodes) > mostAlerts {
+	if s.Levers > 0 || s.Start.ByHand() || s.Cancel != nil || s.Closing != nil || len(s.Episodes) > mostAlerts {
 		return
 	}
 	why := a.Labels["alertname"] + " joined: looks again"
