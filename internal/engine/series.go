@@ -53,6 +53,7 @@ type Progress struct {
 	Waiting  string    // gauge of requests in the queue
 	Steps    []Counter // counters that grow with every step or token, newest name first
 	Finished string    // counter of requests that ended
+	Seconds  string    // sum of their durations
 	Prompts  string    // counter of the tokens of their prompts
 
 	Cache     []string // gauges of the share of the KV cache in use, newest name first
@@ -224,7 +225,7 @@ func (e Engine) Progress() []Progress {
 		out = append(out, Progress{
 			Running: "vllm:num_requests_running", Waiting: "vllm:num_requests_waiting",
 			Steps:    []Counter{{Name: "vllm:iteration_tokens_total_count"}, {Name: "vllm:generation_tokens_total"}},
-			Finished: "vllm:e2e_request_latency_seconds_count", Prompts: "vllm:prompt_tokens_total",
+			Finished: "vllm:e2e_request_latency_seconds_count", Seconds: "vllm:e2e_request_latency_seconds_sum", Prompts: "vllm:prompt_tokens_total",
 			Cache: []string{"vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc"}, Preempted: []string{"vllm:num_preemptions_total"},
 		})
 	}
@@ -233,7 +234,7 @@ func (e Engine) Progress() []Progress {
 			Running: "sglang:num_running_reqs", Waiting: "sglang:num_queue_reqs",
 			// generation_tokens_total of SGLang grows only when a request ends.
 			Steps:    []Counter{{Name: "sglang:realtime_tokens_total"}},
-			Finished: "sglang:e2e_request_latency_seconds_count", Prompts: "sglang:prompt_tokens_total",
+			Finished: "sglang:e2e_request_latency_seconds_count", Seconds: "sglang:e2e_request_latency_seconds_sum", Prompts: "sglang:prompt_tokens_total",
 			Cache: []string{"sglang:token_usage"}, Preempted: []string{"sglang:num_retracted_requests_total"},
 		})
 	}

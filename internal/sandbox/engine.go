@@ -38,6 +38,7 @@ type strain struct {
 	slow    float64 // factor on the time of a prefill
 	decode  float64 // factor on the time of a token
 	stuck   bool    // it takes requests and no step
+	hangs   float64 // share of requests that never finish
 }
 
 func newEngine(p profile, tokens float64) *engine {
@@ -53,11 +54,11 @@ func newEngine(p profile, tokens float64) *engine {
 func (e *engine) work(rate float64, by strain, d time.Duration) {
 	seconds := d.Seconds()
 	e.arrived += rate * seconds
-	e.hang(rate, by.stuck, seconds)
+	e.hang(rate, by, seconds)
 	if by.stuck {
 		return
 	}
-	rate *= 1 - e.profile.hangs
+	rate *= 1 - by.hangs
 	prefill := e.profile.prefill * by.prompts * by.slow
 	capacity := e.profile.capacity
 	if short := e.lacks(rate, prefill, by); short > 0 {
@@ -102,16 +103,16 @@ const (
 )
 
 // hang keeps the requests that never finish, until their clients give up.
-func (e *engine) hang(rate float64, stuck bool, seconds float64) {
+func (e *engine) hang(rate float64, by strain, seconds float64) {
 	left := e.hung * math.Min(1, seconds/giveUp)
 	e.hung -= left
 	e.aborted += left
-	if stuck {
+	if by.stuck {
 		e.hung += rate * seconds
 		e.running = max(1, e.hung)
 		return
 	}
-	e.hung += rate * seconds * e.profile.hangs
+	e.hung += rate * seconds * by.hangs
 }
 
 // lacks returns by how much the requests exceed the KV cache, as a share of it; 0:

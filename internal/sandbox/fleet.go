@@ -51,6 +51,7 @@ type pod struct {
 	drag    float64 // factor on the time of a prefill, by an ailing GPU; 0: none
 	slow    float64 // the same, by a sickness
 	stuck   bool
+	hangs   float64 // share of its requests that never finish
 }
 
 // surge is how many pods a rolling update adds at once; none may be missing.
@@ -303,7 +304,7 @@ func (f *fleet) serve(at, start time.Time, d time.Duration) {
 			}
 		}
 		by := strain{
-			prompts: factor(f.spec.prompts, since), decode: factor(f.spec.decodes, since), stuck: p.stuck,
+			prompts: factor(f.spec.prompts, since), decode: factor(f.spec.decodes, since), stuck: p.stuck, hangs: p.hangs,
 			slow: (1 + 0.02*f.rng.normal(p.name, minute)) * max(1, p.drag) * max(1, p.slow),
 		}
 		own := math.Max(0, rate) / float64(len(pods))
@@ -322,7 +323,7 @@ func (f *fleet) sicken(since, d time.Duration) {
 		}
 		for i, p := range f.pods {
 			if s.pod < 0 || i == s.pod {
-				p.slow, p.stuck = s.slow, s.stuck
+				p.slow, p.stuck, p.hangs = s.slow, s.stuck, s.hangs
 			}
 		}
 	}

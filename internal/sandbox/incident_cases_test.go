@@ -274,9 +274,7 @@ func benchHangs() Incident {
 	return Incident{
 		Name: "one-in-six-hangs", Gap: "cause outcome", Cause: "never finish|hang|unfinished", Right: []string{"kube.scale"}, Outcome: "escalated", Bad: 45, Red: true,
 		world: chatWorld(37, 5*time.Minute, func(chat *serviceSpec) {
-			for i := range chat.revisions {
-				chat.revisions[i].engine.hangs = 1.0 / 6
-			}
+			chat.sick = []sickness{{from: -20 * time.Minute, pod: -1, hangs: 1.0 / 6}}
 			chat.traffic = []shift{{from: -5 * time.Minute, factor: 3}}
 		}),
 	}

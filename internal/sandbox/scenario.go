@@ -79,6 +79,7 @@ type sickness struct {
 	pod   int           // the oldest is 0; -1: all
 	slow  float64       // factor on the time of a prefill
 	stuck bool          // it keeps its requests and takes no step
+	hangs float64       // share of its requests that never finish
 }
 
 // span is a stretch of time after the world's start.
@@ -101,7 +102,6 @@ type profile struct {
 	batch    float64 // by what share a full batch lengthens the time of a token; 0: 0.35
 	cache    float64 // tokens that the KV cache holds; 0: more than are ever needed
 	failures float64 // share of requests that end with an error of the server
-	hangs    float64 // share of requests that never finish
 }
 
 // nodeSpec is one node.

@@ -85,7 +85,8 @@ func (m Measured) Name() string {
 type Measurement struct {
 	Measured   []Measured
 	Stuck      []Replica // replicas that run requests and take no step
-	Unfinished float64   // requests on them; part of the counts of every span that ends now
+	Hung       float64   // requests beside them that never finish: more are in flight than those that finish account for
+	Unfinished float64   // requests on stuck replicas, and hung ones; part of the counts of every span that ends now
 	Note       string    // why stuck replicas could not be looked for; empty: they were
 }
 
@@ -125,6 +126,14 @@ func Measure(ctx context.Context, q Asker, a Ask, at time.Time, spans ...Span) (
 			return Measurement{}, err
 		}
 		out.Stuck, out.Unfinished, out.Note = unfinished(v)
+		if expr := hung(a.Service, a.Progress); expr != "" && len(out.Stuck) == 0 {
+			got, err := read(ctx, q, expr, at)
+			if err != nil {
+				return Measurement{}, err
+			}
+			out.Hung = got.hanging(len(a.Progress))
+			out.Unfinished += out.Hung
+		}
 	}
 	for i, c := range from {
 		if c == nil {

@@ -14,6 +14,7 @@ type Progress struct {
 	Running, Waiting string   // gauges of requests
 	Steps            []string // counters that grow with every step; the first that a replica has counts
 	Finished         string   // counter of requests that ended
+	Seconds          string   // sum of their durations; empty: what hangs is not looked for
 	Prompts          string   // counter of the tokens of their prompts
 	Cache            []string // gauges of the share of the KV cache in use; the first that a service has counts
 	Preempted        []string // counters of requests that lost their place in it, likewise

@@ -84,7 +84,7 @@ func (w *windows) measure(ctx context.Context, q Querier, ask slo.Ask, now time.
 		spans = append(spans, slo.Span{Window: w.before, Offset: now.Sub(p.Planned)})
 	}
 	m, err := slo.Measure(ctx, Patient(q), ask, now, spans...)
-	if err != nil || len(m.Stuck) == 0 || len(spans) == spanBefore {
+	if err != nil || m.Unfinished == 0 || len(spans) == spanBefore {
 		return m, err
 	}
 	return m, w.stuckBefore(ctx, q, ask, &m)
@@ -168,6 +168,9 @@ func (w *windows) judge(m slo.Measurement) look {
 	if len(m.Stuck) > 0 {
 		l.stuck(m)
 	}
+	if m.Hung > 0 && l.verdict != slo.Verified {
+		l.text += "; " + HungText(m.Hung)
+	}
 	return l
 }
 
@@ -205,6 +208,11 @@ func (l *look) stuck(m slo.Measurement) {
 	if l.ends == slo.Verified || l.ends == slo.Inconclusive {
 		l.ends = slo.NoEffect
 	}
+}
+
+// HungText returns the line for people about requests that never finish.
+func HungText(n float64) string {
+	return fmt.Sprintf("about %.0f requests in flight never finish", n)
 }
 
 func ptr(v float64) *float64 { return &v }

@@ -53,7 +53,8 @@ type burnOut struct {
 	Since         *time.Time     `json:"since,omitempty" doc:"When the breach began, as far as Prometheus tells; unset unless breached."`
 	StuckReplicas int            `json:"stuck_replicas" unit:"replicas" doc:"Replicas that run requests and take no step."`
 	Stuck         []stuckOut     `json:"stuck" doc:"Which ones."`
-	Unfinished    float64        `json:"unfinished" unit:"requests" doc:"Requests on them, at least as many as another replica finishes in the same time."`
+	Hung          float64        `json:"hung" unit:"requests" doc:"Requests on other replicas that never finish: so many more are in flight than those that finish account for, beyond what is usual for the service."`
+	Unfinished    float64        `json:"unfinished" unit:"requests" doc:"Requests on stuck replicas, at least as many as another replica finishes in the same time, and hung ones."`
 	Objectives    []objectiveOut `json:"objectives" doc:"Every objective, and every value of its label where it has one."`
 	Note          string         `json:"note" doc:"What could not be looked for; empty: nothing."`
 }
@@ -136,7 +137,7 @@ func (out *burnOut) fill(m slo.Measurement, with burnWith, alert playbook.Alert)
 	for _, r := range m.Stuck {
 		out.Stuck = append(out.Stuck, stuckOut(r))
 	}
-	out.StuckReplicas, out.Unfinished, out.Note = len(m.Stuck), math.Round(m.Unfinished), m.Note
+	out.StuckReplicas, out.Hung, out.Unfinished, out.Note = len(m.Stuck), math.Round(m.Hung), math.Round(m.Unfinished), m.Note
 	said := map[string]int{}
 	ending := 0
 	for i, x := range m.Measured {
@@ -170,6 +171,9 @@ func (out *burnOut) fill(m slo.Measurement, with burnWith, alert playbook.Alert)
 			names = append(names, fmt.Sprintf("%s (%.0f in flight)", r.Name, r.InFlight))
 		}
 		facts = append(facts, "runs requests and takes no step: "+strings.Join(names, ", "))
+	}
+	if m.Hung > 0 {
+		facts = append(facts, step.HungText(m.Hung))
 	}
 	if m.Note != "" {
 		facts = append(facts, m.Note)
