@@ -272,7 +272,7 @@ func benchAllStuck() Incident {
 // replicas do not make that well.
 func benchHangs() Incident {
 	return Incident{
-		Name: "one-in-six-hangs", Gap: "cause outcome", Cause: "never finish|hang|unfinished", Right: []string{"kube.scale"}, Outcome: "escalated", Bad: 45, Red: true,
+		Name: "one-in-six-hangs", Cause: "never finish|hang|unfinished", Right: []string{"kube.scale"}, Outcome: "escalated", Bad: 45, Red: true,
 		world: chatWorld(37, 5*time.Minute, func(chat *serviceSpec) {
 			chat.sick = []sickness{{from: -20 * time.Minute, pod: -1, hangs: 1.0 / 6}}
 			chat.traffic = []shift{{from: -5 * time.Minute, factor: 3}}
