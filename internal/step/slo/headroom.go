@@ -49,7 +49,7 @@ type headroomOut struct {
 
 const (
 	headroomWindow = 5 * time.Minute // of rates and ratios
-	headroomStep   = time.Minute
+	headroomStep   = headroomWindow
 	beyondCarried  = 1.1 // of what was carried still fits
 )
 
@@ -167,7 +167,7 @@ func (out *headroomOut) weigh(load string, now time.Time, with headroomWith, rat
 	out.Replicas = int(replicas[newest])
 	left := out.Replicas + with.By
 	switch {
-	case newest.IsZero() || now.Sub(newest) > 2*headroomStep:
+	case newest.IsZero() || now.Sub(newest) >= headroomStep:
 		out.Note = "no " + load + " were measured"
 	case math.IsNaN(carried):
 		out.Note = "at no time were all objectives met"
