@@ -91,8 +91,10 @@ func TestChangesAreWeighed(t *testing.T) {
 		why            string
 	}{
 		{"a bad release", "bad-rollout", nil, nil, true, true, "after revision 3 took effect, which changed --max-num-batched-tokens, image; traffic is 1.0 times"},
-		{"a log level while traffic triples", "traffic-burst", history(20*time.Minute, logs, "info", "debug"), nil, true, false,
-			"requests wait: the load explains it better than revision 7, which changed --log-level only"},
+		{
+			"a log level while traffic triples", "traffic-burst", history(20*time.Minute, logs, "info", "debug"), nil, true, false,
+			"requests wait: the load explains it better than revision 7, which changed --log-level only",
+		},
 		{"an image while traffic triples", "traffic-burst", history(20*time.Minute, image, "v1", "v2"), nil, true, false, "the load explains it better than revision 7"},
 		{"a release of last week", "traffic-burst", history(7*24*time.Hour, image, "v1", "v2"), nil, false, false, "nothing changed within 1h"},
 		{"a log level, and no more traffic", "bad-rollout", history(13*time.Minute, logs, "info", "debug"), nil, true, false, "changed --log-level only, which cannot"},

@@ -29,30 +29,46 @@ func TestWeigh(t *testing.T) {
 		suspect bool
 		why     string
 	}{
-		{"a release, then the breach", release(func(*weight) {}), true,
-			"the breach began 3m after revision 7 took effect, which changed image; traffic is 1.0 times that before"},
+		{
+			"a release, then the breach", release(func(*weight) {}), true,
+			"the breach began 3m after revision 7 took effect, which changed image; traffic is 1.0 times that before",
+		},
 		{"nothing changed", release(func(w *weight) { w.changed = false }), false, "nothing changed within 1h"},
 		{"our own rollback", release(func(w *weight) { w.ours = true }), false, "revision 7 is a repair by Responder"},
 		{"traffic is 2.4 times normal, and a log level moved", release(func(w *weight) {
 			w.times, w.waiting, w.matters, w.moved = 2.4, 31, false, []string{"--log-level"}
 		}), false, "traffic is 2.4 times that before the breach and 31 requests wait: the load explains it better than revision 7, which changed --log-level only"},
-		{"traffic is 2.4 times normal, and an image moved", release(func(w *weight) { w.times, w.waiting = 2.4, 31 }), false,
-			"traffic is 2.4 times that before the breach and 31 requests wait: the load explains it better than revision 7, which changed image"},
-		{"more traffic, and nobody waits", release(func(w *weight) { w.times = 2.4 }), true,
-			"the breach began 3m after revision 7 took effect, which changed image; traffic is 2.4 times that before"},
-		{"a queue without more traffic is the release's", release(func(w *weight) { w.times, w.waiting = 1.1, 80 }), true,
-			"the breach began 3m after revision 7 took effect, which changed image; traffic is 1.1 times that before"},
-		{"a log level alone", release(func(w *weight) { w.matters, w.moved = false, []string{"--uvicorn-log-level", "annotations[team]"} }), false,
-			"revision 7 changed --uvicorn-log-level, annotations[team] only, which cannot change how requests are served"},
-		{"as bad before it", release(func(w *weight) { w.before = slo.Counts{Bad: 1600, Total: 4000} }), false,
-			"40 % of requests were slow before revision 7 took effect, and 45 % are now: it is not what began the breach"},
-		{"bad before it, and much worse since", release(func(w *weight) { w.before = slo.Counts{Bad: 400, Total: 4000} }), true,
-			"the breach began 3m after revision 7 took effect, which changed image; traffic is 1.0 times that before"},
+		{
+			"traffic is 2.4 times normal, and an image moved", release(func(w *weight) { w.times, w.waiting = 2.4, 31 }), false,
+			"traffic is 2.4 times that before the breach and 31 requests wait: the load explains it better than revision 7, which changed image",
+		},
+		{
+			"more traffic, and nobody waits", release(func(w *weight) { w.times = 2.4 }), true,
+			"the breach began 3m after revision 7 took effect, which changed image; traffic is 2.4 times that before",
+		},
+		{
+			"a queue without more traffic is the release's", release(func(w *weight) { w.times, w.waiting = 1.1, 80 }), true,
+			"the breach began 3m after revision 7 took effect, which changed image; traffic is 1.1 times that before",
+		},
+		{
+			"a log level alone", release(func(w *weight) { w.matters, w.moved = false, []string{"--uvicorn-log-level", "annotations[team]"} }), false,
+			"revision 7 changed --uvicorn-log-level, annotations[team] only, which cannot change how requests are served",
+		},
+		{
+			"as bad before it", release(func(w *weight) { w.before = slo.Counts{Bad: 1600, Total: 4000} }), false,
+			"40 % of requests were slow before revision 7 took effect, and 45 % are now: it is not what began the breach",
+		},
+		{
+			"bad before it, and much worse since", release(func(w *weight) { w.before = slo.Counts{Bad: 400, Total: 4000} }), true,
+			"the breach began 3m after revision 7 took effect, which changed image; traffic is 1.0 times that before",
+		},
 		{"it came after the breach began", release(func(w *weight) {
 			w.before, w.at, w.since = slo.Counts{}, noon.Add(-5*time.Minute), noon.Add(-17*time.Minute)
 		}), false, "the breach began 12m before revision 7 took effect"},
-		{"the minute of the release", release(func(w *weight) { w.before, w.since = slo.Counts{}, w.at.Add(-time.Minute) }), true,
-			"the breach began 0s after revision 7 took effect, which changed image; traffic is 1.0 times that before"},
+		{
+			"the minute of the release", release(func(w *weight) { w.before, w.since = slo.Counts{}, w.at.Add(-time.Minute) }), true,
+			"the breach began 0s after revision 7 took effect, which changed image; traffic is 1.0 times that before",
+		},
 		{"side by side, the new one is bad", release(func(w *weight) {
 			w.times, w.waiting = 2.4, 31
 			w.newPods, w.oldPods = slo.Counts{Bad: 410, Total: 1000}, slo.Counts{Bad: 3, Total: 1000}
@@ -66,8 +82,12 @@ func TestWeigh(t *testing.T) {
 		{"the load is not known", release(func(w *weight) {
 			w.times, w.waiting, w.unknown = math.NaN(), math.NaN(), "the load could not be read: no answer in time"
 		}), true, "the breach began 3m after revision 7 took effect, which changed image; the load could not be read: no answer in time"},
-		{"nothing is known but the change", weight{changed: true, matters: true, subject: "commit 0123abcd9", times: math.NaN(), waiting: math.NaN()}, true,
-			"commit 0123abcd9 changed nothing that is shown"},
+		{
+			"nothing is known but the change",
+			weight{changed: true, matters: true, subject: "commit 0123abcd9", times: math.NaN(), waiting: math.NaN()},
+			true,
+			"commit 0123abcd9 changed nothing that is shown",
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
