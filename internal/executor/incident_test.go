@@ -194,9 +194,11 @@ func TestReleaseBeforeALateDecision(t *testing.T) {
 		h.inLoop(func(b *batch) error {
 			for range 2 {
 				d := &machine.Decision{By: "user:ada", Reason: "no"}
-				if _, err := b.turn(r, machine.Command{Kind: machine.CmdDecide, Now: b.now, Decision: d}); err != nil {
+				refused, err := b.turn(r, machine.Command{Kind: machine.CmdDecide, Now: b.now, Decision: d})
+				if err != nil {
 					return err
 				}
+				t.Log("refused:", refused)
 			}
 			return nil
 		})

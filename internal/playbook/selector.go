@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
 	"go.yaml.in/yaml/v3"
@@ -65,7 +66,7 @@ func (r *reader) selectors(n *yaml.Node, path string, parts []part) []Selector {
 		from, to := int(vs.PosRange.Start), min(int(vs.PosRange.End), len(q.text))
 		s.Line, s.Column = r.d.Place(n, q.source(from))
 		for _, m := range vs.LabelMatchers {
-			if m.Name == labels.MetricName || m.Name == sampleLabel {
+			if m.Name == model.MetricNameLabel || m.Name == sampleLabel {
 				continue
 			}
 			at := from
@@ -100,7 +101,7 @@ func vectorSelectors(query string) []*parser.VectorSelector {
 // metricOf returns the name of the metric; empty if there is none, or a pattern.
 func metricOf(vs *parser.VectorSelector) string {
 	for _, m := range vs.LabelMatchers {
-		if m.Name == labels.MetricName && m.Type == labels.MatchEqual {
+		if m.Name == model.MetricNameLabel && m.Type == labels.MatchEqual {
 			return m.Value
 		}
 	}

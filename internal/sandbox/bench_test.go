@@ -49,9 +49,9 @@ func TestBench(t *testing.T) {
 				var r sandbox.Result
 				synctest.Test(t, func(t *testing.T) { r = play(t, i) })
 				what, wrong := i.Check(r)
-				switch {
-				case what == i.Gap:
-				case what == "":
+				switch what {
+				case i.Gap:
+				case "":
 					t.Errorf("the gap is mended; take it out of the incident: %s", i.Gap)
 				default:
 					t.Errorf("wrong is %q, the known gap is %q: %s; changes %v; runs %s", what, i.Gap, strings.Join(wrong, "; "), r.Changes, strings.Join(r.Runs, " | "))

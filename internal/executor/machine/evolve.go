@@ -329,10 +329,10 @@ func evolveGuards(s State, e Event) State {
 	s.Open, s.Fails = nil, 0
 	s = s.consent(func(c *Consent) {
 		c.Guards, c.Terms = e.Guards, e.Terms
-		switch {
-		case e.Kind == GuardsPassed:
+		switch e.Kind {
+		case GuardsPassed:
 			c.WaitFrom, c.WaitUntil = time.Time{}, time.Time{}
-		case e.Kind == GuardsWaiting:
+		case GuardsWaiting:
 			if c.WaitFrom.IsZero() {
 				c.WaitFrom = e.At
 			}
