@@ -64,3 +64,41 @@ func TestFullJournal(t *testing.T) {
 		}
 	})
 }
+
+// A person who is refused may be the only one who wanted something. Once there is space
+// people are served again, and the journal says that they were not.
+func TestFullJournalRefusesOnlyAPerson(t *testing.T) {
+	bubble(t, func(t *testing.T, h *rig) {
+		full := h.failing(t, syscall.ENOSPC)
+		h.start()
+		full.Store(true)
+		pause := func() error { return h.e.Pause(t.Context(), Scope{}, "user:ada", "maintenance") }
+		if err := pause(); !errors.Is(err, audit.ErrDiskFull) {
+			t.Fatalf("answered %v", err)
+		}
+		h.pass(time.Minute)
+		if h.e.Ready() == nil {
+			t.Error("it is ready all the same")
+		}
+		full.Store(false)
+		h.pass(5 * time.Second)
+		if err := h.e.Ready(); err != nil {
+			t.Errorf("with space again: %v", err)
+		}
+		if err := pause(); err != nil {
+			t.Errorf("with space again: %v", err)
+		}
+		refused := 0
+		for rec, err := range h.journal.Stream(streamControl, 0) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if rec.Kind == KindStalled {
+				refused++
+			}
+		}
+		if refused != 1 {
+			t.Errorf("%d records say that people were refused, want 1", refused)
+		}
+	})
+}

@@ -202,10 +202,29 @@ func (e *Executor) decideAll(queue []*task) []*task {
 		queue = unanswered(queue)
 		if isStall(err) {
 			e.setStalled(err)
-			return e.refusePersons(queue)
+			if kept := e.refusePersons(queue); len(kept) > 0 {
+				return kept
+			}
+			return []*task{e.stallRecord(err)}
 		}
 	}
 	return queue
+}
+
+// Stalled is the record that people were refused because the journal took nothing.
+type Stalled struct {
+	Since time.Time `json:"since"` // when the first of them was
+	Why   string    `json:"why"`
+}
+
+// stallRecord returns the task that is tried again while nothing else is: without one
+// nobody would learn that the journal takes records again, and people stay refused.
+func (e *Executor) stallRecord(why error) *task {
+	record := Stalled{Since: e.clock.now(), Why: why.Error()}
+	return &task{ctx: context.Background(), done: make(chan error, 1), decide: func(b *batch) error {
+		b.record(KindStalled, record)
+		return nil
+	}}
 }
 
 // mostWriters is how often tasks are decided anew because somebody else wrote.

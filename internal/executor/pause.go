@@ -27,6 +27,7 @@ const (
 	KindRequestRefused = "run.request-refused" // RequestRefused: a person wanted one and got none
 	KindNoticeDue      = "notice.due"          // Due: people have to be told
 	KindNotice         = "notice"              // Notice: what became of it
+	KindStalled        = "journal.stalled"     // Stalled: people were refused because the journal took nothing
 )
 
 // Scope is what a pause is about. Without service and playbook: everything.
