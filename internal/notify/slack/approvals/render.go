@@ -18,7 +18,7 @@ func (s *timeline) approval(id, link string, budget *slack.Budget, now time.Time
 		Service: st.Start.Service.Name, Environment: st.Start.Service.Namespace,
 		Alert: st.Start.Cause(), Playbook: st.Start.Playbook, Step: s.title(s.at),
 		Since: st.Start.Alert.StartsAt, Burning: s.burning(now), Budget: budget,
-		Evidence: s.evidence, Guards: s.guards, Deadline: g.Deadline, Expiry: runview.ExpiryLine(*g),
+		Evidence: s.evidence.Lines(), Guards: s.guards, Deadline: g.Deadline, Expiry: runview.ExpiryLine(*g),
 		Needs: needs(*g, s.voted), OfferBreakGlass: s.breakable(),
 		State: s.state, Outcome: s.end, Notes: s.notes,
 	}
@@ -81,7 +81,7 @@ func (s *timeline) details(id, link string, page int, origin slack.Origin) slack
 			d.Sections = append(d.Sections, slack.Section{Title: title, Lines: lines})
 		}
 	}
-	add("Why", s.evidence)
+	add("Why", s.evidence.Lines())
 	if p := s.about; p != nil {
 		add("Risk", []string{runview.RiskLine(*p), "ready: " + runview.CapacityLine(p.Capacity)})
 		add("What will follow", append(runview.FollowLines(*s.gate), "take back: "+p.Undo))

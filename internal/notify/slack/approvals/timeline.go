@@ -23,7 +23,7 @@ type timeline struct {
 	at    string        // the playbook's state that asked
 	asked uint64        // number of events of the run up to the newest question
 
-	evidence []string // for the newest question
+	evidence runview.Evidence // for the newest question
 	guards   []string
 	notes    []string // since the first question
 	waits    string   // the merge that is waited for, as last shown; empty: none
@@ -69,11 +69,17 @@ func (s *timeline) add(e machine.Event) {
 	switch e.Kind {
 	case machine.CheckCompleted:
 		if s.gate == nil || s.state != slack.Open {
+			var lines []string
 			for _, f := range e.Facts {
-				s.evidence = append(s.evidence, s.title(e.State)+": "+f)
+				lines = append(lines, s.title(e.State)+": "+f)
 			}
-			s.evidence = append(s.evidence, runview.GatheredLines(e.Gathered)...)
+			s.evidence.Add(e.State, lines)
+			for i, g := range e.Gathered {
+				s.evidence.Add(g.Name, runview.GatheredLines(e.Gathered[i:i+1]))
+			}
 		}
+	case machine.EdgeTaken:
+		s.evidence.Decided(e.Examined)
 	case machine.PlanCompleted:
 		s.plan = e.Plan
 	case machine.GuardsPassed:
