@@ -161,7 +161,7 @@ func TestTheQuestionComesAfterWhatADecisionNeeds(t *testing.T) {
 		t.Fatalf("nobody is asked:\n%s", shown)
 	}
 	for _, want := range []string{
-		"state triage: Triage", "revision 3 replaced 2", "containers[vllm].args", "- 512", "+ 8192", "risk    medium: ", "ready   4 now", "ok      cooldown: ",
+		"state triage: Triage", "runs revision 3, changed", "release 2026.47", "containers[vllm].args", "- 512", "+ 8192", "risk    medium: ", "ready   4 now", "ok      cooldown: ",
 		"verify  ", "ttft: 99 % of requests good, within 0.5 s", "worse: it is taken back at once", "undo    ", "asks group:ml-platform", "else escalate",
 	} {
 		if !strings.Contains(before, want) {

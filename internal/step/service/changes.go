@@ -48,6 +48,7 @@ type changesOut struct {
 	RevisionName string        `json:"revision_name" doc:"Its ReplicaSet or ControllerRevision."`
 	Previous     int64         `json:"previous" doc:"Number of the revision before it; 0: there is none, or it is not known."`
 	PreviousName string        `json:"previous_name" doc:"Its ReplicaSet or ControllerRevision."`
+	Cause        string        `json:"cause" doc:"The kubernetes.io/change-cause of the current revision; often empty."`
 	Commits      []commitOut   `json:"commits" doc:"Commits that touched the service's manifests within the window, newest first."`
 	Cluster      string        `json:"cluster" enum:"read,unknown" doc:"Whether the workload's revisions were read."`
 	Git          string        `json:"git" enum:"none,read,unknown" doc:"Whether the commits were read; none: Git does not own the service, as far as is known."`
@@ -195,6 +196,7 @@ func (c changes) cluster(ctx context.Context, in step.Input, f *found, window ti
 	}
 	out := &f.out
 	out.Cluster, out.Revision, out.RevisionName, out.Ours = sourceRead, current.Number, current.Name, current.Ours
+	out.Cause = current.Cause
 	age := max(in.Now.Sub(current.Became()), 0)
 	out.AgeSeconds = age.Seconds()
 	if !out.Ours {
@@ -237,6 +239,9 @@ func (f *found) facts(in step.Input) []string {
 		line := fmt.Sprintf("%s runs revision %d", step.RefText(step.RefOf(in.Service)), out.Revision)
 		if out.AgeSeconds >= 0 {
 			line += ", changed " + step.DurationText(time.Duration(out.AgeSeconds*float64(time.Second))) + " ago"
+		}
+		if out.Cause != "" {
+			line += ", because: " + out.Cause
 		}
 		facts = append(facts, line)
 	}
