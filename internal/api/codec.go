@@ -269,7 +269,7 @@ func leverOf(l machine.Lever) Lever {
 	out := Lever{
 		State: l.State, Kind: l.Step, With: l.With, Plan: one(l.Plan, PlanOf), Guards: each(l.Guards, GuardOf), WouldApply: l.Would,
 		Applied: l.Applied, AppliedAt: utc(l.AppliedAt), InEffectAt: utc(l.FixedAt), Deadline: utc(l.Deadline), WaitsFor: l.Waits,
-		Result: string(l.Signal), Reason: string(l.Reason), Message: l.Message, Samples: each(l.Samples, sampleOf),
+		Result: string(l.Signal), Reason: string(l.Reason), Message: l.Message, Samples: each(l.Samples, sampleOf), GuardsUntil: utc(l.WaitUntil),
 	}
 	if l.Waits != "" {
 		out.MergeBy = string(machine.State{Lever: &l}.MergeBy())
@@ -283,7 +283,7 @@ func (l Lever) machine() machine.Lever {
 		AppliedAt: l.AppliedAt, FixedAt: l.InEffectAt, Deadline: l.Deadline, Waits: l.WaitsFor, Signal: playbook.Signal(l.Result),
 		Reason: fault.Reason(l.Reason), Message: l.Message, Samples: some(l.Samples, Sample.machine),
 	}
-	out.Guards = some(l.Guards, Guard.machine)
+	out.Guards, out.WaitUntil = some(l.Guards, Guard.machine), l.GuardsUntil
 	if l.MergeBy != "" {
 		out.Terms = &machine.Terms{Merge: &machine.Merger{By: machine.MergeBy(l.MergeBy)}}
 	}

@@ -7,22 +7,23 @@ import (
 
 // Lever is the change that the current state of a run is about.
 type Lever struct {
-	State      string         `json:"state"`
-	Kind       string         `json:"kind"` // e.g. kube.scale
-	With       map[string]any `json:"with"` // its parameters
-	Plan       *Plan          `json:"plan,omitempty"`
-	Guards     []Guard        `json:"guards"`               // as they last answered
-	WouldApply bool           `json:"wouldApply,omitempty"` // autonomy observe: nothing is changed
-	Applied    bool           `json:"applied"`              // the change is made and not undone
-	AppliedAt  time.Time      `json:"appliedAt,omitzero"`
-	InEffectAt time.Time      `json:"inEffectAt,omitzero"` // the proof counts from here
-	Deadline   time.Time      `json:"deadline,omitzero"`   // to take effect, or to be verified
-	WaitsFor   string         `json:"waitsFor,omitempty"`  // the pull request that has to be merged
-	MergeBy    string         `json:"mergeBy,omitempty"`   // who merges it: people or responder
-	Result     string         `json:"result,omitempty"`    // once it is known, e.g. verified
-	Reason     string         `json:"reason,omitempty"`    // code of the result
-	Message    string         `json:"message,omitempty"`   // the result in words
-	Samples    []Sample       `json:"samples"`             // of its proof
+	State       string         `json:"state"`
+	Kind        string         `json:"kind"` // e.g. kube.scale
+	With        map[string]any `json:"with"` // its parameters
+	Plan        *Plan          `json:"plan,omitempty"`
+	Guards      []Guard        `json:"guards"`               // as they last answered
+	GuardsUntil time.Time      `json:"guardsUntil,omitzero"` // how long guards that may pass later are waited for
+	WouldApply  bool           `json:"wouldApply,omitempty"` // autonomy observe: nothing is changed
+	Applied     bool           `json:"applied"`              // the change is made and not undone
+	AppliedAt   time.Time      `json:"appliedAt,omitzero"`
+	InEffectAt  time.Time      `json:"inEffectAt,omitzero"` // the proof counts from here
+	Deadline    time.Time      `json:"deadline,omitzero"`   // to take effect, or to be verified
+	WaitsFor    string         `json:"waitsFor,omitempty"`  // the pull request that has to be merged
+	MergeBy     string         `json:"mergeBy,omitempty"`   // who merges it: people or responder
+	Result      string         `json:"result,omitempty"`    // once it is known, e.g. verified
+	Reason      string         `json:"reason,omitempty"`    // code of the result
+	Message     string         `json:"message,omitempty"`   // the result in words
+	Samples     []Sample       `json:"samples"`             // of its proof
 }
 
 // Plan is what a lever would change.
