@@ -168,7 +168,7 @@ func (f *faults) deploy(t *testing.T) {
 			"playbooks/long.yaml":   gpuPlaybook(t, "playbooks/node-return.yaml", "healthy_for: 10m", "healthy_for: 30m", "name: node-return", "name: long-return", "GPUNodeRepaired", "GPUNodeRepairedLongAgo"),
 			"playbooks/out.yaml":    cordonPlaybook,
 		},
-		Settings: "autonomy: auto\nguards: {cooldown: 0s}\n" + f.settings("5s") + "  dcgm: {enabled: true}\n",
+		Settings: "autonomy: auto\nguards: {cooldown: 0s}\nincident: {window: 0s}\n" + f.settings("5s") + "  dcgm: {enabled: true}\n",
 	})
 }
 

@@ -232,7 +232,11 @@ func gitPlaybook(o gitOptions) string {
       next:
         - {when: verified, to: resolved}
         - {when: refused, to: OTHERWISE}
-        - {to: OTHERWISE}`)
+        - {when: improved, to: OTHERWISE}
+        - {when: no_effect, to: OTHERWISE}
+        - {when: worse, to: OTHERWISE}
+        - {when: inconclusive, to: OTHERWISE}
+        - {to: escalated}`)
 	}
 	levers, begin := pulls("act", cmp.Or(o.lever, setFlag(32)), "escalated"), "act"
 	if o.first != "" {
