@@ -66,7 +66,7 @@ func benchHotRoom() Incident {
 		}
 	}
 	return Incident{
-		Name: "hot-room", Cause: "room|cooling", Outcome: "escalated", Notices: 1, Bad: 5 * 45, Red: true, Gap: "runs",
+		Name: "hot-room", Cause: "room|cooling", Outcome: "watching", Notices: 1, Bad: 5 * 45, Red: true, Gap: "runs",
 		world: w,
 	}
 }
