@@ -6,21 +6,23 @@ import (
 )
 
 // Matters reports whether a field of a pod template, by its path, can change how
-// requests are served. Labels, annotations and what is logged cannot, except the
-// checksum of a configuration that a chart writes into an annotation, and flags
-// such as --disable-log-stats, which take the engine's metrics away.
+// requests are served. What is logged cannot, nor can labels and annotations that
+// only describe. Others can: they inject sidecars, attach networks, record that a
+// configuration changed or decide which Service sends requests. Flags such as
+// --disable-log-stats matter, too: they take the engine's metrics away.
 func Matters(path string) bool {
 	for _, prefix := range []string{"metadata.", "labels", "annotations"} {
 		if strings.HasPrefix(path, prefix) {
-			return checksum.MatchString(path)
+			return !describes.MatchString(path)
 		}
 	}
 	return !logging.MatchString(path) || strings.Contains(path, "log-stats")
 }
 
-// checksum matches the names under which charts and operators record that a
-// configuration changed: annotations[checksum/config].
-var checksum = regexp.MustCompile(`(?i)\[(.*[/.-])?(checksum|config-?hash|confighash)`)
+// describes matches labels and annotations that nothing acts on: labels[team],
+// annotations[kubernetes.io/change-cause].
+var describes = regexp.MustCompile(`(?i)[[.](kubectl\.kubernetes\.io/.*|kubernetes\.io/change-cause|helm\.sh/.*|app\.kubernetes\.io/(version|managed-by)|` +
+	`prometheus\.io/.*|(.*/)?(team|owner|owners|contact|cost-?cent(er|re)|description|note|version|release-?(id|name)?|build|commit|revision|sha|git-?(sha|commit)|date|timestamp|deployed-(at|by))|release)\]?$`)
 
 // logging matches arguments and variables that are about logs, in brackets as a
 // path has them: args[--uvicorn-log-level], env[VLLM_LOGGING_LEVEL].

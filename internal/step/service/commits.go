@@ -30,6 +30,9 @@ func (c changes) commits(ctx context.Context, in step.Input, f *found, window ti
 	f.out.Git = sourceRead
 	released := slices.ContainsFunc(came, func(a step.Arrival) bool { return a.Deployed && !onlyReplicas(a) })
 	decided := false
+	// What the cluster says of its own revision is nearer than an earlier commit:
+	// somebody may have changed the workload since.
+	became := f.at
 	for _, a := range came {
 		age := max(in.Now.Sub(a.At), 0)
 		f.out.Commits = append(f.out.Commits, commitOut{a.Commit.SHA, a.Commit.Subject, a.Commit.Author.Name, age.Seconds(), a.Ours, a.Deployed})
@@ -39,7 +42,9 @@ func (c changes) commits(ctx context.Context, in step.Input, f *found, window ti
 		// The newest release decides whose it is; the scaling since then does not.
 		if !decided && (!released || !onlyReplicas(a)) {
 			decided = true
-			f.out.Ours = f.out.Ours || a.Ours
+			if f.out.Cluster != sourceRead || a.At.After(became) {
+				f.out.Ours = f.out.Ours || a.Ours
+			}
 		}
 		if !a.Ours {
 			f.commit(a, age)
@@ -55,8 +60,11 @@ func (f *found) commit(a step.Arrival, age time.Duration) {
 		f.out.AgeSeconds = age.Seconds()
 	}
 	f.out.AgeSeconds = min(f.out.AgeSeconds, age.Seconds())
+	if slices.ContainsFunc(a.Touches, touchMatters) && !f.out.Matters {
+		// What came later cannot matter: this one is weighed.
+		f.out.Matters, f.at, f.subject = true, a.At, "commit "+shortSHA(a.Commit.SHA)
+	}
 	for _, t := range a.Touches {
-		f.out.Matters = f.out.Matters || touchMatters(t)
 		if !f.told(t.Variable) {
 			f.field(t.Variable, t.From, t.To)
 		}

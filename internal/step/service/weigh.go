@@ -18,6 +18,10 @@ const moreTraffic = 1.5
 // change caused: the beginning is found on a grid of minutes.
 const sameMoment = 2 * time.Minute
 
+// settledAfter is how long a service has to be well with a change that is no
+// suspect any more.
+const settledAfter = time.Hour
+
 // weight is what speaks for and against a change as the cause of a breach. The
 // zero value of counts and times means that nobody knows.
 type weight struct {
@@ -47,7 +51,7 @@ type weight struct {
 // weigh reports whether the change is a suspect, and why, in one sentence. Rules
 // are in the order of how much they tell; the first that applies decides.
 func (w weight) weigh() (suspect bool, why string) {
-	rules := []func() (suspect bool, why string){w.none, w.late, w.compared, w.loaded, w.harmless}
+	rules := []func() (suspect bool, why string){w.none, w.late, w.compared, w.settled, w.loaded, w.harmless}
 	for _, rule := range rules {
 		if suspect, why = rule(); why != "" {
 			return suspect, why
@@ -106,8 +110,16 @@ func (w weight) compared() (bool, string) {
 	switch {
 	case fresh == slo.Breached && heads == slo.Rising && old != slo.Breached:
 		return true, fmt.Sprintf("%s, side by side; it changed %s", shares, w.movedText())
-	case old == slo.Breached && heads != slo.Rising:
+	case old == slo.Breached && fresh != slo.Unknown && heads != slo.Rising:
 		return false, shares + ": both revisions suffer alike"
+	}
+	return false, ""
+}
+
+// settled: the service was well with the change for long.
+func (w weight) settled() (bool, string) {
+	if served := w.since.Sub(w.at); !w.since.IsZero() && served > settledAfter {
+		return false, fmt.Sprintf("%s had served for %s before the breach began: it is not what began it", w.subject, step.DurationText(served))
 	}
 	return false, ""
 }
