@@ -23,7 +23,7 @@ func playbook(t testing.TB) string {
 	const burn = "with: {short: 10s, long: 40s, recent: 4s, lookback: 2m}"
 	return scaled(t, "playbooks/inference-slo-breach.yaml", []string{
 		"{check: slo.burn}", "{check: slo.burn, " + burn + "}", "{check: engine.snapshot}", "{check: engine.snapshot, with: {window: 10s}}",
-		"{check: engine.compare}", "{check: engine.compare, with: {window: 10s}}", `duration("2m")`, `duration("1s")`, "wait: 1m", "wait: 1s",
+		"{check: engine.compare}", "{check: engine.compare, with: {window: 10s}}", `duration("2m")`, `duration("0s")`, "wait: 1m", "wait: 1s",
 		"{check: slo.burn, until", "{check: slo.burn, " + burn + ", until", "every: 30s", "every: 5s",
 		"      approve: {by: service.owners, within: 15m, on_expiry: escalate}\n", quickProof,
 		"autonomy: suggest", "autonomy: auto",

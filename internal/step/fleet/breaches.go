@@ -84,6 +84,7 @@ type breaches struct {
 	apps     step.Applications
 	services func() []playbook.Service
 	now      func() time.Time
+	looks    *looks
 }
 
 // NewBreaches returns the check fleet.breaches.
@@ -92,7 +93,7 @@ func NewBreaches(d step.Deps) step.Check {
 	if now == nil {
 		now = time.Now
 	}
-	return breaches{q: d.Querier, w: d.Workloads, n: d.Nodes, gpus: d.GPUs, apps: d.Applications, services: d.Services, now: now}
+	return breaches{q: d.Querier, w: d.Workloads, n: d.Nodes, gpus: d.GPUs, apps: d.Applications, services: d.Services, now: now, looks: &looks{}}
 }
 
 // Run implements [step.Check].
