@@ -58,8 +58,10 @@ func TestWeigh(t *testing.T) {
 			"well with it for hours", release(func(w *weight) { w.at = noon.Add(-5 * time.Hour) }), false,
 			"revision 7 had served for 4h43m before the breach began: it is not what began it",
 		},
-		{"its pods do not serve yet, and those left drown", release(func(w *weight) { w.oldPods = slo.Counts{Bad: 600, Total: 2000} }), true,
-			"the breach began 3m after revision 7 took effect, which changed image; traffic is 1.0 times that before"},
+		{
+			"its pods do not serve yet, and those left drown", release(func(w *weight) { w.oldPods = slo.Counts{Bad: 600, Total: 2000} }), true,
+			"the breach began 3m after revision 7 took effect, which changed image; traffic is 1.0 times that before",
+		},
 		{
 			"as bad before it", release(func(w *weight) { w.before = slo.Counts{Bad: 1600, Total: 4000} }), false,
 			"40 % of requests were slow before revision 7 took effect, and 45 % are now: it is not what began the breach",
