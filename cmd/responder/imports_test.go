@@ -51,7 +51,7 @@ var mayImport = map[string][]string{
 	"internal/step/slo":    {"internal/playbook", "internal/fault", "internal/step", "internal/slo"},
 	"internal/step/engine": {"internal/playbook", "internal/fault", "internal/step", "internal/outbound", "internal/kube", "internal/slo"},
 	// All services at once: their objectives, their workloads, the GPUs of their nodes.
-	"internal/step/fleet": {"internal/playbook", "internal/step", "internal/kube", "internal/slo", "internal/gpu", "internal/gpu/judge"},
+	"internal/step/fleet": {"internal/fault", "internal/playbook", "internal/step", "internal/kube", "internal/slo", "internal/gpu", "internal/gpu/judge"},
 	// A service as a whole, whoever owns its parts: the cluster, Git, its load.
 	"internal/step/service": {
 		"internal/playbook", "internal/executor/machine", "internal/fault", "internal/step", "internal/kube", "internal/gitops", "internal/slo",

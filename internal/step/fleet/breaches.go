@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/slo"
 	"github.com/inference-responder/responder/internal/step"
@@ -45,6 +46,7 @@ const (
 	maxNodes    = 64  // nodes whose GPUs are asked about
 	maxNames    = 20  // that evidence keeps
 	maxBegan    = 4   // objectives of a service of which the beginning of the breach is looked for
+	atOnce      = 8   // runs that look at the fleet at a time
 	sideBySide  = 8   // services that are asked about at a time
 
 	// Another service counts only if it clearly breaches, and since about the same
@@ -85,6 +87,7 @@ type breaches struct {
 	services func() []playbook.Service
 	now      func() time.Time
 	looks    *looks
+	slots    chan struct{} // runs that look at a time: each holds the whole fleet
 }
 
 // NewBreaches returns the check fleet.breaches.
@@ -93,7 +96,7 @@ func NewBreaches(d step.Deps) step.Check {
 	if now == nil {
 		now = time.Now
 	}
-	return breaches{q: d.Querier, w: d.Workloads, n: d.Nodes, gpus: d.GPUs, apps: d.Applications, services: d.Services, now: now, looks: &looks{}}
+	return breaches{q: d.Querier, w: d.Workloads, n: d.Nodes, gpus: d.GPUs, apps: d.Applications, services: d.Services, now: now, looks: &looks{}, slots: make(chan struct{}, atOnce)}
 }
 
 // Run implements [step.Check].
@@ -109,6 +112,12 @@ func (c breaches) Run(ctx context.Context, in step.Input) (step.Finding, error) 
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(with.Within))
 	defer cancel()
+	select {
+	case c.slots <- struct{}{}:
+		defer func() { <-c.slots }()
+	case <-ctx.Done():
+		return step.Finding{}, &fault.Error{Reason: fault.Deadline, Message: "fleet.breaches: too many runs look at the fleet at once"}
+	}
 	own, others, err := c.measure(ctx, in)
 	if err != nil {
 		return step.Finding{}, err
