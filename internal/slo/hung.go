@@ -59,9 +59,9 @@ func hung(service string, all []Progress) string {
 	return strings.Join(terms, " or ")
 }
 
-// hanging returns how many requests in flight never finish; 0 where that cannot be
-// told.
-func (a answered) hanging(sources int) float64 {
+// hanging returns how many requests in flight never finish, and whether that can be
+// told: not without an hour of history, nor where one takes longer than hungLongest.
+func (a answered) hanging(sources int) (requests float64, known bool) {
 	for j := range sources {
 		flight, lost, mean := a.lost(j, 0)
 		if math.IsNaN(lost) {
@@ -73,13 +73,17 @@ func (a answered) hanging(sources int) float64 {
 				habit = gone / was
 			}
 		}
-		over := lost - max(0, habit)*flight // NaN without an earlier share
+		if math.IsNaN(habit) || mean > hungLongest.Seconds() {
+			continue
+		}
+		known = true
+		over := lost - max(0, habit)*flight
 		chance := hungChance * math.Sqrt(2*flight*mean/hungWindow.Seconds())
-		if mean <= hungLongest.Seconds() && over > hungShare*flight && over > chance {
-			return over
+		if over > hungShare*flight && over > chance {
+			return over, true
 		}
 	}
-	return 0
+	return 0, known
 }
 
 // lost returns the mean number of requests in flight at a moment, how many of them

@@ -85,7 +85,8 @@ func (m Measured) Name() string {
 type Measurement struct {
 	Measured   []Measured
 	Stuck      []Replica // replicas that run requests and take no step
-	Hung       float64   // requests beside them that never finish: more are in flight than those that finish account for
+	Hung       float64   // without stuck replicas: requests that never finish: more are in flight than those that finish account for
+	HungKnown  bool      // it can be told whether requests hang
 	Unfinished float64   // requests on stuck replicas, and hung ones; part of the counts of every span that ends now
 	Note       string    // why stuck replicas could not be looked for; empty: they were
 }
@@ -131,7 +132,7 @@ func Measure(ctx context.Context, q Asker, a Ask, at time.Time, spans ...Span) (
 			if err != nil {
 				return Measurement{}, err
 			}
-			out.Hung = got.hanging(len(a.Progress))
+			out.Hung, out.HungKnown = got.hanging(len(a.Progress))
 			out.Unfinished += out.Hung
 		}
 	}

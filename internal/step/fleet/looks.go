@@ -23,8 +23,9 @@ type look struct {
 }
 
 // at returns a service as it was measured a moment ago, or measures it. It waits
-// for a measurement under way until ctx ends; the service is unknown then.
-func (l *looks) at(ctx context.Context, p party, now time.Time, measure func(*party)) party {
+// for a measurement under way until ctx ends; the service is unknown then, and where
+// it cannot be measured. The next run tries again.
+func (l *looks) at(ctx context.Context, p party, now time.Time, measure func(*party) error) party {
 	l.mu.Lock()
 	if l.m == nil {
 		l.m = map[string]*look{}
@@ -35,7 +36,14 @@ func (l *looks) at(ctx context.Context, p party, now time.Time, measure func(*pa
 		l.m[p.svc.Name] = fresh
 		l.mu.Unlock()
 		defer close(fresh.done)
-		measure(&fresh.found)
+		if err := measure(&fresh.found); err != nil {
+			fresh.found = p
+			l.mu.Lock()
+			if l.m[p.svc.Name] == fresh {
+				delete(l.m, p.svc.Name)
+			}
+			l.mu.Unlock()
+		}
 		return fresh.found
 	}
 	l.mu.Unlock()

@@ -17,9 +17,10 @@ func TestLooksAreShared(t *testing.T) {
 	l := &looks{}
 	var measured atomic.Int32
 	ask := func(now time.Time) party {
-		return l.at(t.Context(), party{svc: playbook.Service{Name: "chat"}}, now, func(p *party) {
+		return l.at(t.Context(), party{svc: playbook.Service{Name: "chat"}}, now, func(p *party) error {
 			measured.Add(1)
 			p.stands, p.burn = slo.Breached, 14
+			return nil
 		})
 	}
 	noon := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)

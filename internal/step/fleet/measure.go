@@ -49,8 +49,8 @@ func (c breaches) measure(ctx context.Context, in step.Input) (own party, others
 	usual := func(time.Duration) float64 { return 0 } // the alert is not theirs
 	some := others[:min(len(others), maxServices-1)]
 	each(len(some), func(i int) {
-		some[i] = c.looks.at(ctx, some[i], in.Now, func(p *party) {
-			_ = c.stands(ctx, p, in.Now, usual) // it stays unknown then, which is counted
+		some[i] = c.looks.at(ctx, some[i], in.Now, func(p *party) error {
+			return c.stands(ctx, p, in.Now, usual)
 		})
 		if p := &some[i]; p.stands == slo.Breached && p.burn < clearBurn {
 			p.stands = slo.Unknown

@@ -85,13 +85,14 @@ type reading struct {
 
 // readings judges the GPUs of the nodes of services; nil without a source.
 func (c breaches) readings(ctx context.Context, ps []party) []reading {
-	names := map[string]bool{}
+	var nodes []string // of the first services first: this one is among them
 	for _, p := range ps {
-		for n := range p.nodes {
-			names[n] = true
+		for _, n := range slices.Sorted(maps.Keys(p.nodes)) {
+			if !slices.Contains(nodes, n) {
+				nodes = append(nodes, n)
+			}
 		}
 	}
-	nodes := slices.Sorted(maps.Keys(names))
 	nodes = nodes[:min(len(nodes), maxNodes)]
 	if c.gpus == nil || len(nodes) == 0 {
 		return nil

@@ -54,9 +54,10 @@ type burnOut struct {
 	StuckReplicas int            `json:"stuck_replicas" unit:"replicas" doc:"Replicas that run requests and take no step."`
 	Stuck         []stuckOut     `json:"stuck" doc:"Which ones."`
 	Hung          float64        `json:"hung" unit:"requests" doc:"Requests on other replicas that never finish: so many more are in flight than those that finish account for, beyond what is usual for the service."`
+	HungKnown     bool           `json:"hung_known" doc:"Whether hung could be told: not while replicas are stuck, without an hour of history, or where a request takes longer than a minute. Then hung is 0."`
 	Unfinished    float64        `json:"unfinished" unit:"requests" doc:"Requests on stuck replicas, at least as many as another replica finishes in the same time, and hung ones."`
 	Objectives    []objectiveOut `json:"objectives" doc:"Every objective, and every value of its label where it has one."`
-	Note          string         `json:"note" doc:"What could not be looked for; empty: nothing."`
+	Note          string         `json:"note" doc:"Why stuck replicas could not be looked for; empty: they were."`
 }
 
 type stuckOut struct {
@@ -137,6 +138,7 @@ func (out *burnOut) fill(m slo.Measurement, with burnWith, alert playbook.Alert)
 	for _, r := range m.Stuck {
 		out.Stuck = append(out.Stuck, stuckOut(r))
 	}
+	out.HungKnown = m.HungKnown
 	out.StuckReplicas, out.Hung, out.Unfinished, out.Note = len(m.Stuck), math.Round(m.Hung), math.Round(m.Unfinished), m.Note
 	said := map[string]int{}
 	ending := 0
