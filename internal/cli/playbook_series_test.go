@@ -140,6 +140,10 @@ func TestLintPrometheusAway(t *testing.T) {
 	away := httptest.NewServer(http.NotFoundHandler())
 	away.Close()
 	token := writeFile(t, "token", "secret\n")
+	wrong := writeFile(t, "wrong.yaml", strings.Replace(asksSeries, "start: ", "start: not-", 1))
+	if code, stdout, stderr := lint(t, wrong, "--prometheus", away.URL); code != command.ExitError || !strings.Contains(stdout, "spec.start") || !strings.Contains(stderr, "cannot be reached") {
+		t.Errorf("a file that is wrong, and Prometheus away: exit code %d\n%s%s", code, stdout, stderr)
+	}
 	for _, c := range []struct {
 		name, want string
 		args       []string
