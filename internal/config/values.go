@@ -130,19 +130,24 @@ func (c *Config) check() yamldoc.Problems {
 	c.checkAuth(bad)
 	c.checkLimits(bad)
 	c.Ladder.check(bad)
+	c.checkIncidents(bad)
+	catalog.Check(c.Services, "services", c.serviceSource, bad)
+	catalog.CheckNodePools(c.NodePools, "node_pools", bad)
+	return problems
+}
+
+// checkIncidents checks what services are judged by, and what belongs to one incident.
+func (c *Config) checkIncidents(bad setting.Report) {
 	catalog.CheckSLOs(c.SLO.Defaults, "slo.defaults", bad)
 	if len(c.SLO.Defaults) == 0 {
 		bad("slo.defaults", "remove it for 500 ms to the first token and 50 ms per token", "is empty: services without objectives could not be judged")
 	}
 	if c.Incident.Window < 0 || c.Incident.Window > 24*time.Hour {
-		bad("incident.window", "e.g. 30m", "%s is not between 0 and 24h", c.Incident.Window)
+		bad("incident.window", "e.g. 30m", "%s is not between 0 and 24h", yamldoc.FormatDuration(c.Incident.Window))
 	}
 	if c.Loans.Recovery < time.Minute || c.Loans.Recovery > 24*time.Hour {
-		bad("loans.recovery", "e.g. 30m", "%s is not between 1m and 24h", c.Loans.Recovery)
+		bad("loans.recovery", "e.g. 30m", "%s is not between 1m and 24h", yamldoc.FormatDuration(c.Loans.Recovery))
 	}
-	catalog.Check(c.Services, "services", c.serviceSource, bad)
-	catalog.CheckNodePools(c.NodePools, "node_pools", bad)
-	return problems
 }
 
 func (c *Config) checkAuth(bad setting.Report) {

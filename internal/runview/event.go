@@ -140,19 +140,8 @@ func describeLever(kind machine.EventKind, e machine.Event) (string, []string) {
 		return JoinClauses("DECLINED, nothing was changed", e.Message), nil
 	case machine.Settling:
 		return JoinClauses("taking effect", e.Message), e.Facts
-	case machine.WaitBegan:
-		return "waits, at most until " + Time(e.NotUntil), nil
-	case machine.WaitLooked:
-		switch {
-		case e.Message != "":
-			return JoinClauses("does not hold", e.Message), nil
-		case e.HeldFrom.IsZero():
-			return "does not hold yet", e.Facts
-		default:
-			return "holds since " + Time(e.HeldFrom), e.Facts
-		}
-	case machine.WaitEnded:
-		return JoinClauses("WAIT ENDED", e.Message), nil
+	case machine.WaitBegan, machine.WaitLooked, machine.WaitEnded:
+		return describeWait(kind, e)
 	case machine.Settled:
 		return "in effect; the proof counts from here", e.Facts
 	case machine.Sampled:
@@ -178,6 +167,22 @@ func describeLever(kind machine.EventKind, e machine.Event) (string, []string) {
 		return "the undo is in effect", e.Facts
 	default:
 		return string(kind), nil
+	}
+}
+
+// describeWait describes the events of a wait state.
+func describeWait(kind machine.EventKind, e machine.Event) (string, []string) {
+	switch {
+	case kind == machine.WaitBegan:
+		return "waits, at most until " + Time(e.NotUntil), nil
+	case kind == machine.WaitEnded:
+		return JoinClauses("WAIT ENDED", e.Message), nil
+	case e.Message != "":
+		return JoinClauses("does not hold", e.Message), nil
+	case e.HeldFrom.IsZero():
+		return "does not hold yet", e.Facts
+	default:
+		return "holds since " + Time(e.HeldFrom), e.Facts
 	}
 }
 
