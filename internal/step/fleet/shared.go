@@ -151,6 +151,10 @@ func commonChanges(found []party) []string {
 // byRelease recognises a change that every service that breaches has, and no
 // healthy one.
 func byRelease(found, healthy []party) cause {
+	some, did := healthy[:min(len(healthy), maxRead)], "did"
+	if n := unread(some) + len(healthy) - len(some); n > 0 {
+		did = fmt.Sprintf("is known to have it (of %d nobody knows)", n)
+	}
 	for _, change := range commonChanges(found) {
 		if slices.ContainsFunc(healthy, func(p party) bool { _, has := p.changes[change]; return has }) {
 			continue
@@ -159,7 +163,7 @@ func byRelease(found, healthy []party) cause {
 		for _, p := range found[:min(len(found), 5)] {
 			when = append(when, fmt.Sprintf("%s at %s", p.name(), p.changes[change].UTC().Format("15:04Z")))
 		}
-		return cause{by: "release", what: change, text: fmt.Sprintf("all got %s before (%s), and no healthy service did", change, strings.Join(when, ", "))}
+		return cause{by: "release", what: change, text: fmt.Sprintf("all got %s before (%s), and no healthy service %s", change, strings.Join(when, ", "), did)}
 	}
 	return cause{}
 }
