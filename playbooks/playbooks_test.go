@@ -168,7 +168,9 @@ func TestDecisions(t *testing.T) {
 		ours      = `{"changed":true,"ours":true,"suspect":false,"age_seconds":1200}`
 		changing  = `{"changed":true,"ours":false,"suspect":true,"age_seconds":60}`
 		ready     = `{"ready":4,"desired":4,"bad_nodes":0,"nodes":[{"name":"a","ready":true}]}`
-		coming    = `{"ready":4,"desired":6,"bad_nodes":0,"nodes":[{"name":"a","ready":true}]}`
+		noPlace   = `{"ready":4,"desired":6,"unschedulable":2,"waiting":[],"bad_nodes":0,"nodes":[{"name":"a","ready":true}]}`
+		noImage   = `{"ready":4,"desired":6,"unschedulable":0,"waiting":["ImagePullBackOff"],"bad_nodes":0,"nodes":[{"name":"a","ready":true}]}`
+		coming    = `{"ready":4,"desired":6,"unschedulable":0,"waiting":["ContainerCreating"],"bad_nodes":0,"nodes":[{"name":"a","ready":true}]}`
 		badNodes  = `{"ready":4,"desired":4,"bad_nodes":1,"nodes":[{"name":"a","ready":false}]}`
 		noNodes   = `{"ready":4,"desired":4,"bad_nodes":0,"nodes":[]}`
 		cool      = `{"verdict":"busy","throttle":"","bad_nodes":0,"hot_nodes":0,"reset":false,"rma":false}`
@@ -197,6 +199,9 @@ func TestDecisions(t *testing.T) {
 		{"a harmless change", "triage", all(breached, cool, ready, harmless), "levers"},
 		{"no change", "triage", all(breached, cool, ready, unchanged), "levers"},
 		{"replicas on their way", "triage", all(breached, cool, coming, unchanged), "loading"},
+		{"replicas that no node takes", "triage", all(breached, cool, noPlace, unchanged), "escalated"},
+		{"replicas without an image", "triage", all(breached, cool, noImage, unchanged), "escalated"},
+		{"replicas without an image since a release", "triage", all(breached, cool, noImage, changed), "rollback"},
 		{"our own rollback is not undone", "triage", all(breached, cool, ready, ours), "levers"},
 		{"somebody is at it", "triage", all(breached, cool, ready, changing), "in-hand"},
 		{"too hot", "triage", all(breached, hot, ready, changed), "thermal-emergency"},
