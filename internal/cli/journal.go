@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -18,6 +17,7 @@ import (
 	"github.com/inference-responder/responder/internal/cli/client"
 	"github.com/inference-responder/responder/internal/cli/command"
 	"github.com/inference-responder/responder/internal/config"
+	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/runview"
 )
 
@@ -114,13 +114,13 @@ type archiveFlags struct {
 	dryRun       bool
 	config       string
 	dir, archive string
-	keep         time.Duration
+	keep         string
 }
 
 func newJournalArchiveCommand(p *command.Process) *cobra.Command {
 	c := client.Client{Process: p}
 	var out command.Output
-	f := archiveFlags{keep: config.Default().Journal.Keep}
+	f := archiveFlags{keep: playbook.FormatDuration(config.Default().Journal.Keep)}
 	cmd := &cobra.Command{
 		Use:   "archive [--dry-run]",
 		Short: "Archive now what is old enough, as the service does every hour",
@@ -137,7 +137,7 @@ With --config or --dir it works on the journal of a service that is stopped.`,
 		Example: `  responder journal archive --dry-run
   responder journal archive
   responder journal archive --config responder.yaml
-  responder journal archive --dir data --archive /mnt/archive --keep 2160h`,
+  responder journal archive --dir data --archive /mnt/archive --keep 90d`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			done, err := f.run(cmd, &c)
 			if err != nil {
@@ -151,7 +151,7 @@ With --config or --dir it works on the journal of a service that is stopped.`,
 	cmd.Flags().StringVar(&f.config, "config", "", "configuration of a stopped service, which names its journal and archive")
 	cmd.Flags().StringVar(&f.dir, "dir", "", "directory of the journal of a stopped service, instead of asking a service")
 	cmd.Flags().StringVar(&f.archive, "archive", "", "with --dir: directory of the archive")
-	cmd.Flags().DurationVar(&f.keep, "keep", f.keep, "with --dir: age from which entries are archived")
+	cmd.Flags().StringVar(&f.keep, "keep", f.keep, "with --dir: age from which entries are archived, like 90d")
 	out.AddFlag(cmd)
 	return cmd
 }
@@ -173,7 +173,11 @@ func (f *archiveFlags) run(cmd *cobra.Command, c *client.Client) (out api.Journa
 		if err := wantJournal(filepath.Join(f.dir, app.JournalFile)); err != nil {
 			return out, err
 		}
-		j, err := app.OpenStoppedJournal(f.dir, f.archive, f.keep)
+		keep, err := playbook.ParseDuration(f.keep)
+		if err != nil {
+			return out, fmt.Errorf("--keep: %w", err)
+		}
+		j, err := app.OpenStoppedJournal(f.dir, f.archive, keep)
 		if err != nil {
 			return out, journalAdvice(err)
 		}
@@ -210,7 +214,7 @@ func (f *archiveFlags) configured(cmd *cobra.Command) error {
 	if c.Journal.Archive == "" {
 		return fmt.Errorf("%s: journal.archive is not set: name the directory of the archive", c.File)
 	}
-	f.dir, f.archive, f.keep = c.Journal.Dir, c.Journal.Archive, c.Journal.Keep
+	f.dir, f.archive, f.keep = c.Journal.Dir, c.Journal.Archive, playbook.FormatDuration(c.Journal.Keep)
 	return nil
 }
 
