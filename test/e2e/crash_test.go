@@ -96,7 +96,7 @@ func newCrashes(t *testing.T) *crashes {
 	c.cp.BindLevers(t, c.ns)
 	c.kubeconfig = c.cp.Kubeconfig(t, rig.Responder)
 	c.prometheus = scrapeAll(t, c)
-	c.playbook = strings.NewReplacer("[10s]", "[4s]", "[5s]", "[4s]", "hold: 4s", "hold: 2s").Replace(playbook(t))
+	c.playbook = strings.NewReplacer("[10s]", "[4s]", "[5s]", "[4s]", "hold: 4s, interval: 1s", "hold: 2s, interval: 2s").Replace(playbook(t))
 	return c
 }
 
