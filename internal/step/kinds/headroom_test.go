@@ -19,13 +19,16 @@ func TestHeadroom(t *testing.T) {
 		scenario string
 		undo     bool // go back to the earlier revision too
 		by       int64
+		window   string
 		fits     bool
 	}{
-		{"traffic-burst", false, -2, false},
-		{"traffic-burst", false, 0, true},
-		{"bad-rollout", true, -2, true},
-		{"bad-rollout", false, -2, false}, // it misses its objectives
-		{"bad-rollout", true, -6, false},  // nothing would be left
+		{"traffic-burst", false, -2, "5m", false},
+		{"traffic-burst", false, 0, "5m", true},
+		{"bad-rollout", true, -2, "5m", true},
+		{"bad-rollout", true, -2, "20m", true},
+		{"bad-rollout", true, -2, "2h", false},  // the breach is in it
+		{"bad-rollout", false, -2, "5m", false}, // it misses its objectives
+		{"bad-rollout", true, -6, "5m", false},  // nothing would be left
 	} {
 		clock := sandbox.NewManualClock(noon)
 		w, err := sandbox.New(c.scenario, clock)
@@ -54,7 +57,7 @@ func TestHeadroom(t *testing.T) {
 		clock.Advance(45 * time.Minute)
 		set := kinds.New(step.Deps{Querier: w, Workloads: w, Now: clock.Now})
 		o := set.Do(t.Context(), machine.Effect{
-			Key: "k", Run: "r-1", Action: machine.ActionCheck, Step: "slo.headroom", Service: svc, With: map[string]any{"by": c.by}, Timeout: time.Minute,
+			Key: "k", Run: "r-1", Action: machine.ActionCheck, Step: "slo.headroom", Service: svc, With: map[string]any{"by": c.by, "window": c.window}, Timeout: time.Minute,
 		})
 		var out struct {
 			Fits     bool
@@ -68,7 +71,7 @@ func TestHeadroom(t *testing.T) {
 			t.Fatal(err)
 		}
 		if out.Fits != c.fits || c.by < 0 && out.Replicas != 6 {
-			t.Errorf("%s, undone %t, by %d: %s %q", c.scenario, c.undo, c.by, o.Data, o.Facts)
+			t.Errorf("%s, undone %t, by %d over %s: %s %q", c.scenario, c.undo, c.by, c.window, o.Data, o.Facts)
 		}
 	}
 }

@@ -33,6 +33,7 @@ func NewHeadroom(d step.Deps) step.Check { return headroom{d.Querier} }
 
 type headroomWith struct {
 	By       int           `json:"by" doc:"Replicas to be added; negative: to be taken away, e.g. -2."`
+	Window   step.Duration `json:"window" default:"5m" doc:"Window of rates and shares, as the short window of slo.burn. A longer one suits few requests."`
 	Load     step.Duration `json:"load" default:"30m" doc:"The highest load of this time has to fit."`
 	Lookback step.Duration `json:"lookback" default:"24h" doc:"How far back it counts what a replica has carried."`
 }
@@ -47,11 +48,7 @@ type headroomOut struct {
 	Note     string   `json:"note" doc:"Why it cannot be told; empty: it can."`
 }
 
-const (
-	headroomWindow = 5 * time.Minute // of rates and ratios
-	headroomStep   = headroomWindow
-	beyondCarried  = 1.1 // of what was carried still fits
-)
+const beyondCarried = 1.1 // of what was carried still fits
 
 // Run implements [step.Check].
 func (c headroom) Run(ctx context.Context, in step.Input) (step.Finding, error) {
@@ -59,8 +56,14 @@ func (c headroom) Run(ctx context.Context, in step.Input) (step.Finding, error) 
 	if err != nil {
 		return step.Finding{}, err
 	}
+	window := time.Duration(with.Window)
+	if window <= 0 || window > time.Duration(with.Lookback) {
+		return step.Finding{}, step.Invalid("slo.headroom: want 0 < window <= lookback, got %s, %s", window, time.Duration(with.Lookback))
+	}
 	now := in
-	now.With = nil
+	now.With = map[string]any{ // the defaults of slo.burn, where the window is the default
+		"short": playbook.FormatDuration(window), "long": playbook.FormatDuration(12 * window), "recent": playbook.FormatDuration(window * 2 / 5),
+	}
 	found, err := burn(c).Run(ctx, now)
 	if err != nil {
 		return step.Finding{}, err
@@ -93,18 +96,18 @@ func (c headroom) Run(ctx context.Context, in step.Input) (step.Finding, error) 
 
 // carry fills in what each replica would have to carry, and what one has carried.
 func (c headroom) carry(ctx context.Context, in step.Input, with headroomWith, out *headroomOut) error {
-	ask, q := step.Objectives(in.Service), step.Patient(c.q)
-	loads, replicasOf := ask.LoadRates(headroomWindow)
+	ask, q, window := step.Objectives(in.Service), step.Patient(c.q), time.Duration(with.Window)
+	loads, replicasOf := ask.LoadRates(window)
 	if replicasOf == "" {
 		out.Note = "the engine has no series of replicas and their requests"
 		return nil
 	}
-	m, err := slo.Measure(ctx, q, ask, in.Now, slo.Span{Window: headroomWindow})
+	m, err := slo.Measure(ctx, q, ask, in.Now, slo.Span{Window: window})
 	if err != nil {
 		return err
 	}
 	read := func(expr string) (map[time.Time]float64, error) {
-		x, err := q.Range(ctx, expr, in.Now.Add(-time.Duration(with.Lookback)), in.Now, headroomStep)
+		x, err := q.Range(ctx, expr, in.Now.Add(-time.Duration(with.Lookback)), in.Now, window)
 		points := map[time.Time]float64{}
 		for _, s := range x.Series {
 			for _, p := range s.Points {
@@ -119,7 +122,7 @@ func (c headroom) carry(ctx context.Context, in step.Input, with headroomWith, o
 	}
 	missed := map[time.Time]bool{}
 	for _, x := range m.Measured {
-		expr := x.RatioQuery(headroomWindow)
+		expr := x.RatioQuery(window)
 		if expr == "" {
 			continue // it is unknown, so that the service does not count as well now
 		}
@@ -167,7 +170,7 @@ func (out *headroomOut) weigh(load string, now time.Time, with headroomWith, rat
 	out.Replicas = int(replicas[newest])
 	left := out.Replicas + with.By
 	switch {
-	case newest.IsZero() || now.Sub(newest) >= headroomStep:
+	case newest.IsZero() || now.Sub(newest) >= time.Duration(with.Window):
 		out.Note = "no " + load + " were measured"
 	case math.IsNaN(carried):
 		out.Note = "at no time were all objectives met"
