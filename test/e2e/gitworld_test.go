@@ -135,7 +135,8 @@ func (all *gitWorlds) world(t *testing.T, o gitOptions) *gitWorld {
 	}
 	w.responder = rig.StartService(t, rig.ServiceOptions{
 		Addr: addr, Prometheus: w.prometheus.URL, Kubeconfig: w.cp.Kubeconfig(t, rig.Responder), Playbook: gitPlaybook(o),
-		Services: "services:" + w.service(o), Settings: w.settings(o), Files: w.files(o, token),
+		NoShipped: true, // else the alert matches inference-slo-breach, too
+		Services:  "services:" + w.service(o), Settings: w.settings(o), Files: w.files(o, token),
 	})
 	return w
 }

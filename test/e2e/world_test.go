@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -73,6 +74,8 @@ type worldOptions struct {
 	autonomy      string            // of the service; default auto
 	alertmanagers int               // each on its own, as a pair that cannot see each other; default 1
 	settings      string            // of responder.yaml
+	service       string            // more of the service's entry in the catalog
+	chat          string            // the Deployment; default [inference] with two replicas of vllm:v1
 	manifests     string            // applied after the Deployment
 	discover      bool              // the service is found in the cluster instead of configured
 	files         map[string]string // next to responder.yaml
@@ -90,7 +93,7 @@ func newWorld(t *testing.T, o worldOptions) *world {
 	if !o.noLevers {
 		w.cp.BindLevers(t, w.ns)
 	}
-	w.cp.Apply(t, w.ns, inference("chat", "vllm:v1", 2)+o.manifests)
+	w.cp.Apply(t, w.ns, cmp.Or(o.chat, inference("chat", "vllm:v1", 2))+o.manifests)
 	w.fleet = rig.StartFleet(t, w.cp, w.ns, "chat")
 
 	addr := rig.FreeAddr(t)
@@ -104,7 +107,7 @@ func newWorld(t *testing.T, o worldOptions) *world {
 	})
 	options := rig.ServiceOptions{
 		Addr: addr, Prometheus: w.prometheus.URL, Playbook: playbook(t), Settings: "autonomy: auto\n" + o.settings,
-		Kubeconfig: w.cp.Kubeconfig(t, rig.Responder), Services: "services:" + service(w.ns, "chat", o.autonomy), Files: o.files,
+		Kubeconfig: w.cp.Kubeconfig(t, rig.Responder), Services: "services:" + service(w.ns, "chat", o.autonomy) + o.service, Files: o.files,
 	}
 	if o.discover {
 		options.Services = "discovery: {enabled: true, interval: 1s}"

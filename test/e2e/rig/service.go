@@ -24,7 +24,8 @@ type ServiceOptions struct {
 	Addr       string            // host:port; empty: a free one
 	Prometheus string            // URL
 	Kubeconfig string            // file
-	Playbook   string            // one file's content; empty: the shipped ones
+	Playbook   string            // one file's content, in force beside the shipped ones or in place of one
+	NoShipped  bool              // only the test's own playbooks are in force
 	Services   string            // the catalog, as YAML
 	Settings   string            // YAML laid over everything else, by top-level field
 	Files      map[string]string // more files next to responder.yaml, by name
@@ -38,7 +39,7 @@ type Service struct {
 	URL       string
 	Webhook   string // where Alertmanager posts
 	Config    string // path of responder.yaml
-	Playbooks string // directory; empty: the shipped ones
+	Playbooks string // directory of the test's own; empty: there are none
 
 	binary string
 }
@@ -126,7 +127,7 @@ func (s *Service) configure(addr, dir string, options ServiceOptions) ([]byte, e
 		config["kubernetes"] = map[string]any{"kubeconfig": options.Kubeconfig}
 	}
 	if s.Playbooks != "" {
-		config["playbooks"] = map[string]any{"dir": s.Playbooks, "shipped": false}
+		config["playbooks"] = map[string]any{"dir": s.Playbooks, "shipped": !options.NoShipped}
 	}
 	for _, more := range []string{options.Services, options.Settings} {
 		over := map[string]any{}
