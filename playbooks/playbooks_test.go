@@ -271,3 +271,15 @@ func TestPlaybooksHoldNoProofs(t *testing.T) {
 		}
 	}
 }
+
+// Replicas have half an hour to load, and as long as the service says where that
+// is more.
+func TestLoadingLastsAsLongAsTheService(t *testing.T) {
+	within := load(t).ByName("inference-slo-breach").State("loading").Wait.Within
+	for takes, want := range map[time.Duration]time.Duration{0: 30 * time.Minute, 12 * time.Minute: 30 * time.Minute, 50 * time.Minute: 50 * time.Minute} {
+		got, err := within.Duration(playbook.Scope{Service: playbook.Service{LoadTime: takes}})
+		if err != nil || got != want {
+			t.Errorf("a load time of %s: %s, %v, want %s", takes, got, err, want)
+		}
+	}
+}

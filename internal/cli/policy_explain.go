@@ -255,7 +255,7 @@ func (f explainFlags) explainPlaybook(set *policy.Set, pb *playbook.Playbook, se
 		if st.Kind != playbook.StateLever && st.Kind != playbook.StateGate {
 			continue
 		}
-		run := machine.State{Playbook: pb, Current: st.Name, Start: machine.Start{Playbook: pb.Name, Service: service, Autonomy: c.Autonomy}}
+		run := machine.State{Playbook: pb, Current: st.Name, Start: machine.Start{Playbook: pb.Name, Service: service, Autonomy: c.Autonomy}, Updated: at}
 		result := set.Explain(policy.Input{Now: at, Service: service, Playbook: pb, State: st, Autonomy: run.Autonomy(st)})
 		if most, ok := caps[stateName{pb.Name, st.Name}]; ok && (result.Terms.Cap == nil || result.Terms.Cap.Level > most.Level) {
 			result.Terms.Cap = &most
@@ -297,19 +297,28 @@ func addAnswer(e *api.LeverExplanation, st *playbook.State, run machine.State, t
 		return
 	}
 	e.Answer = leverAsks
-	within := machine.AskWithin
-	if st.Approve != nil && st.Approve.Within > 0 {
-		within = st.Approve.Within
-	}
-	if terms.Within > 0 {
-		within = min(within, terms.Within)
-	}
-	e.Within, e.BreakGlass = playbook.FormatDuration(within), terms.BreakGlass
+	e.Within, e.BreakGlass = askedFor(st, run, terms), terms.BreakGlass
 	for _, n := range needs {
 		e.Needs = append(e.Needs, api.NeedOf(n))
 	}
 	for _, t := range terms.Tiers {
 		e.Tiers = append(e.Tiers, api.TierOf(t))
+	}
+}
+
+// askedFor returns how long people have, as text. Without a run the evidence is
+// missing that a playbook's own time may depend on.
+func askedFor(st *playbook.State, run machine.State, terms machine.Terms) string {
+	within, err := run.Deciding(st, run.Updated)
+	switch {
+	case err == nil && terms.Within > 0:
+		return playbook.FormatDuration(min(within, terms.Within))
+	case err == nil:
+		return playbook.FormatDuration(within)
+	case terms.Within > 0:
+		return "at most " + playbook.FormatDuration(terms.Within)
+	default:
+		return st.Approve.Within.Source()
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
+	"cel.dev/cel-go/common/types/traits"
 	"cel.dev/cel-go/ext"
 )
 
@@ -27,7 +28,8 @@ func (t *Types) Environment(opts ...cel.EnvOption) (*cel.Env, error) {
 	return env, nil
 }
 
-// minMax adds min(a, b) and max(a, b) on two numbers of one type.
+// minMax adds min(a, b) and max(a, b) on two numbers of one type, or two
+// durations.
 type minMax struct{}
 
 // CompileOptions implements cel.Library.
@@ -38,7 +40,7 @@ func (minMax) CompileOptions() []cel.EnvOption {
 // ProgramOptions implements cel.Library.
 func (minMax) ProgramOptions() []cel.ProgramOption { return nil }
 
-// extremum declares a function of two numbers that returns the one whose
+// extremum declares a function of two values that returns the one whose
 // comparison with the other is want. If either is NaN it returns NaN, so that
 // NaN does not vanish.
 func extremum(name string, want types.Int) cel.EnvOption {
@@ -53,14 +55,13 @@ func extremum(name string, want types.Int) cel.EnvOption {
 			}
 			return y
 		}
-		x, _ := a.(types.Int)
-		y, _ := b.(types.Int)
-		if (x < y) == (want < 0) {
-			return x
+		if a.(traits.Comparer).Compare(b) == want {
+			return a
 		}
-		return y
+		return b
 	})
 	return cel.Function(name,
 		cel.Overload(name+"_int_int", []*cel.Type{cel.IntType, cel.IntType}, cel.IntType, pick),
-		cel.Overload(name+"_double_double", []*cel.Type{cel.DoubleType, cel.DoubleType}, cel.DoubleType, pick))
+		cel.Overload(name+"_double_double", []*cel.Type{cel.DoubleType, cel.DoubleType}, cel.DoubleType, pick),
+		cel.Overload(name+"_duration_duration", []*cel.Type{cel.DurationType, cel.DurationType}, cel.DurationType, pick))
 }

@@ -10,7 +10,7 @@ type Field struct {
 	Required bool     // parameters only
 	Default  any      // parameters only; nil: none
 	Enum     []string // strings only: the allowed values
-	Min, Max *float64 // numbers only, inclusive
+	Min, Max *float64 // numbers and, in seconds, durations only; inclusive
 }
 
 // Type is the type of a field: a scalar, a list or an object.

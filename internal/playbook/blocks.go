@@ -23,7 +23,7 @@ const nodeOwners = "node.owners"
 
 // approve reads who decides and by when. node reports whether the state changes
 // a node.
-func (r *reader) approve(n *yaml.Node, path string, node bool) *Approve {
+func (r *reader) approve(n *yaml.Node, path string, node bool, at place) *Approve {
 	m := r.d.Mapping(n, path, "by", "within", "quorum", "on_expiry", "always")
 	if m == nil {
 		return nil
@@ -45,8 +45,8 @@ func (r *reader) approve(n *yaml.Node, path string, node bool) *Approve {
 		a.By = texts
 	}
 	r.quorum(m, a)
-	if m.Need("within", "how long people have, e.g. 15m") != nil {
-		a.Within = m.Duration("within", maxDecision)
+	if n := m.Need("within", "how long people have, e.g. 15m"); n != nil {
+		a.Within = r.duration(n, m.At("within"), "within", 0, maxDecision, at)
 	}
 	if e := m.Get("on_expiry"); e != nil {
 		words := []string{string(ExpiryEscalate), string(ExpiryDeny)}
@@ -102,20 +102,13 @@ func (r *reader) verify(n *yaml.Node, path string, at place) *Verify {
 	if !m.Has("until") && !m.Has("burn") && !m.Has("traffic") && !m.Has("allow_no_traffic") {
 		return r.verifySLO(m, at)
 	}
-	v := &Verify{Interval: defaultInterval}
+	v := &Verify{Interval: constantDuration("interval", defaultInterval)}
 	if n := m.Get("also"); n != nil {
 		r.d.Report(n, m.At("also"), "also adds to the service's objectives, and until replaces them", "keep one")
 	}
-	if m.Need("within", "the deadline of the proof, from when the change takes effect, e.g. 15m") != nil {
-		v.Within = m.Duration("within", maxProof)
-	}
-	if m.Need("hold", "how long until must hold without interruption, e.g. 5m") != nil {
-		v.Hold = m.Duration("hold", maxProof)
-	}
-	if m.Has("interval") {
-		v.Interval = m.Duration("interval", maxProof)
-	}
-	r.proofTimes(m, v)
+	m.Need("within", "the deadline of the proof, from when the change takes effect, e.g. 15m")
+	m.Need("hold", "how long until must hold without interruption, e.g. 5m")
+	r.proofTimes(m, v, at)
 	if until := m.Need("until", "what must be true, e.g. [{query: ..., op: <, value: 0.01}]"); until != nil {
 		v.Until = r.until(until, m.At("until"), at)
 	}
@@ -128,38 +121,39 @@ func (r *reader) verify(n *yaml.Node, path string, at place) *Verify {
 
 // defaultProof is the proof of a lever without verify: the service's objectives.
 func defaultProof() *Verify {
-	return &Verify{SLO: true, Within: defaultWithin, Hold: defaultHold, Interval: defaultInterval}
+	return &Verify{
+		SLO:    true,
+		Within: constantDuration("within", defaultWithin), Hold: constantDuration("hold", defaultHold), Interval: constantDuration("interval", defaultInterval),
+	}
 }
 
 // verifySLO reads a proof by the service's objectives.
 func (r *reader) verifySLO(m *yamldoc.Mapping, at place) *Verify {
 	v := defaultProof()
-	for name, to := range map[string]*time.Duration{"within": &v.Within, "hold": &v.Hold, "interval": &v.Interval} {
-		if m.Has(name) {
-			*to = m.Duration(name, maxProof)
-		}
-	}
-	r.proofTimes(m, v)
+	r.proofTimes(m, v, at)
 	if also := m.Get("also"); also != nil {
 		v.Until = r.until(also, m.At("also"), at)
 	}
 	return v
 }
 
-// proofTimes checks that the times of a proof fit together.
-func (r *reader) proofTimes(m *yamldoc.Mapping, v *Verify) {
-	if v.Within > 0 && v.Hold > v.Within {
-		r.d.Report(m.Get("hold"), m.At("hold"), fmt.Sprintf("%s is longer than within (%s), so the proof can never succeed", FormatDuration(v.Hold), FormatDuration(v.Within)), "")
-	}
-	if n := m.Get("interval"); n != nil && v.Interval > 0 {
-		switch {
-		case v.Interval < leastSample:
-			r.d.Report(n, m.At("interval"), "shorter than "+FormatDuration(leastSample), "Prometheus scrapes no faster")
-		case v.Hold > 0 && v.Interval > v.Hold:
-			r.d.Report(n, m.At("interval"), "longer than hold: one sample is not a proof", "")
+// proofTimes reads the times of a proof, and checks that those which are
+// constant fit together. The others are checked when they are known.
+func (r *reader) proofTimes(m *yamldoc.Mapping, v *Verify, at place) {
+	read := func(name string, least time.Duration, to **Value) {
+		if n := m.Get(name); n != nil {
+			*to = r.duration(n, m.At(name), name, least, maxProof, at)
 		}
-	} else if v.Hold > 0 && v.Interval > v.Hold {
-		v.Interval = max(v.Hold, leastSample)
+	}
+	read("within", 0, &v.Within)
+	read("hold", 0, &v.Hold)
+	read("interval", leastSample, &v.Interval) // Prometheus scrapes no faster
+	within, hold, interval := v.Within.fixed(), v.Hold.fixed(), v.Interval.fixed()
+	if within > 0 && hold > within {
+		r.d.Report(m.Get("hold"), m.At("hold"), fmt.Sprintf("%s is longer than within (%s), so the proof can never succeed", FormatDuration(hold), FormatDuration(within)), "")
+	}
+	if m.Has("interval") && hold > 0 && interval > hold {
+		r.d.Report(m.Get("interval"), m.At("interval"), "longer than hold: one sample is not a proof", "")
 	}
 }
 

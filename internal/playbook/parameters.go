@@ -248,7 +248,7 @@ func (r *reader) scalar(n *yaml.Node, path string, f Field, at place, v *Value) 
 		r.saw(at, n, path, v)
 		return
 	}
-	constant, message, hint := constantOf(n, f.Type.Name)
+	constant, message, hint := constantOf(n, f)
 	if message != "" {
 		r.d.Report(n, path, message, hint)
 		return
@@ -262,8 +262,8 @@ func (r *reader) scalar(n *yaml.Node, path string, f Field, at place, v *Value) 
 }
 
 // constantOf reads a scalar of a type. An error is returned as a message.
-func constantOf(n *yaml.Node, want TypeName) (v any, message, hint string) {
-	switch want {
+func constantOf(n *yaml.Node, f Field) (v any, message, hint string) {
+	switch f.Type.Name {
 	case Int:
 		if i, ok := yamldoc.Int(n); ok {
 			return i, "", ""
@@ -277,9 +277,10 @@ func constantOf(n *yaml.Node, want TypeName) (v any, message, hint string) {
 			return b, "", ""
 		}
 	case Duration:
-		return yamldoc.Duration(n, maxWindow)
+		_, most := durationLimits(f)
+		return yamldoc.Duration(n, most)
 	}
-	return nil, fmt.Sprintf("want %s or ${...}, got %s", article(want), yamldoc.Describe(n)), ""
+	return nil, fmt.Sprintf("want %s or ${...}, got %s", article(f.Type.Name), yamldoc.Describe(n)), ""
 }
 
 func article(t TypeName) string {

@@ -133,11 +133,11 @@ type Retry struct {
 
 // Approve configures who decides and by when.
 type Approve struct {
-	By       []string      // user:..., group:..., service.owners, node.owners
-	Quorum   int           // distinct people of By who must approve; at least 1
-	Within   time.Duration // > 0
-	OnExpiry Expiry        // outcome without a decision
-	Always   bool          // ask even at level auto
+	By       []string // user:..., group:..., service.owners, node.owners
+	Quorum   int      // distinct people of By who must approve; at least 1
+	Within   *Value   // duration
+	OnExpiry Expiry   // outcome without a decision
+	Always   bool     // ask even at level auto
 }
 
 // Expiry is the safe outcome of an undecided gate. No outcome approves.
@@ -153,9 +153,9 @@ const (
 // Verify is the proof that a lever helped, in PromQL. All times count from when
 // the change took effect.
 type Verify struct {
-	Within   time.Duration // deadline of the proof, >= Hold
-	Hold     time.Duration // how long Until must hold without interruption
-	Interval time.Duration // between samples; default 15 s
+	Within   *Value        // duration: deadline of the proof, >= Hold
+	Hold     *Value        // duration for which Until must hold without interruption
+	Interval *Value        // duration between samples; default 15 s
 	SLO      bool          // the service's objectives must be met; Until is asked besides
 	Until    []Expectation // all must hold
 	Burn     *Burn         // burn rate over the window since the fix

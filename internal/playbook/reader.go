@@ -233,7 +233,7 @@ func (r *reader) state(sn stateNode) {
 		s.Autonomy = &level
 	}
 	if n := m.Get("approve"); n != nil {
-		s.Approve = r.approve(n, m.At("approve"), r.onNode(s))
+		s.Approve = r.approve(n, m.At("approve"), r.onNode(s), at)
 	}
 	if n := m.Get("verify"); n != nil {
 		s.Verify = r.verify(n, m.At("verify"), at)

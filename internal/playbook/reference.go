@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Reference returns the reference of all checks and levers as Markdown:
@@ -47,11 +48,31 @@ func variablesReference(b *strings.Builder) {
 	evidenceRows(b, "", Field{Name: "out", Type: Type{Name: Object}, Doc: "Evidence of this state: in the `next` of a check, and the facts of its plan in that of a lever."})
 	evidenceRows(b, "", Field{Name: "STATE", Type: Type{Name: Object, Fields: toldFields()}, Doc: "Evidence of an earlier check, by the name of its state. A notify with `once` has these, there and as `out`:"})
 	evidenceRows(b, "", Field{Name: "NAME", Type: Type{Name: Object, Fields: gatheredFields(nil)}, Doc: "Evidence of a gather, by its own name: what its check declares, and:"})
+	timesReference(b)
 	words := make([]string, 0, len(signals()))
 	for _, s := range SignalsOf(StateLever) {
 		words = append(words, string(s))
 	}
 	fmt.Fprintf(b, "\nThe `next` of a lever also has signals, which stand alone in `when`: `%s`. A gate has `approved`, `denied` and `expired`.\n", strings.Join(words, "`, `"))
+}
+
+// timesReference writes which durations of a state can be expressions.
+func timesReference(b *strings.Builder) {
+	limits := func(least, most time.Duration) string {
+		if least == 0 {
+			return "at most " + FormatDuration(most)
+		}
+		return FormatDuration(least) + " to " + FormatDuration(most)
+	}
+	b.WriteString("\nThese durations can be `${...}`, which yields a duration or its text:\n\n| duration | allowed |\n|---|---|\n")
+	for _, row := range [][2]string{
+		{"wait", limits(0, maxWindow)}, {"wait.hold", limits(0, maxWindow)}, {"wait.every", limits(leastWait, maxEvery)}, {"wait.within", limits(0, maxWait)},
+		{"approve.within", limits(0, maxDecision)},
+		{"verify.within", limits(0, maxProof)}, {"verify.hold", limits(0, maxProof) + ", and at most within"}, {"verify.interval", limits(leastSample, maxProof)},
+	} {
+		fmt.Fprintf(b, "| `%s` | %s |\n", row[0], row[1])
+	}
+	b.WriteString("\n`min(a, b)` and `max(a, b)` take two numbers or two durations.\n")
 }
 
 // reference writes one kind.

@@ -30,7 +30,7 @@ func Schema(kinds []Kind) []byte {
 			"attempts": schemaObject{"type": "integer", "minimum": 1, "maximum": maxAttempts}, "backoff": def("duration"),
 		}),
 		"approve": closed([]string{"by", "within"}, schemaObject{
-			"by": oneOrMore(schemaObject{"type": "string", "pattern": `^((service|node)\.owners|(user|group):[^\s:]+)$`, "description": "Who may decide. node.owners are the owners of the pool that the lever's node is in, by node_pools of the configuration; of a node in no pool, the service's."}), "within": def("duration"),
+			"by": oneOrMore(schemaObject{"type": "string", "pattern": `^((service|node)\.owners|(user|group):[^\s:]+)$`, "description": "Who may decide. node.owners are the owners of the pool that the lever's node is in, by node_pools of the configuration; of a node in no pool, the service's."}), "within": spanSchema(),
 			"on_expiry": wordsSchema("Outcome if nobody decides in time. It never approves.", string(ExpiryEscalate), string(ExpiryDeny)),
 			"quorum":    schemaObject{"type": "integer", "minimum": 1, "maximum": maxQuorum, "description": "Number of distinct people of by who must approve. Default 1."},
 			"always":    schemaObject{"type": "boolean", "description": "Ask even at level auto."},
@@ -70,6 +70,11 @@ func Schema(kinds []Kind) []byte {
 		panic("playbook: schema cannot be encoded: " + err.Error()) // unreachable unless a default is not JSON
 	}
 	return append(out, '\n')
+}
+
+// spanSchema returns the schema of a duration that may be an expression.
+func spanSchema() schemaObject {
+	return schemaObject{"anyOf": []any{def("duration"), def("expression")}}
 }
 
 func def(name string) schemaObject { return schemaObject{"$ref": "#/$defs/" + name} }
@@ -123,7 +128,7 @@ func verifySchema() schemaObject {
 	})
 	s := closed(nil, schemaObject{
 		"also":   oneOrMore(expectation),
-		"within": def("duration"), "hold": def("duration"), "interval": def("duration"),
+		"within": spanSchema(), "hold": spanSchema(), "interval": spanSchema(),
 		"until": oneOrMore(expectation),
 		"burn": closed([]string{"error_ratio", "objective"}, schemaObject{
 			"error_ratio": schemaObject{"type": "string", "pattern": `\$\{\s*since\s*\}`, "description": "PromQL with ${since}, the window from the fix to now."},
@@ -155,11 +160,10 @@ func waitSchema(kinds []Kind) schemaObject {
 		}
 	}
 	slices.Sort(checks)
-	duration := schemaObject{"anyOf": []any{def("duration"), def("expression")}}
 	return schemaObject{"oneOf": []any{def("duration"), def("expression"), closed([]string{"check", "until", "within"}, schemaObject{
 		"check": wordsSchema("The check that is asked again and again.", checks...), "with": schemaObject{"type": "object"},
 		"until": schemaObject{"type": "string", "minLength": 1, "description": "CEL over the check's evidence: what is waited for."},
-		"hold":  duration, "every": def("duration"), "within": def("duration"),
+		"hold":  spanSchema(), "every": spanSchema(), "within": spanSchema(),
 	})}, "description": "Waits for a time, or until a check has held."}
 }
 

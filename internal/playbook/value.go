@@ -107,6 +107,19 @@ func (v *Value) Number(s Scope) (float64, error) {
 	return f, nil
 }
 
+// Duration evaluates a value that is a duration.
+func (v *Value) Duration(s Scope) (time.Duration, error) {
+	text, err := v.Text(s)
+	if err != nil {
+		return 0, err
+	}
+	d, err := ParseDuration(text)
+	if err != nil {
+		return 0, fmt.Errorf("value %q: %w", v.source, err)
+	}
+	return d, nil
+}
+
 // text fills in a text or query.
 func (v *Value) text(s Scope) (string, error) {
 	query := v.field.Type.Name == Query
@@ -182,16 +195,32 @@ func conform(v any, f Field) (any, error) {
 	case float64:
 		return v, inBounds(v, f)
 	case time.Duration:
-		if err := yamldoc.Plausible(v, maxWindow); err != nil {
-			return nil, err
-		}
-		return FormatDuration(v), nil
+		return conformDuration(v, f)
 	case string:
+		if f.Type.Name == Duration {
+			d, err := ParseDuration(v)
+			if err != nil {
+				return nil, err
+			}
+			return conformDuration(d, f)
+		}
 		if len(f.Enum) > 0 && !slices.Contains(f.Enum, v) {
 			return nil, fmt.Errorf("is %q; allowed: %s", yamldoc.Clip(v), strings.Join(f.Enum, ", "))
 		}
 	}
 	return v, nil
+}
+
+// conformDuration checks a duration against its field and returns its text.
+func conformDuration(d time.Duration, f Field) (any, error) {
+	least, most := durationLimits(f)
+	if err := yamldoc.Plausible(d, most); err != nil {
+		return nil, err
+	}
+	if d < least {
+		return nil, fmt.Errorf("is %s, must be at least %s", FormatDuration(d), FormatDuration(least))
+	}
+	return FormatDuration(d), nil
 }
 
 func inBounds(v float64, f Field) error {
@@ -221,7 +250,7 @@ func fits(have *cel.Type, want TypeName) bool {
 	case Bool:
 		return have.IsExactType(cel.BoolType)
 	case Duration:
-		return have.IsExactType(cel.DurationType)
+		return have.IsExactType(cel.DurationType) || have.IsExactType(cel.StringType)
 	default:
 		return false
 	}

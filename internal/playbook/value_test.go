@@ -86,6 +86,7 @@ func TestConditions(t *testing.T) {
 		{`has(look.value) || pods_now.desired >= service.min_ready`, "true"},
 		{`service.slos.filter(s, s.name == "ttft")[0].threshold == 0.5 && service.slos[0].window == duration("672h")`, "true"},
 		{`service.autonomy == "suggest" && "user:ada" in service.owners`, "true"},
+		{`max(duration("2m"), duration("90s")) == duration("2m") && min(duration("2m"), duration("90s")) == duration("90s")`, "true"},
 		{`min(pods_now.desired, 2) == 2 && max(out.value, 9.5) == 9.5 && math.ceil(out.min) == 1.0`, "true"},
 		{`pods_now.desired / 0 == 1`, "division by zero"},
 		{`[1,2,3,4,5,6,7,8,9].all(a, [1,2,3,4,5,6,7,8,9].all(b, [1,2,3,4,5,6,7,8,9].all(c, [1,2,3,4,5,6,7,8,9].all(d, [1,2,3,4,5,6,7,8,9].all(e, a+b+c+d+e > 0)))))`, "too expensive"},

@@ -16,15 +16,16 @@ import (
 type Wait struct {
 	For *Value // duration; nil: Until
 
-	Until  *Condition    // over the check's evidence, which is out
-	Hold   *Value        // duration for which Until must hold without interruption; nil: once is enough
-	Every  time.Duration // between two checks
-	Within time.Duration // deadline; then the signal is expired
+	Until  *Condition // over the check's evidence, which is out
+	Hold   *Value     // duration for which Until must hold without interruption; nil: once is enough
+	Every  *Value     // duration between two checks
+	Within *Value     // duration until the deadline; then the signal is expired
 }
 
 // Limits and defaults of a wait.
 const (
 	maxWait      = 30 * 24 * time.Hour
+	maxEvery     = time.Hour
 	leastWait    = 5 * time.Second
 	defaultEvery = time.Minute
 )
@@ -51,13 +52,13 @@ func waitStep(m *yamldoc.Mapping) (n *yaml.Node, check string) {
 func (r *reader) wait(m *yamldoc.Mapping, s *State, at place) *Wait {
 	n, path := m.Get(string(StateWait)), m.At(string(StateWait))
 	if n.Kind == yaml.ScalarNode {
-		return &Wait{For: r.duration(n, path, "wait", at)}
+		return &Wait{For: r.duration(n, path, "wait", 0, maxWindow, at)}
 	}
 	wm := r.d.Mapping(n, path, waitFields()...)
 	if wm == nil {
 		return nil
 	}
-	w := &Wait{Every: defaultEvery}
+	w := &Wait{Every: constantDuration("every", defaultEvery)}
 	check := wm.Need("check", "the check that is asked again and again, e.g. slo.burn; a plain wait is a duration: wait: 10m")
 	if check == nil {
 		return w
@@ -69,23 +70,15 @@ func (r *reader) wait(m *yamldoc.Mapping, s *State, at place) *Wait {
 		}
 	}
 	if h := wm.Get("hold"); h != nil {
-		w.Hold = r.duration(h, wm.At("hold"), "hold", at)
+		w.Hold = r.duration(h, wm.At("hold"), "hold", 0, maxWindow, at)
 	}
-	if wm.Has("every") {
-		w.Every = wm.Duration("every", time.Hour)
-		if e := wm.Get("every"); w.Every > 0 && w.Every < leastWait {
-			r.d.Report(e, wm.At("every"), "shorter than "+FormatDuration(leastWait), "each look is recorded")
-		}
+	if e := wm.Get("every"); e != nil {
+		w.Every = r.duration(e, wm.At("every"), "every", leastWait, maxEvery, at) // each look is recorded
 	}
-	if wm.Need("within", "the deadline, e.g. 2h; then the edge named expired is taken") != nil {
-		w.Within = wm.Duration("within", maxWait)
+	if n := wm.Need("within", "the deadline, e.g. 2h; then the edge named expired is taken"); n != nil {
+		w.Within = r.duration(n, wm.At("within"), "within", 0, maxWait, at)
 	}
 	return w
-}
-
-// duration reads a duration that may be an expression.
-func (r *reader) duration(n *yaml.Node, path, name string, at place) *Value {
-	return r.value(n, path, Field{Name: name, Type: Type{Name: Duration}}, at)
 }
 
 // until1 reads the condition that a wait waits for.

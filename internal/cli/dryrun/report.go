@@ -202,9 +202,13 @@ func approvalOf(ceiling playbook.Autonomy, run machine.State, st *playbook.State
 	for _, n := range needs {
 		a.Needs = append(a.Needs, api.NeedOf(n))
 	}
-	within, onExpiry := machine.AskWithin, playbook.ExpiryEscalate
+	onExpiry := playbook.ExpiryEscalate
 	if st.Approve != nil {
-		within, onExpiry = st.Approve.Within, st.Approve.OnExpiry
+		onExpiry = st.Approve.OnExpiry
+	}
+	within, err := run.Deciding(st, run.Updated)
+	if err != nil {
+		within = machine.AskWithin // unreachable: a state whose times are unknown is not entered
 	}
 	if terms != nil {
 		a.BreakGlass = terms.BreakGlass

@@ -20,7 +20,7 @@ const (
 	EpisodeRefired  EventKind = "episode.refired"  // Alert: resolved, then firing again under the same episode
 	EpisodeResolved EventKind = "episode.resolved" // Alert
 	AlertsTruncated EventKind = "alerts.truncated" // Alert: its notification was truncated, more may be affected
-	StateEntered    EventKind = "state.entered"    // State, Visit
+	StateEntered    EventKind = "state.entered"    // State, Visit; With: durations of the state that are expressions
 	EffectStarted   EventKind = "effect.started"   // Effect key, Action, Attempt: the intent; always before the effect. Once, Data: it tells what no other run does
 	CheckCompleted  EventKind = "check.completed"  // Data, Facts; of a gather Gathered
 	EffectFailed    EventKind = "effect.failed"    // Reason, Message; a retry follows when NotUntil is set

@@ -145,6 +145,7 @@ func evolvePath(s State, e Event) State {
 		s.Visits[e.State] = e.Visit
 		s.Path = append(slices.Clip(s.Path), Visit{State: e.State, Visit: e.Visit, At: e.At})
 		s.Lever, s.GateConsent, s.Waiting, s.Tries, s.Fails, s.Wake = nil, nil, nil, Tries{}, 0, time.Time{}
+		s.Times = e.With
 	case EdgeTaken:
 		if e.Again {
 			s.Untried = maps.Clone(s.Untried)

@@ -38,9 +38,9 @@ func (t *turn) ask(st *playbook.State, text, digest string) {
 func (t *turn) openGate(st *playbook.State, g *Gate) {
 	terms := t.s.terms()
 	g.ID, g.Opened, g.NotBy = t.key(actionGate), t.now, t.s.Start.By
-	within := AskWithin
-	if st.Approve != nil {
-		within = st.Approve.Within
+	within, err := t.s.Deciding(st, t.now)
+	if err != nil {
+		within = AskWithin // unreachable unless another version entered the state: people are asked all the same
 	}
 	if terms.Within > 0 {
 		within = min(within, terms.Within)

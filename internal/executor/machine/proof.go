@@ -21,7 +21,10 @@ func (s State) Proof(state string, now time.Time) (*VerifySpec, error) {
 	if v.SLO && len(s.Start.Service.SLOs) == 0 {
 		return nil, fmt.Errorf("service %s has no objectives, so nothing can be proven: declare slos in its catalog entry, or slo.defaults", s.Start.Service.Name)
 	}
-	spec := &VerifySpec{Within: v.Within, Hold: v.Hold, Interval: v.Interval, MinRate: v.MinRate, MinTraffic: v.MinTraffic}
+	spec := &VerifySpec{MinRate: v.MinRate, MinTraffic: v.MinTraffic}
+	if err := s.proofTimes(spec, v, sc); err != nil {
+		return nil, err
+	}
 	if v.SLO {
 		spec.SLO = true
 		for _, o := range s.Start.Service.SLOs {
@@ -54,10 +57,26 @@ func (s State) Proof(state string, now time.Time) (*VerifySpec, error) {
 			return nil, fmt.Errorf("verify.traffic: %w", s.lacksAlert(err))
 		}
 	}
-	if spec.Interval <= 0 {
-		spec.Interval = 15 * time.Second
-	}
 	return spec, nil
+}
+
+// proofTimes evaluates the times of a proof and checks that they fit together.
+func (s State) proofTimes(spec *VerifySpec, v *playbook.Verify, sc playbook.Scope) error {
+	var err error
+	if spec.Within, err = v.Within.Duration(sc); err != nil {
+		return fmt.Errorf("verify.within: %w", s.lacksAlert(err))
+	}
+	if spec.Hold, err = v.Hold.Duration(sc); err != nil {
+		return fmt.Errorf("verify.hold: %w", s.lacksAlert(err))
+	}
+	if spec.Interval, err = v.Interval.Duration(sc); err != nil {
+		return fmt.Errorf("verify.interval: %w", s.lacksAlert(err))
+	}
+	if spec.Hold > spec.Within {
+		return fmt.Errorf("verify.hold is %s, longer than within (%s), so the proof can never succeed", playbook.FormatDuration(spec.Hold), playbook.FormatDuration(spec.Within))
+	}
+	spec.Interval = max(min(spec.Interval, spec.Hold), time.Second) // one sample is not a proof
+	return nil
 }
 
 // objectiveText describes an objective of the service in a few words.

@@ -248,6 +248,9 @@ func (s *script) parse(words []string) Command {
 		}
 		c := testStart(s.set, flags[0], level)
 		c.Start.By = opts["by"]
+		if load := opts["load"]; load != "" {
+			c.Start.Service.LoadTime = s.duration(load)
+		}
 		return c
 	case "tick", "resume", "unpause", "retry":
 		return Command{Kind: CommandKind(words[0])}

@@ -40,7 +40,8 @@ type State struct {
 	Head     uint64             `json:"head"` // events folded so far
 
 	Phase    Phase                `json:"phase"`
-	Current  string               `json:"current"` // playbook state
+	Current  string               `json:"current"`         // playbook state
+	Times    map[string]any       `json:"times,omitempty"` // durations of the current state that are expressions, by path; see [playbook.State.Times]
 	Visits   map[string]int       `json:"visits"`
 	Untried  map[string]int       `json:"untried,omitempty"` // visits that the run left to look again, before anything was done
 	Path     []Visit              `json:"path"`

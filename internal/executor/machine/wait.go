@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -18,38 +19,19 @@ type Waiting struct {
 
 // await begins a wait state.
 func (t *turn) await(st *playbook.State) {
-	w := st.Wait
-	until := t.now.Add(w.Within)
-	if w.For != nil {
-		d, err := t.s.waits(w.For, t.now)
-		if err != nil {
-			t.cannotWait(err)
-			return
-		}
-		until = t.now.Add(d)
+	lasts := st.Wait.Within
+	if st.Wait.For != nil {
+		lasts = st.Wait.For
 	}
-	t.emit(Event{Kind: WaitBegan, State: st.Name, NotUntil: until})
-	if w.For == nil {
+	d, err := t.s.lasting(playbook.TimeWithin, lasts, t.now)
+	if err != nil {
+		t.timeless(st, err)
+		return
+	}
+	t.emit(Event{Kind: WaitBegan, State: st.Name, NotUntil: t.now.Add(d)})
+	if st.Wait.For == nil {
 		t.open(ActionCheck)
 	}
-}
-
-// waits evaluates a duration of a wait state.
-func (s State) waits(v *playbook.Value, now time.Time) (time.Duration, error) {
-	if v == nil {
-		return 0, nil
-	}
-	out, err := v.Eval(s.scope(now))
-	if err != nil {
-		return 0, s.lacksAlert(err)
-	}
-	d, err := playbook.ParseDuration(fmt.Sprint(out)) // values of this type are text
-	return max(0, d), err
-}
-
-func (t *turn) cannotWait(err error) {
-	t.emit(Event{Kind: EffectFailed, State: t.s.Current, Reason: fault.Expression, Message: err.Error()})
-	t.failed(fault.Expression, err.Error())
 }
 
 // looked handles one look of a wait for a check. What cannot be told does not
@@ -67,8 +49,9 @@ func (t *turn) looked(out Outcome) {
 			e.Reason, e.Message = fault.Expression, t.s.lacksAlert(err).Error()
 		}
 	}
-	hold, err := t.s.waits(st.Wait.Hold, t.now)
-	if err != nil {
+	hold, err := t.s.lasting(playbook.TimeHold, st.Wait.Hold, t.now)
+	every, everyErr := t.s.lasting(playbook.TimeEvery, st.Wait.Every, t.now)
+	if err = cmp.Or(err, everyErr); err != nil {
 		t.emit(Event{Kind: EffectFailed, State: st.Name, Action: ActionCheck, Reason: fault.Expression, Message: err.Error()})
 		t.failed(fault.Expression, err.Error())
 		return
@@ -77,13 +60,13 @@ func (t *turn) looked(out Outcome) {
 	if holds {
 		e.HeldFrom = t.now
 		// A gap in which nobody looked breaks the hold.
-		if gap := t.now.Sub(was.LookedAt); !was.HeldFrom.IsZero() && gap <= 3*st.Wait.Every+time.Minute {
+		if gap := t.now.Sub(was.LookedAt); !was.HeldFrom.IsZero() && gap <= 3*every+time.Minute {
 			e.HeldFrom = was.HeldFrom
 		}
 	}
 	done, late := holds && t.now.Sub(e.HeldFrom) >= hold, !t.now.Before(was.Until)
 	if !done && !late {
-		e.NotUntil = t.now.Add(st.Wait.Every)
+		e.NotUntil = t.now.Add(every)
 		if e.NotUntil.After(was.Until) {
 			e.NotUntil = was.Until
 		}
@@ -112,7 +95,7 @@ func (t *turn) waited(sig playbook.Signal) {
 	case err != nil:
 		t.end(Ending{Outcome: OutcomeEscalated, Reason: fault.Expression, Message: fmt.Sprintf("wait %s is over, and then: %v", st.Name, err)})
 	case e == nil:
-		within := playbook.FormatDuration(st.Wait.Within)
+		within := playbook.FormatDuration(t.s.Waiting.Until.Sub(t.s.Path[len(t.s.Path)-1].At))
 		t.end(Ending{Outcome: OutcomeEscalated, Reason: fault.Deadline, Message: fmt.Sprintf("%s: what it waited for did not hold within %s%s", st.Title, within, t.s.standing())})
 	default:
 		t.take(e.To, edgeText(*e, sig), conditional(c.examined)...)

@@ -20,7 +20,12 @@ func (t *turn) enter(name string) {
 		t.end(Ending{Outcome: OutcomeEscalated, Reason: reason, Message: why})
 		return
 	}
-	t.emit(Event{Kind: StateEntered, State: name, Visit: visit})
+	times, err := t.s.times(st, t.now)
+	t.emit(Event{Kind: StateEntered, State: name, Visit: visit, With: times})
+	if err != nil {
+		t.timeless(st, err)
+		return
+	}
 	switch st.Kind {
 	case playbook.StateCheck, playbook.StateGather:
 		t.open(ActionCheck)

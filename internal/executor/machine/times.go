@@ -1,0 +1,66 @@
+package machine
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/inference-responder/responder/internal/fault"
+	"github.com/inference-responder/responder/internal/playbook"
+)
+
+// times evaluates the durations of a state that are expressions, for the
+// journal; nil: it has none.
+func (s State) times(st *playbook.State, now time.Time) (map[string]any, error) {
+	var out map[string]any
+	values := st.Times()
+	for _, path := range slices.Sorted(maps.Keys(values)) {
+		d, err := values[path].Duration(s.scope(now))
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", path, s.lacksAlert(err))
+		}
+		if out == nil {
+			out = map[string]any{}
+		}
+		out[path] = playbook.FormatDuration(d)
+	}
+	return out, nil
+}
+
+// lasting returns a duration of the current state: as journaled when the run
+// entered it, or evaluated now if it is a constant or an older version entered
+// the state. A nil value is 0.
+func (s State) lasting(path string, v *playbook.Value, now time.Time) (time.Duration, error) {
+	if v == nil {
+		return 0, nil
+	}
+	if text, ok := s.Times[path].(string); ok {
+		return playbook.ParseDuration(text)
+	}
+	d, err := v.Duration(s.scope(now))
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", path, s.lacksAlert(err))
+	}
+	return d, nil
+}
+
+// timeless leaves a state whose durations cannot be evaluated. A lever is
+// refused; everything else ends with people, or by the state's on_error.
+func (t *turn) timeless(st *playbook.State, err error) {
+	if st.Kind == playbook.StateLever {
+		t.expression(ActionPlan, err)
+		return
+	}
+	t.emit(Event{Kind: EffectFailed, State: st.Name, Reason: fault.Expression, Message: err.Error()})
+	t.failed(fault.Expression, err.Error())
+}
+
+// Deciding returns how long people have for a decision about the state, without
+// the policy.
+func (s State) Deciding(st *playbook.State, now time.Time) (time.Duration, error) {
+	if st.Approve == nil {
+		return AskWithin, nil
+	}
+	return s.lasting(playbook.TimeApprove, st.Approve.Within, now)
+}
