@@ -15,15 +15,24 @@ type graphAnswer struct {
 	Graph    string       `json:"graph"`
 }
 
-// graphState is a state. Step is a check's or lever's kind; Divert and End are
-// those of states that lead out of the playbook.
+// graphState is a state. Step is a check's or lever's kind; Steps is set of a
+// lever that changes a number in steps; Divert and End are those of states that
+// lead out of the playbook.
 type graphState struct {
-	Name   string `json:"name"`
-	Title  string `json:"title,omitempty"`
-	Kind   string `json:"kind"`
-	Step   string `json:"step,omitempty"`
-	Divert string `json:"divert,omitempty"`
-	End    string `json:"end,omitempty"`
+	Name   string      `json:"name"`
+	Title  string      `json:"title,omitempty"`
+	Kind   string      `json:"kind"`
+	Step   string      `json:"step,omitempty"`
+	Steps  *graphSteps `json:"steps,omitempty"`
+	Divert string      `json:"divert,omitempty"`
+	End    string      `json:"end,omitempty"`
+}
+
+// graphSteps are the steps of a lever.
+type graphSteps struct {
+	Parameter string `json:"parameter"`
+	By        string `json:"by"` // a number or an expression
+	Times     int    `json:"times"`
 }
 
 // graphEdge is a way from a state to another. OnError is the one that is taken
@@ -38,7 +47,11 @@ type graphEdge struct {
 func graphOf(pb *playbook.Playbook, path []string, format, drawn string) graphAnswer {
 	a := graphAnswer{Playbook: pb.Name, Digest: pb.Digest, Start: pb.Start, Path: path, Format: format, Graph: drawn}
 	for _, s := range pb.States {
-		a.States = append(a.States, graphState{Name: s.Name, Title: s.Title, Kind: string(s.Kind), Step: s.Step, Divert: s.Divert, End: string(s.End)})
+		state := graphState{Name: s.Name, Title: s.Title, Kind: string(s.Kind), Step: s.Step, Divert: s.Divert, End: string(s.End)}
+		if w := s.Steps; w != nil {
+			state.Steps = &graphSteps{Parameter: w.Param, By: w.By.Source(), Times: w.Times}
+		}
+		a.States = append(a.States, state)
 		for _, e := range s.Next {
 			a.Edges = append(a.Edges, graphEdge{From: s.Name, To: e.To, Label: e.Text()})
 		}

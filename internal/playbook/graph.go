@@ -65,9 +65,13 @@ func (g graph) followed(from, to string) bool {
 	return false
 }
 
-// links lists the edges that leave a state.
+// links lists the edges that leave a state. A lever with steps leads back to
+// itself.
 func (g graph) links(s *State) []link {
 	var out []link
+	if s.Steps != nil {
+		out = append(out, link{from: s, to: s, text: s.Steps.Text(), taken: g.followed(s.Name, s.Name)})
+	}
 	for _, e := range s.Next {
 		text := e.Text()
 		if text == "" && len(s.Next) > 1 {

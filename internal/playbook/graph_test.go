@@ -76,3 +76,21 @@ func TestGraphErrors(t *testing.T) {
 }
 
 func TestReference(t *testing.T) { golden(t, "testdata/reference.md", string(Reference(testKinds()))) }
+
+// A lever with steps leads back to itself, in every format.
+func TestGraphSteps(t *testing.T) {
+	p := mustParse(t, "testdata/good/steps.yaml")
+	for format, want := range map[GraphFormat]string{
+		GraphText:    "╠═ not enough: value -0.5, 9 steps at most ═▶ Limit",
+		GraphMermaid: "Limit --> Limit: not enough#58; value -0.5, 9 steps at most",
+		GraphDot:     `"limit" -> "limit" [label="not enough: value -0.5, 9 steps at most" color=darkgreen penwidth=2]`,
+	} {
+		got, err := Graph(p, []string{"look", "limit", "limit"}, format)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(got, want) {
+			t.Errorf("%s lacks %q:\n%s", format, want, got)
+		}
+	}
+}

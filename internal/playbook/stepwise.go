@@ -3,6 +3,7 @@ package playbook
 import (
 	"fmt"
 	"strconv"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 
@@ -28,6 +29,15 @@ type Stepwise struct {
 	Stepping
 	By    *Value // size of a step; of a relative parameter also the state's With
 	Times int    // most steps of one run
+}
+
+// Text describes the steps for people.
+func (w *Stepwise) Text() string {
+	by := w.By.Source()
+	if !strings.HasPrefix(by, "-") && !strings.HasPrefix(by, "${") {
+		by = "+" + by
+	}
+	return fmt.Sprintf("not enough: %s %s, %d steps at most", w.Param, by, w.Times)
 }
 
 // stepwise reads the steps of a lever; nil: it has none, or they are broken.
