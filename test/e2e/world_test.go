@@ -35,10 +35,12 @@ func playbook(t testing.TB) string {
 // for. The service's objectives prove it, as they do without.
 const quickProof = "      approve: {by: service.owners, within: 15m, on_expiry: escalate}\n      verify: {within: 25s, hold: 4s, interval: 1s}\n"
 
+const rulesFile = "deploy/prometheus/inference-slo.rules.yaml"
+
 // rules are the shipped burn-rate rules with windows a test can wait for.
 func rules(t testing.TB) string {
 	t.Helper()
-	return scaled(t, "deploy/prometheus/inference-slo.rules.yaml", []string{
+	return scaled(t, rulesFile, []string{
 		"[5m]", "[10s]", "[30m]", "[20s]", "[1h]", "[40s]", "[6h]", "[80s]", "[3d]", "[120s]",
 	})
 }
@@ -63,6 +65,7 @@ func scaled(t testing.TB, path string, replace []string) string {
 type world struct {
 	cp         *rig.ControlPlane
 	ns         string
+	nodes      []string // the only ones for its pods
 	fleet      *rig.Fleet
 	prometheus *rig.Prometheus
 	managers   []*rig.Alertmanager
@@ -79,6 +82,7 @@ type worldOptions struct {
 	manifests     string            // applied after the Deployment
 	discover      bool              // the service is found in the cluster instead of configured
 	files         map[string]string // next to responder.yaml
+	unscaled      bool              // the shipped playbooks and rules as they are
 	noLevers      bool              // the responder's account may only read
 	noResponder   bool
 }
@@ -88,7 +92,7 @@ type worldOptions struct {
 func newWorld(t *testing.T, o worldOptions) *world {
 	t.Helper()
 	w := &world{cp: rig.Shared(t)}
-	w.ns, _ = w.cp.Own(t, 2, 8)
+	w.ns, w.nodes = w.cp.Own(t, 2, 8)
 	w.cp.Deploy(t)
 	if !o.noLevers {
 		w.cp.BindLevers(t, w.ns)
@@ -100,13 +104,17 @@ func newWorld(t *testing.T, o worldOptions) *world {
 	for range max(1, o.alertmanagers) {
 		w.managers = append(w.managers, rig.StartAlertmanager(t, 1, rig.WebhookConfig(rig.WebhookURL(addr), rig.IntakeToken))...)
 	}
+	inForce, alerting := playbook(t), rules(t)
+	if o.unscaled {
+		inForce, alerting = "", scaled(t, rulesFile, nil)
+	}
 	w.prometheus = rig.StartPrometheus(t, rig.PrometheusOptions{
-		Rules:         rules(t),
+		Rules:         alerting,
 		Targets:       []string{w.fleet.Addr},
 		Alertmanagers: rig.Addrs(w.managers),
 	})
 	options := rig.ServiceOptions{
-		Addr: addr, Prometheus: w.prometheus.URL, Playbook: playbook(t), Settings: "autonomy: auto\n" + o.settings,
+		Addr: addr, Prometheus: w.prometheus.URL, Playbook: inForce, Settings: "autonomy: auto\n" + o.settings,
 		Kubeconfig: w.cp.Kubeconfig(t, rig.Responder), Services: "services:" + service(w.ns, "chat", o.autonomy) + o.service, Files: o.files,
 	}
 	if o.discover {
