@@ -9,7 +9,7 @@ import (
 	"github.com/inference-responder/responder/internal/executor/machine"
 )
 
-// toldOnce is what runs told within the last hour with once, by its text. It is a
+// toldOnce is what runs told last within an hour with once, by its text. It is a
 // projection of the runs' events; only the loop changes it.
 type toldOnce map[string]machine.Telling
 
@@ -23,7 +23,7 @@ func (t toldOnce) note(s machine.State, now time.Time) {
 		return by.Run == s.Start.Run && !still || !recent(by.At, now)
 	})
 	for once, at := range s.Told {
-		if by, taken := t[once]; recent(at, now) && (!taken || by.Run == s.Start.Run || at.Before(by.At)) {
+		if by, taken := t[once]; recent(at, now) && (!taken || by.Run == s.Start.Run || at.After(by.At)) {
 			t[once] = machine.Telling{Run: s.Start.Run, At: at}
 		}
 	}
@@ -46,8 +46,8 @@ func (b *batch) ask(st *staged, c machine.Command) (events []machine.Event, shar
 	}
 }
 
-// toldBefore returns a text that the events tell and that another run told
-// within the last hour; empty: there is none.
+// toldBefore returns a text that the events tell and that another run has told;
+// empty: there is none.
 func (b *batch) toldBefore(st *staged, c machine.Command, events []machine.Event) (once string, by machine.Telling) {
 	for i := range events {
 		once = events[i].Once
@@ -55,16 +55,24 @@ func (b *batch) toldBefore(st *staged, c machine.Command, events []machine.Event
 			continue
 		}
 		for _, other := range b.runs {
-			if at, told := other.state.Told[once]; told && other != st && recent(at, c.Now) {
-				return once, machine.Telling{Run: other.state.Start.Run, At: at}
+			by = machine.Telling{Run: other.state.Start.Run, At: other.state.Told[once]}
+			if other != st && b.e.standsTold(by, c.Now) {
+				return once, by
 			}
 		}
 		by, told := b.e.told[once]
-		if told && by.Run != st.state.Start.Run && by.Run != st.r.id && recent(by.At, c.Now) && !b.withdrew(by.Run, once) {
+		if told && by.Run != st.state.Start.Run && by.Run != st.r.id && b.e.standsTold(by, c.Now) && !b.withdrew(by.Run, once) {
 			return once, by
 		}
 	}
 	return "", by
+}
+
+// standsTold reports whether what a run told is not told again: within the hour,
+// while one of that run's alerts fires. Once they have all resolved, what comes is
+// another incident.
+func (e *Executor) standsTold(by machine.Telling, now time.Time) bool {
+	return recent(by.At, now) && !e.dispatch.Over(by.Run)
 }
 
 // withdrew reports whether the batch has it that the run told nobody after all.

@@ -96,6 +96,37 @@ func TestToldOnce(t *testing.T) {
 	}
 }
 
+// TestToldOfTheNextIncident: once the alerts of the run that told people have all
+// resolved, the same cause is told again within the hour, also after a restart.
+func TestToldOfTheNextIncident(t *testing.T) {
+	bubble(t, func(t *testing.T, h *rig) {
+		h.set = hotSet(t)
+		h.world.helps = func(int) bool { return false }
+		h.start()
+		first, second := alertOf("Hot", "n0"), alertOf("Hot", "n1")
+		h.post(first)
+		h.pass(time.Minute)
+		h.post(second)
+		h.pass(time.Minute)
+		h.post(resolvedOf(second))
+		h.post(alertOf("Hot", "n2"))
+		h.pass(time.Minute)
+		if n := h.world.told("the room is hot"); n != 1 {
+			t.Fatalf("told %d times while the first alert fires", n)
+		}
+		h.post(resolvedOf(first))
+		h.pass(time.Minute)
+		h.restart()
+		for i := range 3 { // the first of them tells it for the others
+			h.post(alertOf("Hot", fmt.Sprintf("n%d", i+5)))
+			h.pass(time.Minute)
+		}
+		if n := h.world.told("the room is hot"); n != 2 || h.outcomes()[machine.OutcomeEscalated] != 2 {
+			t.Errorf("told %d times of two incidents: %v", n, h.outcomes())
+		}
+	})
+}
+
 // mustName checks that every run that told nobody names the one that did.
 func (h *rig) mustName() {
 	h.t.Helper()

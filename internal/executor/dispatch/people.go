@@ -106,3 +106,18 @@ func (d *Dispatcher) WithPeople(now time.Time) map[string]string {
 func (k known) stillIn(run string) bool {
 	return k.firing && k.resolved.IsZero() && slices.ContainsFunc(k.runs, func(r runRef) bool { return r.id == run })
 }
+
+// Over reports whether alerts that a run had are known, and none of them fires any
+// more.
+func (x *episodes) Over(run string) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	had := false
+	for _, k := range x.m {
+		if k.stillIn(run) {
+			return false
+		}
+		had = had || slices.ContainsFunc(k.runs, func(r runRef) bool { return r.id == run })
+	}
+	return had
+}

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// OnceWithin is how long what one run told is told by no other run.
+// OnceWithin is how long what one run told is told by no other run, while an alert
+// of it fires.
 const OnceWithin = time.Hour
 
 // Telling is what a run told with once.
