@@ -7,6 +7,31 @@ import (
 	"github.com/inference-responder/responder/internal/executor/machine"
 )
 
+// pending returns what people are told of a question or a wait that lasts.
+func (r *Router) pending(f Fact) (Notice, bool) {
+	if f.Event.Kind == machine.GuardsReminded {
+		return f.waiting()
+	}
+	return r.undecided(f)
+}
+
+// waiting returns what the default channels are told of a run that waits; false:
+// it waits no more, or its state cannot be read, which people are told otherwise.
+func (f Fact) waiting() (Notice, bool) {
+	start, c := f.State.Start, f.State.Consent()
+	if c.WaitFrom.IsZero() {
+		return Notice{}, false
+	}
+	text := fmt.Sprintf("Run %s has waited since %s, and does nothing for %s meanwhile: %s. It waits until %s at most.",
+		f.Run, c.WaitFrom.UTC().Format(time.RFC3339), start.Service.Name, f.Event.Message, c.WaitUntil.UTC().Format(time.RFC3339))
+	if run, _ := f.State.WaitsFor(); run != "" {
+		text += fmt.Sprintf(" responder runs show %s tells what that one does.", run)
+	}
+	return Notice{
+		Key: f.ID, Run: f.Run, Playbook: start.Playbook, State: f.Event.State, Service: start.Service, Alert: start.Alert, At: f.Event.At, Text: text,
+	}, true
+}
+
 // undecided returns what people are told of a question that is still open;
 // false: the fact is no reminder and no escalation, or its question was closed
 // meanwhile. A reminder goes where questions are told by default, but not to the

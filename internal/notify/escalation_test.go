@@ -63,6 +63,38 @@ channels:
 	}
 }
 
+// waitingRuns are runs that wait for run r-9, all but r-free.
+type waitingRuns struct{ openRuns }
+
+func (w waitingRuns) RunState(id string) (machine.State, bool) {
+	s := machine.State{Start: machine.Start{Run: id, Playbook: "bad-rollout", Service: playbook.Service{Name: "serving/chat"}, Alert: testNotice().Alert}, Phase: machine.PhaseWaiting}
+	s.Lever = &machine.Lever{}
+	if id != "r-free" {
+		s.Lever.Consent = machine.Consent{
+			WaitFrom: w.at, WaitUntil: w.at.Add(4 * time.Hour),
+			Guards: []machine.GuardVerdict{{Guard: "lock", Wait: true, Run: "r-9", Why: "run r-9 holds node gpu-1"}},
+		}
+	}
+	return s, true
+}
+
+// The default channels are told of a run that waits for long, while it waits.
+func TestLongWaitReachesTheDefaultChannels(t *testing.T) {
+	usual := notifytest.StartReceiver(t)
+	all := channelsOf(t, fmt.Sprintf("channels:\n  - {name: usual, default: true, webhook: {url: %q}}\n", usual.URL))
+	journal := openJournal(t)
+	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	defer startFeeds(t, journal, all, waitingRuns{openRuns{at}})()
+	for _, run := range []string{"r-free", "r-1"} {
+		appendEvents(t, journal, run, machine.Event{Kind: machine.GuardsReminded, At: at.Add(15 * time.Minute), State: "scale", Message: "lock: run r-9 holds node gpu-1"})
+	}
+	until(t, "the notice", func() bool { return len(usual.Events()) >= 1 })
+	want := "Run r-1 has waited since 2026-03-01T12:00:00Z, and does nothing for serving/chat meanwhile: lock: run r-9 holds node gpu-1. It waits until 2026-03-01T16:00:00Z at most. responder runs show r-9"
+	if e := usual.Events(); len(e) != 1 || !strings.Contains(string(e[0].Data), want) {
+		t.Errorf("the default channel was told %s", e[0].Data)
+	}
+}
+
 // A reminder goes where questions are told by default, once, and not to a
 // channel that only escalations name.
 func TestReminderReachesTheDefaultChannels(t *testing.T) {

@@ -119,9 +119,9 @@ func (f *Feed) catchUp(ctx context.Context) error {
 }
 
 // wants reports whether events of a kind concern the channel: those that it
-// follows, and those about questions that nobody decides.
+// follows, and those about questions that nobody decides and long waits.
 func (f *Feed) wants(kind machine.EventKind) bool {
-	return kind == machine.GateReminded || kind == machine.GateEscalated || slices.Contains(f.kinds, kind)
+	return kind == machine.GateReminded || kind == machine.GateEscalated || kind == machine.GuardsReminded || slices.Contains(f.kinds, kind)
 }
 
 // deliver sends one fact until it is taken; false: ctx ended before. A fact
@@ -150,9 +150,9 @@ func (f *Feed) deliver(ctx context.Context, run string, rec audit.Record) bool {
 }
 
 // send tells the channel a fact, and the question that it is about if nobody
-// has decided it.
+// has decided it, or the wait if it lasts.
 func (f *Feed) send(ctx context.Context, fact Fact) error {
-	if n, open := f.router.undecided(fact); open && slices.Contains(f.router.recipients(n), f.Name) {
+	if n, open := f.router.pending(fact); open && slices.Contains(f.router.recipients(n), f.Name) {
 		if err := f.channel.Tell(ctx, n); err != nil {
 			return err
 		}

@@ -123,6 +123,8 @@ func describeLever(kind machine.EventKind, e machine.Event) (string, []string) {
 		return "guards REFUSED", nil
 	case machine.GuardsWaiting:
 		return "guards wait, again at " + Time(e.NotUntil), nil
+	case machine.GuardsReminded:
+		return JoinClauses("people are told that it waits", e.Message), nil
 	case machine.GateOpened, machine.GateVoted, machine.GateReminded, machine.GateEscalated, machine.GateDecided, machine.GateVoided,
 		machine.GateExpired, machine.GateWithdrawn, machine.DecisionIgnored:
 		if e.Gate != nil && kind == machine.GateOpened {

@@ -29,6 +29,7 @@ const (
 	GuardsPassed    EventKind = "guards.passed"    // Guards, Terms
 	GuardsRefused   EventKind = "guards.refused"   // Guards, Terms
 	GuardsWaiting   EventKind = "guards.waiting"   // Guards, Terms: a lock is held by another run; NotUntil
+	GuardsReminded  EventKind = "guards.reminded"  // Message: what it has waited for so long that people are told, once in a wait
 	GateOpened      EventKind = "gate.opened"      // Gate
 	GateVoted       EventKind = "gate.voted"       // Decision: an approval that counts but does not complete the needs
 	GateReminded    EventKind = "gate.reminded"    // nobody has completed it within Terms.Remind

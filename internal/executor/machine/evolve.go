@@ -28,7 +28,7 @@ func Evolve(s State, e Event) State {
 		return evolveEffect(s, e)
 	case PlanCompleted, PlanRefused, WouldApply:
 		return evolvePlan(s, e)
-	case GuardsPassed, GuardsRefused, GuardsWaiting:
+	case GuardsPassed, GuardsRefused, GuardsWaiting, GuardsReminded:
 		return evolveGuards(s, e)
 	case GateOpened, GateVoted, GateReminded, GateEscalated, GateDecided, GateVoided, GateExpired, GateWithdrawn, DecisionIgnored:
 		return evolveGate(s, e)
@@ -76,6 +76,8 @@ func allowed(s State, k EventKind) bool {
 		return open(ActionGuard)
 	case GuardsRefused:
 		return open(ActionGuard) || in(PhaseWaiting)
+	case GuardsReminded:
+		return in(PhaseWaiting)
 	case GateOpened:
 		return s.Open == nil && s.Gate == nil && in(PhaseEntering, PhaseGuarding)
 	case GateVoted, GateReminded, GateEscalated, GateDecided, GateExpired, GateWithdrawn:
@@ -327,12 +329,15 @@ func evolvePlan(s State, e Event) State {
 
 // evolveGuards folds the guards' verdicts on a lever or a gate state.
 func evolveGuards(s State, e Event) State {
+	if e.Kind == GuardsReminded {
+		return s.consent(func(c *Consent) { c.WaitTold = true })
+	}
 	s.Open, s.Fails = nil, 0
 	s = s.consent(func(c *Consent) {
 		c.Guards, c.Terms = e.Guards, e.Terms
 		switch e.Kind {
 		case GuardsPassed:
-			c.WaitFrom, c.WaitUntil = time.Time{}, time.Time{}
+			c.WaitFrom, c.WaitUntil, c.WaitTold = time.Time{}, time.Time{}, false
 		case GuardsWaiting:
 			if c.WaitFrom.IsZero() {
 				c.WaitFrom = e.At

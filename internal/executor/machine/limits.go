@@ -22,6 +22,7 @@ const (
 
 	SettleWithin  = 30 * time.Minute // for a change, or its undo, to take effect; after its merge, if it waits for one
 	WaitWithin    = 30 * time.Minute // for a lock
+	tellWait      = 15 * time.Minute // of a wait people are told that lasts longer
 	AskWithin     = 30 * time.Minute // for a decision, if the playbook does not set it
 	lookAfter     = 2 * time.Second  // before observing: a request that was cut off may still be in flight
 	landsWithin   = time.Minute      // how long a request that was cut off may still take effect: the API server's own timeout

@@ -275,6 +275,9 @@ func (t *turn) wait(out Outcome, why string) {
 		}
 	}
 	t.emit(e)
+	if c := t.s.Consent(); why != "" && !c.WaitTold && !t.now.Before(c.WaitFrom.Add(tellWait)) {
+		t.emit(Event{Kind: GuardsReminded, State: t.s.Current, Message: why})
+	}
 	if !t.s.Firing() {
 		t.clear()
 	}

@@ -15,6 +15,7 @@ type Consent struct {
 	Terms     *Terms         `json:"terms,omitempty"`    // the policy's demands, as the guards last answered
 	WaitFrom  time.Time      `json:"waitFrom,omitzero"`  // beginning of the wait, while guards let it wait
 	WaitUntil time.Time      `json:"waitUntil,omitzero"` // its end
+	WaitTold  bool           `json:"waitTold,omitempty"` // people were told of the wait
 	FirstAsk  time.Time      `json:"firstAsk,omitzero"`  // when people were first asked on this visit, with the evidence of then
 	AskedAt   time.Time      `json:"askedAt,omitzero"`   // when the last question was opened
 	Approved  *Decision      `json:"approved,omitempty"` // of its digest: the one that completed the needs

@@ -149,7 +149,7 @@ func (s *timeline) title(name string) string {
 
 // marks lists the events that are lines of the thread, with their marks.
 var marks = map[machine.EventKind]slack.Mark{
-	machine.GateVoted: slack.MarkNote, machine.GateReminded: slack.MarkNote, machine.GateEscalated: slack.MarkNote, machine.GateVoided: slack.MarkNote,
+	machine.GuardsReminded: slack.MarkNote, machine.GateVoted: slack.MarkNote, machine.GateReminded: slack.MarkNote, machine.GateEscalated: slack.MarkNote, machine.GateVoided: slack.MarkNote,
 	machine.PlanRefused: slack.MarkFailed, machine.Applied: slack.MarkStarted, machine.Declined: slack.MarkFailed, machine.Settled: slack.MarkNote,
 	machine.Verified: slack.MarkDone, machine.VerifyEnded: slack.MarkFailed, machine.Kept: slack.MarkNote, machine.Unwound: slack.MarkUndone,
 	machine.RunHeld: slack.MarkHeld, machine.CancelRequested: slack.MarkNote, machine.RunEnded: slack.MarkNote,
