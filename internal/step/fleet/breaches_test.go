@@ -420,6 +420,20 @@ func TestBreachesBounded(t *testing.T) {
 	}
 }
 
+// TestBreachesOnManyNodes: the evidence says of how many nodes nobody read the GPUs.
+func TestBreachesOnManyNodes(t *testing.T) {
+	c := newCluster("chat", "code")
+	c.slow["chat"], c.slow["code"] = 0.3, 0.3
+	for i := range 70 {
+		c.runs["chat"] = append(c.runs["chat"], fmt.Sprintf("node-%d", i))
+	}
+	_, facts, err := c.ask(t, nil)
+	want := "GPUs were read on 64 nodes; on 7 more they were not"
+	if err != nil || !slices.Contains(facts, want) {
+		t.Errorf("%q, %v, want %q", facts, err, want)
+	}
+}
+
 func TestBreachesFails(t *testing.T) {
 	c := newCluster("chat", "code")
 	c.lost["chat"] = &fault.Error{Reason: fault.Unreachable, Message: "prometheus is away"}

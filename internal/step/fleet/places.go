@@ -17,13 +17,13 @@ import (
 // places looks at the nodes that all services have pods on, and at the GPUs of
 // every service.
 func (c breaches) places(ctx context.Context, found, healthy []party) (places map[string]place, notes []string) {
-	readings := c.readings(ctx, found)
+	readings, notes := c.readings(ctx, found)
 	for i := range found {
 		found[i].ails = slices.ContainsFunc(readings, found[i].suffers)
 	}
 	names := commonNodes(found)
 	if len(names) == 0 || c.n == nil {
-		return nil, nil
+		return nil, notes
 	}
 	names = names[:min(len(names), maxNodes)]
 	at := make([]place, len(names))
@@ -83,8 +83,9 @@ type reading struct {
 	snapshot gpu.Snapshot
 }
 
-// readings judges the GPUs of the nodes of services; nil without a source.
-func (c breaches) readings(ctx context.Context, ps []party) []reading {
+// readings judges the GPUs of the nodes of services; nil without a source. notes
+// say of how many nodes nobody asked.
+func (c breaches) readings(ctx context.Context, ps []party) (out []reading, notes []string) {
 	var nodes []string // of the first services first: this one is among them
 	for _, p := range ps {
 		for _, n := range slices.Sorted(maps.Keys(p.nodes)) {
@@ -93,16 +94,18 @@ func (c breaches) readings(ctx context.Context, ps []party) []reading {
 			}
 		}
 	}
-	nodes = nodes[:min(len(nodes), maxNodes)]
 	if c.gpus == nil || len(nodes) == 0 {
-		return nil
+		return nil, nil
+	}
+	if more := len(nodes) - maxNodes; more > 0 {
+		notes = append(notes, fmt.Sprintf("GPUs were read on %d nodes; on %d more they were not", maxNodes, more))
+		nodes = nodes[:maxNodes]
 	}
 	answers := c.gpus.Snapshots(ctx, nodes, 0)
-	var out []reading
 	for i, j := range judge.Answers(c.now(), answers) { // the readings are younger than the question
 		out = append(out, reading{j, answers[i].Snapshot})
 	}
-	return out
+	return out, notes
 }
 
 // suffers reports whether a GPU that the service's pods hold is at fault, or any
@@ -148,9 +151,9 @@ func (c breaches) heat(ctx context.Context, own party, others, found []party) (c
 		return cause{}, []string{fmt.Sprintf("heat is not known: the workload of %s could not be read: %v", own.name(), one[0].unread)}
 	}
 	hot := map[string][]string{}
-	c.note(ctx, hot, one)
+	notes := c.note(ctx, hot, one)
 	if len(hot) == 0 {
-		return cause{}, nil
+		return cause{}, notes
 	}
 	// Those that breach first: of the others not all may be read.
 	rest := slices.Clone(found)
@@ -162,8 +165,7 @@ func (c breaches) heat(ctx context.Context, own party, others, found []party) (c
 	rest = slices.DeleteFunc(rest, func(p party) bool { return p.name() == own.name() })
 	some := rest[:min(len(rest), maxRead)]
 	c.readNodes(ctx, some)
-	c.note(ctx, hot, some)
-	var notes []string
+	notes = append(notes, c.note(ctx, hot, some)...)
 	if n := unread(some) + len(rest) - len(some); n > 0 {
 		notes = append(notes, fmt.Sprintf("of %d services it is not known whether they run on hot nodes", n))
 	}
@@ -176,9 +178,10 @@ func (c breaches) readNodes(ctx context.Context, ps []party) {
 	})
 }
 
-// note adds the hot nodes of services.
-func (c breaches) note(ctx context.Context, hot map[string][]string, ps []party) {
-	for _, r := range c.readings(ctx, ps) {
+// note adds the hot nodes of services, and returns what could not be looked at.
+func (c breaches) note(ctx context.Context, hot map[string][]string, ps []party) []string {
+	readings, notes := c.readings(ctx, ps)
+	for _, r := range readings {
 		if !slices.ContainsFunc(r.GPUs, func(g judge.Judgement) bool { return g.Throttle == judge.Thermal }) {
 			continue
 		}
@@ -188,4 +191,5 @@ func (c breaches) note(ctx context.Context, hot map[string][]string, ps []party)
 			}
 		}
 	}
+	return notes
 }
