@@ -173,11 +173,12 @@ func TestDecisions(t *testing.T) {
 		coming    = `{"ready":4,"desired":6,"unschedulable":0,"waiting":["ContainerCreating"],"bad_nodes":0,"nodes":[{"name":"a","ready":true}]}`
 		badNodes  = `{"ready":4,"desired":4,"bad_nodes":1,"nodes":[{"name":"a","ready":false}]}`
 		noNodes   = `{"ready":4,"desired":4,"bad_nodes":0,"nodes":[]}`
-		cool      = `{"verdict":"busy","throttle":"","bad_nodes":0,"hot_nodes":0,"reset":false,"rma":false}`
-		hot       = `{"verdict":"throttled","throttle":"thermal","bad_nodes":1,"hot_nodes":1,"reset":false,"rma":false}`
-		slowed    = `{"verdict":"throttled","throttle":"power_brake","bad_nodes":1,"hot_nodes":0,"reset":false,"rma":false}`
-		failing   = `{"verdict":"failing","throttle":"thermal","bad_nodes":1,"hot_nodes":1,"reset":false,"rma":false}`
-		untold    = `{"verdict":"unknown","throttle":"","bad_nodes":0,"hot_nodes":0,"reset":false,"rma":false}`
+		cool      = `{"verdict":"busy","throttle":"","bad_nodes":0,"hot_nodes":0,"unread_nodes":0,"reset":false,"rma":false}`
+		hot       = `{"verdict":"throttled","throttle":"thermal","bad_nodes":1,"hot_nodes":1,"unread_nodes":0,"reset":false,"rma":false}`
+		slowed    = `{"verdict":"throttled","throttle":"power_brake","bad_nodes":1,"hot_nodes":0,"unread_nodes":0,"reset":false,"rma":false}`
+		failing   = `{"verdict":"failing","throttle":"thermal","bad_nodes":1,"hot_nodes":1,"unread_nodes":0,"reset":false,"rma":false}`
+		untold    = `{"verdict":"unknown","throttle":"","bad_nodes":0,"hot_nodes":0,"unread_nodes":0,"reset":false,"rma":false}`
+		unread    = `{"verdict":"unknown","throttle":"","bad_nodes":0,"hot_nodes":0,"unread_nodes":1,"reset":false,"rma":false}`
 	)
 	type evidence map[string]string
 	all := func(slo, gpus, pods, changes string) evidence {
@@ -207,9 +208,11 @@ func TestDecisions(t *testing.T) {
 		{"too hot", "triage", all(breached, hot, ready, changed), "thermal-emergency"},
 		{"slowed down, not by heat", "triage", all(breached, slowed, ready, changed), "gpu-fault"},
 		{"GPU failing, and hot", "triage", all(breached, failing, ready, changed), "gpu-fault"},
-		{"GPUs not told, nodes fine", "triage", all(breached, untold, ready, changed), "rollback"},
-		{"GPUs not told, node at fault", "triage", all(breached, untold, badNodes, changed), "node-fault"},
-		{"GPUs not told, no nodes", "triage", all(breached, untold, noNodes, changed), "escalated"},
+		{"an agent does not answer", "triage", all(breached, unread, ready, changed), "gpus-unread"},
+		{"an agent does not answer, and it ends by itself", "triage", all(ending, unread, ready, changed), "easing"},
+		{"no source of GPU readings, nodes fine", "triage", all(breached, untold, ready, changed), "rollback"},
+		{"no source of GPU readings, node at fault", "triage", all(breached, untold, badNodes, changed), "node-fault"},
+		{"no source of GPU readings, no nodes", "triage", all(breached, untold, noNodes, changed), "escalated"},
 		{"no check of GPUs answers", "triage", evidence{"slo": breached, "pods": ready, "changes": changed}, "escalated"},
 		{"the history does not answer", "triage", evidence{"slo": breached, "pods": ready, "gpus": cool}, "escalated"},
 		{"the cluster does not answer", "triage", evidence{"slo": breached, "changes": unchanged, "gpus": cool}, "escalated"},

@@ -16,6 +16,7 @@ import (
 type heard struct {
 	bad    []string // its bad conditions
 	unread error    // why they could not be read, of a node that is there
+	noGPUs bool     // it is a node without GPUs
 }
 
 // conditionsOf reads the bad conditions of nodes, and reports the nodes that
@@ -32,7 +33,7 @@ func (c gpuHealth) conditionsOf(ctx context.Context, nodes []string) (byNode map
 		case err != nil:
 			byNode[name] = heard{unread: err}
 		default:
-			byNode[name] = heard{bad: n.Conditions}
+			byNode[name] = heard{bad: n.Conditions, noGPUs: !n.HasGPUs}
 		}
 	}
 	return byNode, gone

@@ -61,6 +61,7 @@ type healthOut struct {
 	RepairWhy    string         `json:"repair_why" doc:"The findings that ask for it in a sentence, GPUs of which the same was found together; empty: there is none."`
 	HealthyNodes int            `json:"healthy_nodes" unit:"nodes" doc:"Nodes on which all GPUs that count are healthy or busy."`
 	UnknownNodes int            `json:"unknown_nodes" unit:"nodes" doc:"Nodes of which too little is known."`
+	UnreadNodes  int            `json:"unread_nodes" unit:"nodes" doc:"Of those, nodes that a configured source of readings should know: they have GPUs by what the cluster says. 0 without node agents and dcgm-exporter."`
 	BadNodes     int            `json:"bad_nodes" unit:"nodes" doc:"Nodes on which a GPU that counts is degraded, throttled or failing."`
 	HotNodes     int            `json:"hot_nodes" unit:"nodes" doc:"Nodes on which a GPU that counts is slowed down by heat, whatever else is wrong there."`
 	BadPods      []string       `json:"bad_pods" doc:"Pods of the service on those nodes."`
@@ -132,6 +133,11 @@ func (c gpuHealth) Run(ctx context.Context, in step.Input) (step.Finding, error)
 	// The readings are younger than the question, and in the sandbox time flies.
 	others, gone := c.conditionsOf(ctx, nodes)
 	out, facts := healthOf(c.now(), in.Service.Namespace, answers, others, pods, with.also())
+	for _, n := range out.Nodes {
+		if c.gpus != nil && n.Verdict == judge.Uncertain && !others[n.Name].noGPUs {
+			out.UnreadNodes++
+		}
+	}
 	return step.Finding{Out: out, Facts: append(facts, gone...)}, nil
 }
 

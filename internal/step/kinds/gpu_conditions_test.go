@@ -2,6 +2,7 @@ package kinds_test
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/fault"
+	"github.com/inference-responder/responder/internal/gpu"
 	"github.com/inference-responder/responder/internal/kube/kubetest"
 	"github.com/inference-responder/responder/internal/step"
 )
@@ -76,6 +78,22 @@ func TestGPUHealthHearsTheNeighbours(t *testing.T) {
 				t.Errorf("got %+v, want the conditions %v", got, c.conditions)
 			}
 		})
+	}
+}
+
+// TestUnreadNodes: a node with GPUs that its agent says nothing of is missing
+// evidence, one without GPUs is not.
+func TestUnreadNodes(t *testing.T) {
+	s := gpuCluster(t)
+	s.Node(t, "node-0", 8, nil)
+	s.Node(t, "node-1", 0, func(n *corev1.Node) { n.Labels = nil })
+	silent := func(a *gpu.Answer) { a.Err = errors.New("no agent answers") }
+	d := step.Deps{Workloads: fleet{}, Nodes: s.Client(t), GPUs: gpus{"node-0": silent, "node-1": silent}}
+	for node, want := range map[string]int{"node-0": 1, "node-1": 0} {
+		got, o := askHealth(t, d, map[string]any{"node": node})
+		if o.Status != machine.StatusOK || got.Verdict != "unknown" || got.UnreadNodes != want {
+			t.Errorf("%s: %+v, %s %s, want %d unread", node, got, o.Status, o.Message, want)
+		}
 	}
 }
 

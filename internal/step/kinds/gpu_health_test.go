@@ -86,6 +86,7 @@ type health struct {
 	GPU          string   `json:"gpu"`
 	HealthyNodes int      `json:"healthy_nodes"`
 	UnknownNodes int      `json:"unknown_nodes"`
+	UnreadNodes  int      `json:"unread_nodes"`
 	BadNodes     int      `json:"bad_nodes"`
 	HotNodes     int      `json:"hot_nodes"`
 	BadPods      []string `json:"bad_pods"`
@@ -191,6 +192,9 @@ func TestGPUHealth(t *testing.T) {
 			if got.Verdict != c.want.Verdict || got.Throttle != c.want.Throttle || got.Node != c.want.Node || got.HealthyNodes != c.want.HealthyNodes ||
 				got.UnknownNodes != c.want.UnknownNodes || got.BadNodes != c.want.BadNodes || got.HotNodes != c.want.HotNodes || !slices.Equal(got.BadPods, c.want.BadPods) {
 				t.Errorf("got %+v, want %+v", got, c.want)
+			}
+			if unread := got.UnknownNodes; c.gpus != nil && got.UnreadNodes != unread || c.gpus == nil && got.UnreadNodes != 0 {
+				t.Errorf("%d of %d unknown nodes were not read", got.UnreadNodes, unread)
 			}
 			if c.want.GPU != "" && got.GPU != c.want.GPU {
 				t.Errorf("the worst GPU is %q, want %q", got.GPU, c.want.GPU)
