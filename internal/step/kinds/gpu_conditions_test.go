@@ -86,7 +86,7 @@ func TestGPUHealthHearsTheNeighbours(t *testing.T) {
 func TestUnreadNodes(t *testing.T) {
 	s := gpuCluster(t)
 	s.Node(t, "node-0", 8, nil)
-	s.Node(t, "node-1", 0, func(n *corev1.Node) { n.Labels = nil })
+	s.Node(t, "node-1", 0, func(n *corev1.Node) { n.Labels, n.Status.Capacity = nil, nil })
 	silent := func(a *gpu.Answer) { a.Err = errors.New("no agent answers") }
 	d := step.Deps{Workloads: fleet{}, Nodes: s.Client(t), GPUs: gpus{"node-0": silent, "node-1": silent}}
 	for node, want := range map[string]int{"node-0": 1, "node-1": 0} {
