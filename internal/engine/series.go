@@ -58,6 +58,33 @@ type Progress struct {
 
 	Cache     []string // gauges of the share of the KV cache in use, newest name first
 	Preempted []string // counters of requests that lost their place in it, newest name first
+
+	Work Work
+}
+
+// Work is how an engine shows what its requests are made of and where their time
+// goes. Lists hold the newest name first; what is empty is not exported.
+type Work struct {
+	Generated     string   // counter of output tokens
+	PrefixHits    []string // counters of prompt tokens that the prefix cache had
+	PrefixQueries []string // counters of prompt tokens that it was asked for
+	PromptLength  []string // histograms of the prompt tokens of a request
+	OutputLength  []string // histograms of its output tokens
+
+	Queue, Prefill, Decode string   // histograms of the seconds that a request spends in each phase
+	Token                  []string // histograms of the seconds between two tokens
+
+	Failed, Aborted Part // requests that end with an error of the server, that their clients gave up
+
+	Config   string // series whose labels hold num_gpu_blocks and block_size
+	Capacity string // gauge of the tokens that the KV cache holds
+}
+
+// Part is a counter, or a part of one.
+type Part struct {
+	Name  string
+	Match string // label matchers that select the part
+	Total string // counter: while it is there, an absent part means none; empty: absent is unknown
 }
 
 // Bounds of histograms, in seconds: those of the versions that the tables of
@@ -227,6 +254,7 @@ func (e Engine) Progress() []Progress {
 			Steps:    []Counter{{Name: "vllm:iteration_tokens_total_count"}, {Name: "vllm:generation_tokens_total"}},
 			Finished: "vllm:e2e_request_latency_seconds_count", Seconds: "vllm:e2e_request_latency_seconds_sum", Prompts: "vllm:prompt_tokens_total",
 			Cache: []string{"vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc"}, Preempted: []string{"vllm:num_preemptions_total"},
+			Work: vllmWork(),
 		})
 	}
 	if slices.Contains(e.programs, t.sglang) {
@@ -236,9 +264,48 @@ func (e Engine) Progress() []Progress {
 			Steps:    []Counter{{Name: "sglang:realtime_tokens_total"}},
 			Finished: "sglang:e2e_request_latency_seconds_count", Seconds: "sglang:e2e_request_latency_seconds_sum", Prompts: "sglang:prompt_tokens_total",
 			Cache: []string{"sglang:token_usage"}, Preempted: []string{"sglang:num_retracted_requests_total"},
+			Work: sglangWork(),
 		})
 	}
 	return out
+}
+
+// vllmWork returns how vLLM shows its work. Phases are recorded when a request ends.
+func vllmWork() Work {
+	return Work{
+		Generated:     "vllm:generation_tokens_total",
+		PrefixHits:    []string{"vllm:prefix_cache_hits_total", "vllm:gpu_prefix_cache_hits_total"},
+		PrefixQueries: []string{"vllm:prefix_cache_queries_total", "vllm:gpu_prefix_cache_queries_total"},
+		PromptLength:  []string{"vllm:request_prompt_tokens"},
+		OutputLength:  []string{"vllm:request_generation_tokens"},
+		Queue:         "vllm:request_queue_time_seconds",
+		Prefill:       "vllm:request_prefill_time_seconds",
+		Decode:        "vllm:request_decode_time_seconds",
+		Token:         []string{"vllm:inter_token_latency_seconds", "vllm:time_per_output_token_seconds"},
+		Failed:        Part{Name: "vllm:request_success_total", Match: `finished_reason="error"`},
+		Aborted:       Part{Name: "vllm:request_success_total", Match: `finished_reason="abort"`},
+		Config:        "vllm:cache_config_info",
+	}
+}
+
+// sglangWork returns how SGLang shows its work. Its histograms of lengths need
+// --collect-tokens-histogram; it has none of prefill and decode.
+func sglangWork() Work {
+	return Work{
+		Generated:     "sglang:generation_tokens_total",
+		PrefixHits:    []string{"sglang:cached_tokens_total"},
+		PrefixQueries: []string{"sglang:prompt_tokens_total"},
+		PromptLength:  []string{"sglang:prompt_tokens_histogram"},
+		OutputLength:  []string{"sglang:generation_tokens_histogram"},
+		Queue:         "sglang:queue_time_seconds",
+		Token:         []string{"sglang:inter_token_latency_seconds", "sglang:time_per_output_token_seconds"},
+		Failed: Part{
+			Name: "sglang:http_responses_total", Match: `endpoint=~"/v1/.*|/generate",status_code=~"5.."`,
+			Total: `sglang:http_responses_total`,
+		},
+		Aborted:  Part{Name: "sglang:num_aborted_requests_total", Total: "sglang:num_requests_total"},
+		Capacity: "sglang:max_total_num_tokens",
+	}
 }
 
 // Bounds returns the bounds in seconds that the buckets of an indicator have

@@ -1,6 +1,7 @@
 package slo
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"math"
@@ -18,6 +19,7 @@ type Progress struct {
 	Prompts          string   // counter of the tokens of their prompts
 	Cache            []string // gauges of the share of the KV cache in use; the first that a service has counts
 	Preempted        []string // counters of requests that lost their place in it, likewise
+	Work             Work
 }
 
 // Replica is one that stands still: it kept requests running while none of its
@@ -44,6 +46,17 @@ const (
 	partMoving   = "moving"   // replicas that have a counter of steps
 	partReplicas = "replicas" // replicas that have the gauge of running requests
 )
+
+// StandStill returns the replicas that run requests and take no step, and why that
+// cannot be told; empty: it can.
+func StandStill(ctx context.Context, q Asker, service string, all []Progress, at time.Time) (replicas []Replica, note string, err error) {
+	v, err := ask(ctx, q, stuck(service, all), at)
+	if err != nil {
+		return nil, "", err
+	}
+	replicas, _, note = unfinished(v)
+	return replicas, note, nil
+}
 
 // stuck asks which replicas stand still. A replica must have been there for all
 // of the time, so one that has just started is not judged.
@@ -81,10 +94,7 @@ func unfinished(v Vector) (replicas []Replica, requests float64, note string) {
 		if !ok || math.IsNaN(s.Value) {
 			continue
 		}
-		name := s.Labels["pod"]
-		if name == "" {
-			name = s.Labels["instance"]
-		}
+		name := nameOf(s.Labels)
 		if values[k.part] == nil {
 			values[k.part] = map[string]float64{}
 		}

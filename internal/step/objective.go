@@ -32,9 +32,18 @@ func Objectives(svc playbook.Service) slo.Ask {
 		for _, s := range p.Steps {
 			from.Steps = append(from.Steps, s.Name)
 		}
+		from.Work = work(p.Work)
 		ask.Progress = append(ask.Progress, from)
 	}
 	return ask
+}
+
+func work(w engine.Work) slo.Work {
+	return slo.Work{
+		Generated: w.Generated, PrefixHits: w.PrefixHits, PrefixQueries: w.PrefixQueries, PromptLength: w.PromptLength, OutputLength: w.OutputLength,
+		Queue: w.Queue, Prefill: w.Prefill, Decode: w.Decode, Token: w.Token, Failed: slo.Part(w.Failed), Aborted: slo.Part(w.Aborted),
+		Config: w.Config, Capacity: w.Capacity,
+	}
 }
 
 func source(s engine.Series) slo.Source {

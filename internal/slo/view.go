@@ -1,0 +1,347 @@
+package slo
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Work is where engines show what their requests are made of and where their time
+// goes. Lists hold the newest name first; what is empty is not exported.
+type Work struct {
+	Generated                  string   // counter of output tokens
+	PrefixHits, PrefixQueries  []string // counters of prompt tokens that the prefix cache had, and was asked for
+	PromptLength, OutputLength []string // histograms of tokens of a request
+	Queue, Prefill, Decode     string   // histograms of the seconds of a request in each phase
+	Token                      []string // histograms of the seconds between two tokens
+	Failed, Aborted            Part     // requests
+	Config                     string   // series whose labels hold num_gpu_blocks and block_size
+	Capacity                   string   // gauge of the tokens that the KV cache holds
+}
+
+// Part is a counter, or the part of one that label matchers select. While the
+// counter Total is there, an absent part means none.
+type Part struct{ Name, Match, Total string }
+
+// View is what the engines of a service showed. What was not measured is NaN.
+type View struct {
+	Newest time.Time // of their gauges; zero: there are none
+	Why    string    // why nothing is known; empty otherwise
+
+	Now, Before Stretch  // over the window that ends now, and over the earlier one
+	KV          []KV     // the different configurations of the KV cache, that of most replicas first
+	Restarted   int      // replicas whose counters began anew within the window; they are counted since
+	Copies      float64  // how many times every replica is scraped; NaN: not all of them equally often
+	Buckets     []string // histograms whose buckets differ between replicas: they have no quantiles
+}
+
+// Stretch is what a service did over a stretch of time.
+type Stretch struct {
+	Ended         float64 // requests per second
+	PromptTokens  float64 // per second
+	OutputTokens  float64 // per second
+	Failed        float64 // requests per second that ended with an error of the server
+	Aborted       float64 // requests per second that their clients gave up
+	HitRate       float64 // share of prompt tokens that the prefix cache had
+	PromptMean    float64 // tokens of a request
+	Prompt        Quantiles
+	Output        Quantiles
+	QueueSeconds  float64 // mean of a request that ended
+	PrefillSecs   float64
+	DecodeSeconds float64
+	TokenSeconds  float64 // mean time between two tokens
+}
+
+// Quantiles are tokens of a request.
+type Quantiles struct{ P50, P95 float64 }
+
+// KV is one configuration of the KV cache of an engine.
+type KV struct {
+	Engines     int     // that have it; replicas with data-parallel ranks have several
+	Blocks      float64 // NaN: not known, as the others
+	BlockSize   float64 // tokens
+	Tokens      float64
+	Utilization float64 // share of the GPU's memory that the engine may use
+	Fixed       bool    // its size was set directly, so Utilization does not matter
+}
+
+// The parts of the answer about a view; the objective of their keys is -4, and
+// their span 0 now, 1 before.
+const (
+	partAnswers   = "answers" // time of the newest sample of a gauge
+	partMost      = "most"    // series of one engine
+	partLeast     = "least"
+	partRestarted = "restarted"
+	partConfig    = "config"
+	partCapacity  = "capacity"
+	partGenerated = "generated"
+	partHits      = "hits"
+	partQueries   = "queries"
+	partFails     = "fails"
+	partAborts    = "aborts"
+	partSum       = "sum/" // with the name of a phase
+	partCount     = "count/"
+	partP50       = "p50/" // with prompt or output
+	partP95       = "p95/"
+	partUneven    = "uneven/"
+)
+
+// engineLabels tell engines apart however often they are scraped.
+const engineLabels = "namespace, pod, instance, engine, dp_rank, tp_rank, pp_rank, model_name"
+
+// configLabels are those of the configuration of a KV cache.
+const configLabels = "num_gpu_blocks, block_size, kv_cache_size_tokens, gpu_memory_utilization, kv_cache_memory_bytes, num_gpu_blocks_override"
+
+// Views measures what the engines of a service do over a window that ends now, and
+// over the same window before, with one query.
+func Views(ctx context.Context, q Asker, service string, all []Progress, at time.Time, window, before time.Duration) (View, error) {
+	var terms []string
+	for j, p := range all {
+		ask := func(span int, part, expr string) {
+			if expr != "" {
+				terms = append(terms, key{-4, j, span, part}.ask(expr))
+			}
+		}
+		running := selector(p.Running, service)
+		copies := "count by (" + engineLabels + ") (" + running + ")"
+		ask(0, partAnswers, "max(timestamp("+running+"))")
+		ask(0, partMost, "max("+copies+")")
+		ask(0, partLeast, "min("+copies+")")
+		ask(0, partRestarted, restarts(service, p, Span{Window: window}))
+		if w := p.Work; w.Config != "" {
+			ask(0, partConfig, "count by ("+configLabels+") (count by ("+engineLabels+", "+configLabels+") ("+selector(w.Config, service)+"))")
+		}
+		if w := p.Work; w.Capacity != "" {
+			ask(0, partCapacity, `count_values("tokens", max by (`+engineLabels+`) (`+selector(w.Capacity, service)+"))")
+		}
+		for k, span := range []Span{{Window: window}, {Window: window, Offset: before}} {
+			parts := p.stretch(service, span)
+			for _, part := range slices.Sorted(maps.Keys(parts)) {
+				ask(k, part, parts[part])
+			}
+		}
+	}
+	got, err := read(ctx, q, strings.Join(terms, " or "), at)
+	if err != nil {
+		return View{}, err
+	}
+	return got.view(all, at, window), nil
+}
+
+// restarts counts the replicas whose counters began anew.
+func restarts(service string, p Progress, span Span) string {
+	return "count(" + p.resets(service, span) + ")"
+}
+
+// resets returns the replicas whose counters began anew.
+func (p Progress) resets(service string, span Span) string {
+	names := p.Steps
+	if len(names) == 0 {
+		names = []string{p.Finished}
+	}
+	return "max by (" + replicaLabels + ") (" + firstOf(names, func(n string) string {
+		return fmt.Sprintf("resets(%s%s)", selector(n, service), span)
+	}) + ") > 0"
+}
+
+// stretch returns the expressions of all numbers over a span, by their parts.
+func (p Progress) stretch(service string, span Span) map[string]string {
+	w := p.Work
+	total := func(match string, names ...string) string {
+		return sumOf(names, func(n string) string { return fmt.Sprintf("increase(%s%s)", selector(n, service, match), span) })
+	}
+	out := map[string]string{
+		partEnded: total("", p.Finished), partPrompts: total("", p.Prompts), partGenerated: total("", w.Generated),
+		partHits: total("", w.PrefixHits...), partQueries: total("", w.PrefixQueries...),
+	}
+	for part, of := range map[string]Part{partFails: w.Failed, partAborts: w.Aborted} {
+		out[part] = total(of.Match, of.Name)
+		if out[part] != "" && of.Total != "" {
+			out[part] = fmt.Sprintf("(%s or 0 * %s)", out[part], total("", of.Total))
+		}
+	}
+	for phase, names := range w.phases() {
+		out[partSum+phase], out[partCount+phase] = total("", suffixed(names, "_sum")...), total("", suffixed(names, "_count")...)
+	}
+	for what, names := range map[string][]string{"prompt": w.PromptLength, "output": w.OutputLength} {
+		out[partSum+what], out[partCount+what] = total("", suffixed(names, "_sum")...), total("", suffixed(names, "_count")...)
+		buckets := firstOf(suffixed(names, "_bucket"), func(n string) string { return fmt.Sprintf("rate(%s%s)", selector(n, service), span) })
+		if buckets == "" {
+			continue
+		}
+		out[partP50+what] = "histogram_quantile(0.5, sum by (le) (" + buckets + "))"
+		out[partP95+what] = "histogram_quantile(0.95, sum by (le) (" + buckets + "))"
+		each := "count by (le) (" + buckets + ")"
+		out[partUneven+what] = "max(" + each + ") - min(" + each + ")"
+	}
+	return out
+}
+
+// phases returns the histograms of a request's seconds, by their names in parts.
+func (w Work) phases() map[string][]string {
+	out := map[string][]string{"token": w.Token}
+	for phase, name := range map[string]string{"queue": w.Queue, "prefill": w.Prefill, "decode": w.Decode} {
+		if name != "" {
+			out[phase] = []string{name}
+		}
+	}
+	return out
+}
+
+func suffixed(names []string, suffix string) []string {
+	var out []string
+	for _, n := range names {
+		out = append(out, n+suffix)
+	}
+	return out
+}
+
+// firstOf joins the expressions of names; the first that a replica has counts.
+func firstOf(names []string, expr func(name string) string) string {
+	var each []string
+	for _, n := range names {
+		if n != "" {
+			each = append(each, expr(n))
+		}
+	}
+	return strings.Join(each, " or ")
+}
+
+// sumOf adds them up over replicas; empty: there are no names.
+func sumOf(names []string, expr func(name string) string) string {
+	if e := firstOf(names, expr); e != "" {
+		return "sum(" + e + ")"
+	}
+	return ""
+}
+
+// view reads the answer, of the first engine that has gauges.
+func (a answered) view(all []Progress, at time.Time, window time.Duration) View {
+	out := View{Now: unmeasured(), Before: unmeasured(), Copies: math.NaN()}
+	if a.partial != "" {
+		out.Why = "the answer may be partial: " + a.partial
+		return out
+	}
+	var names []string
+	for j, p := range all {
+		part := func(name string) float64 {
+			v, _ := a.one(key{-4, j, 0, name})
+			return v
+		}
+		names = append(names, p.Running)
+		newest := part(partAnswers)
+		if math.IsNaN(newest) {
+			continue
+		}
+		out.Newest = time.UnixMilli(int64(newest * 1000)).UTC()
+		if out.Newest.Before(at.Add(-fresh)) {
+			out.Why = fmt.Sprintf("the newest sample of %s is %s old", p.Running, at.Sub(out.Newest).Round(time.Second))
+			return out
+		}
+		if most := part(partMost); most == part(partLeast) {
+			out.Copies = most
+		}
+		if n := part(partRestarted); n > 0 {
+			out.Restarted = int(n)
+		}
+		out.KV = a.caches(j)
+		out.Now, out.Before = a.stretch(j, 0, window).over(out.Copies), a.stretch(j, 1, window).over(out.Copies)
+		for what, names := range map[string][]string{"prompt": p.Work.PromptLength, "output": p.Work.OutputLength} {
+			if part(partUneven+what) > 0 {
+				out.Buckets = append(out.Buckets, names[0])
+			}
+		}
+		slices.Sort(out.Buckets)
+		return out
+	}
+	out.Why = "none of these series exists: " + strings.Join(names, ", ")
+	return out
+}
+
+func unmeasured() Stretch {
+	nan := math.NaN()
+	none := Quantiles{nan, nan}
+	return Stretch{nan, nan, nan, nan, nan, nan, nan, none, none, nan, nan, nan, nan}
+}
+
+// stretch reads what one engine did over one span.
+func (a answered) stretch(source, span int, window time.Duration) Stretch {
+	part := func(name string) float64 {
+		v, _ := a.one(key{-4, source, span, name})
+		return v
+	}
+	rate := func(name string) float64 { return part(name) / window.Seconds() }
+	ratio := func(of, by float64) float64 {
+		if !(by > 0) {
+			return math.NaN()
+		}
+		return of / by
+	}
+	mean := func(phase string) float64 { return ratio(part(partSum+phase), part(partCount+phase)) }
+	prompt := mean("prompt")
+	if math.IsNaN(prompt) {
+		prompt = ratio(part(partPrompts), part(partEnded))
+	}
+	lengths := func(what string) Quantiles {
+		if part(partUneven+what) > 0 {
+			return Quantiles{math.NaN(), math.NaN()}
+		}
+		return Quantiles{part(partP50 + what), part(partP95 + what)}
+	}
+	return Stretch{
+		Ended: rate(partEnded), PromptTokens: rate(partPrompts), OutputTokens: rate(partGenerated), Failed: rate(partFails), Aborted: rate(partAborts),
+		HitRate:    ratio(part(partHits), part(partQueries)),
+		PromptMean: prompt, Prompt: lengths("prompt"), Output: lengths("output"),
+		QueueSeconds: mean("queue"), PrefillSecs: mean("prefill"), DecodeSeconds: mean("decode"), TokenSeconds: mean("token"),
+	}
+}
+
+// over returns the stretch of replicas that are scraped so many times; the numbers
+// of requests of unequal ones are not known.
+func (s Stretch) over(copies float64) Stretch {
+	for _, v := range []*float64{&s.Ended, &s.PromptTokens, &s.OutputTokens, &s.Failed, &s.Aborted} {
+		*v /= copies
+	}
+	return s
+}
+
+// Over returns the load of replicas that are scraped so many times.
+func (l Load) Over(copies float64) Load {
+	for _, v := range []*float64{&l.Ended, &l.Rate, &l.Tokens, &l.Running, &l.Waiting, &l.Preempted} {
+		*v /= copies
+	}
+	return l
+}
+
+// caches reads the configurations of the KV cache, that of most engines first.
+func (a answered) caches(source int) []KV {
+	var out []KV
+	for _, s := range a.parts[key{-4, source, 0, partConfig}] {
+		number := func(label string) float64 { return parsed(s.Labels[label]) }
+		kv := KV{Engines: int(s.Value), Blocks: number("num_gpu_blocks"), BlockSize: number("block_size"), Tokens: number("kv_cache_size_tokens"), Utilization: number("gpu_memory_utilization")}
+		kv.Fixed = number("kv_cache_memory_bytes") > 0 || number("num_gpu_blocks_override") > 0
+		if !(kv.Tokens > 0) {
+			kv.Tokens = kv.Blocks * kv.BlockSize
+		}
+		out = append(out, kv)
+	}
+	for _, s := range a.parts[key{-4, source, 0, partCapacity}] {
+		out = append(out, KV{Engines: int(s.Value), Blocks: math.NaN(), BlockSize: math.NaN(), Tokens: parsed(s.Labels["tokens"]), Utilization: math.NaN()})
+	}
+	slices.SortStableFunc(out, func(a, b KV) int { return b.Engines - a.Engines })
+	return out
+}
+
+// parsed returns the positive number that a label holds, else NaN.
+func parsed(label string) float64 {
+	v, err := strconv.ParseFloat(label, 64)
+	if err != nil || !(v > 0) || math.IsInf(v, 0) {
+		return math.NaN()
+	}
+	return v
+}
