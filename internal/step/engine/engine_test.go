@@ -34,7 +34,7 @@ func TestBound(t *testing.T) {
 		{"nothing finishes", slo.Load{Rate: 3, Running: 90, Waiting: 40, Cache: 0.7}, 4, "queue", 2, ""},
 	}
 	for _, tt := range tests {
-		got := judgeLoad(tt.load, tt.ready)
+		got := judgeLoad(tt.load, tt.ready, 0)
 		if got.Bound != tt.bound || got.ReplicasShort != tt.short || !strings.Contains(got.Why, tt.why) {
 			t.Errorf("%s: %s, %d short: %q, want %s, %d", tt.name, got.Bound, got.ReplicasShort, got.Why, tt.bound, tt.short)
 		}

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -19,8 +20,13 @@ func SnapshotKind() playbook.Kind {
 		Role: playbook.RoleCheck,
 		Doc: `Reads what the service's engine does now, by the engine's own series: vLLM's or SGLang's, which the workers of Dynamo pass on. ` + "`bound`" + ` is what
 limits it: ` + "`kv`" + ` (the KV cache is full and requests wait or lose their place in it), ` + "`queue`" + ` (requests wait for their turn), ` + "`decode`" + ` (none wait,
-and many are computed at once, so that each token takes longer), ` + "`none`" + `, or ` + "`unknown`" + ` where a series is missing. ` + "`replicas_short`" + ` is how many
-replicas more that load calls for, at four fifths of what one replica finishes now; at most as many as are ready.`,
+and many are computed at once, so that each token takes longer), ` + "`prefill`" + ` (none wait, and the time to the first token is spent on the prompt, which
+takes longer than before or than the objective of TTFT allows), ` + "`none`" + `, or ` + "`unknown`" + ` where the gauges of requests are missing or stale. Where both
+` + "`decode`" + ` and ` + "`prefill`" + ` fit, the one whose time grew more counts; without history it is ` + "`decode`" + `. ` + "`replicas_short`" + ` is how many replicas more that load
+calls for, at four fifths of what one replica finishes now; at most as many as are ready.
+
+A number that was not measured is absent, and ` + "`missing`" + ` names it. Phases and lengths are those of requests that ended in the window: requests that
+still wait, and those whose clients left, are not in them. The number of queries does not depend on the number of replicas.`,
 		With: step.Fields[snapshotWith](),
 		Out:  step.Fields[snapshotOut](),
 	}
@@ -28,18 +34,52 @@ replicas more that load calls for, at four fifths of what one replica finishes n
 
 type snapshotWith struct {
 	Window step.Duration `json:"window" default:"2m" doc:"Over which rates are taken. It must hold two scrapes."`
+	Before step.Duration "json:\"before\" default:\"1h\" doc:\"How long ago the window ended that the times of prefill are compared with: before the breach began.\""
 }
 
 type snapshotOut struct {
-	Bound         string   `json:"bound" enum:"queue,kv,decode,none,unknown" doc:"What limits the engine."`
-	Why           string   `json:"why" doc:"The same in a sentence with figures."`
-	ReplicasShort int      `json:"replicas_short" unit:"replicas" doc:"Replicas that the load calls for beyond those that are ready; 0 unless the engine is bound."`
-	Ready         int      `json:"ready" unit:"replicas" doc:"Replicas that are ready; 0: not known."`
-	Running       *float64 `json:"running,omitempty" unit:"requests" doc:"Requests that are computed now."`
-	Waiting       *float64 `json:"waiting,omitempty" unit:"requests" doc:"Requests in the queue."`
-	Rate          *float64 `json:"rate,omitempty" doc:"Requests per second that arrive, as far as the engine shows: a client that gave up in the queue is not seen."`
-	KVUsage       *float64 `json:"kv_usage,omitempty" unit:"ratio" doc:"Share of the KV cache in use, of the replica that uses most."`
-	Preemptions   *float64 `json:"preemptions_per_second,omitempty" doc:"Requests per second that lost their place in the KV cache."`
+	Bound         string `json:"bound" enum:"queue,kv,decode,prefill,none,unknown" doc:"What limits the engine."`
+	Why           string `json:"why" doc:"The same in a sentence with figures."`
+	PrefillCause  string `json:"prefill_cause" enum:"long_prompts,prefix_collapse,slower,unknown,none" doc:"Why prefill takes longer than before: prompts grew, the prefix cache has less of them, or neither; unknown without the figures of before; none unless prefill is the bound and takes longer."`
+	ReplicasShort int    `json:"replicas_short" unit:"replicas" doc:"Replicas that the load calls for beyond those that are ready; 0 unless the engine is bound, and for prefill, whose prompts more replicas do not shorten."`
+	Ready         int    `json:"ready" unit:"replicas" doc:"Replicas that are ready; 0: not known."`
+	Restarted     int    `json:"restarted" unit:"replicas" doc:"Replicas whose counters began anew within the window: they are counted since then."`
+
+	Age         *float64 `json:"age_seconds,omitempty" unit:"seconds" doc:"Age of the newest sample."`
+	Running     *float64 `json:"running,omitempty" unit:"requests" doc:"Requests that are computed now."`
+	Waiting     *float64 `json:"waiting,omitempty" unit:"requests" doc:"Requests in the queue."`
+	Rate        *float64 `json:"rate,omitempty" doc:"Requests per second that arrive, as far as the engine shows: a client that gave up in the queue is not seen."`
+	KVUsage     *float64 `json:"kv_usage,omitempty" unit:"ratio" doc:"Share of the KV cache in use, of the replica that uses most."`
+	Preemptions *float64 `json:"preemptions_per_second,omitempty" doc:"Requests per second that lost their place in the KV cache."`
+	Failed      *float64 `json:"failed_per_second,omitempty" doc:"Requests per second that ended with an error of the engine."`
+	Aborted     *float64 `json:"aborted_per_second,omitempty" doc:"Requests per second that their clients gave up."`
+
+	PromptRate *float64 `json:"prompt_tokens_per_second,omitempty" unit:"tokens" doc:"Prompt tokens that are computed or found in the prefix cache."`
+	OutputRate *float64 `json:"generation_tokens_per_second,omitempty" unit:"tokens" doc:"Tokens that are generated."`
+	HitRate    *float64 `json:"prefix_hit_rate,omitempty" unit:"ratio" doc:"Share of prompt tokens that the prefix cache had."`
+	HitsBefore *float64 `json:"prefix_hit_rate_before,omitempty" unit:"ratio" doc:"The same before."`
+	PromptMean *float64 `json:"prompt_tokens_mean,omitempty" unit:"tokens" doc:"Mean length of a prompt."`
+	MeanBefore *float64 `json:"prompt_tokens_mean_before,omitempty" unit:"tokens" doc:"The same before."`
+	PromptP50  *float64 `json:"prompt_tokens_p50,omitempty" unit:"tokens" doc:"Length that half of the prompts have at most."`
+	PromptP95  *float64 `json:"prompt_tokens_p95,omitempty" unit:"tokens" doc:"Length that 95 % of the prompts have at most."`
+	OutputP50  *float64 `json:"output_tokens_p50,omitempty" unit:"tokens" doc:"Length that half of the outputs have at most."`
+	OutputP95  *float64 `json:"output_tokens_p95,omitempty" unit:"tokens" doc:"Length that 95 % of the outputs have at most."`
+
+	QueueShare    *float64 `json:"queue_share,omitempty" unit:"ratio" doc:"Share of a request's time that it waits in the queue."`
+	PrefillShare  *float64 `json:"prefill_share,omitempty" unit:"ratio" doc:"Share that goes into its prompt."`
+	DecodeShare   *float64 `json:"decode_share,omitempty" unit:"ratio" doc:"Share that goes into its output."`
+	Queue         *float64 `json:"queue_seconds,omitempty" unit:"seconds" doc:"Mean time of a request in the queue."`
+	Prefill       *float64 `json:"prefill_seconds,omitempty" unit:"seconds" doc:"Mean time of its prefill."`
+	PrefillBefore *float64 `json:"prefill_seconds_before,omitempty" unit:"seconds" doc:"The same before."`
+	Token         *float64 `json:"token_seconds,omitempty" unit:"seconds" doc:"Mean time between two tokens."`
+	TokenBefore   *float64 `json:"token_seconds_before,omitempty" unit:"seconds" doc:"The same before."`
+
+	Blocks    *float64 `json:"kv_blocks,omitempty" doc:"Blocks of the KV cache of one engine; of the smallest where they differ."`
+	BlockSize *float64 `json:"kv_block_size,omitempty" unit:"tokens" doc:"Tokens of one block."`
+	KVTokens  *float64 `json:"kv_tokens,omitempty" unit:"tokens" doc:"Tokens that the KV cache of one engine holds."`
+
+	Missing  []string   `json:"missing" doc:"Fields that are absent, because nothing was measured."`
+	Replicas []shownOut `json:"replicas" doc:"What each replica does, at most 20: those that are bound first, then those with most requests."`
 }
 
 // Values of snapshotOut.Bound.
@@ -47,6 +87,7 @@ const (
 	boundQueue   = "queue"
 	boundKV      = "kv"
 	boundDecode  = "decode"
+	boundPrefill = "prefill"
 	boundNone    = "none"
 	boundUnknown = "unknown"
 )
@@ -70,17 +111,13 @@ func NewSnapshot(d step.Deps) step.Check { return snapshot{d.Querier, d.Workload
 // Run implements [step.Check].
 func (c snapshot) Run(ctx context.Context, in step.Input) (step.Finding, error) {
 	with, err := step.Decode[snapshotWith](SnapshotKind(), in.With)
-	if err != nil {
+	switch {
+	case err != nil:
 		return step.Finding{}, err
+	case with.Before < with.Window:
+		return step.Finding{}, step.Invalid("engine.snapshot: before is %s, less than the window %s", time.Duration(with.Before), time.Duration(with.Window))
 	}
-	if c.q == nil {
-		return step.Finding{}, step.NotConfigured("Prometheus", "prometheus.url")
-	}
-	ask := step.Objectives(in.Service)
-	if len(ask.Progress) == 0 {
-		return step.Finding{}, &fault.Error{Reason: fault.NoData, Message: fmt.Sprintf("engine.snapshot: the engine %s exports no gauges of requests", step.OrNone(in.Service.Engine))}
-	}
-	loads, err := slo.Loads(ctx, step.Patient(c.q), ask.Service, ask.Progress, in.Now, slo.Span{Window: time.Duration(with.Window)})
+	s, err := look(ctx, c.q, SnapshotKind().Name, in, time.Duration(with.Window), time.Duration(with.Before))
 	if err != nil {
 		return step.Finding{}, err
 	}
@@ -90,33 +127,93 @@ func (c snapshot) Run(ctx context.Context, in step.Input) (step.Finding, error) 
 			ready = w.Ready
 		}
 	}
-	out := judgeLoad(loads[0], ready)
-	return step.Finding{Out: out, Facts: []string{out.Why}}, nil
+	out := s.judge(ready, firstToken(in.Service))
+	return step.Finding{Out: out, Facts: out.facts(s)}, nil
 }
 
-// judgeLoad returns the evidence of a load on that many replicas; 0: not known.
-func judgeLoad(l slo.Load, ready int) snapshotOut {
-	out := snapshotOut{Bound: bound(l, ready), Ready: ready, Running: known(l.Running), Waiting: known(l.Waiting), Rate: known(l.Rate), KVUsage: known(l.Cache), Preemptions: known(l.Preempted)}
-	figures := fmt.Sprintf("%.0f requests are computed, %.0f wait, %.3g per second arrive", l.Running, l.Waiting, l.Rate)
-	if !math.IsNaN(l.Cache) {
-		figures += fmt.Sprintf(", %s of the KV cache is in use", slo.Percent(l.Cache))
+// sight is what the engines of a service show.
+type sight struct {
+	at       time.Time
+	load     slo.Load
+	view     slo.View
+	replicas []slo.Shown
+}
+
+// look reads what the engines of a service show, with three queries.
+func look(ctx context.Context, q step.Querier, check string, in step.Input, window, before time.Duration) (sight, error) {
+	if q == nil {
+		return sight{}, step.NotConfigured("Prometheus", "prometheus.url")
 	}
-	if l.Preempted > 0 {
-		figures += fmt.Sprintf(", %.2g per second lose their place in it", l.Preempted)
+	ask := step.Objectives(in.Service)
+	if len(ask.Progress) == 0 {
+		return sight{}, &fault.Error{Reason: fault.NoData, Message: fmt.Sprintf("%s: the engine %s exports no gauges of requests", check, step.OrNone(in.Service.Engine))}
 	}
+	q = step.Patient(q)
+	view, err := slo.Views(ctx, q, ask.Service, ask.Progress, in.Now, window, before)
+	if err != nil {
+		return sight{}, err
+	}
+	loads, err := slo.Loads(ctx, q, ask.Service, ask.Progress, in.Now, slo.Span{Window: window})
+	if err != nil {
+		return sight{}, err
+	}
+	replicas, err := slo.Replicas(ctx, q, ask.Service, ask.Progress, in.Now, window, view.Copies)
+	if err != nil {
+		return sight{}, err
+	}
+	return sight{in.Now, loads[0].Over(view.Copies), view, replicas}, nil
+}
+
+// firstToken returns the shortest threshold of the service's objectives of TTFT, in
+// seconds; 0: it has none.
+func firstToken(svc playbook.Service) float64 {
+	out := 0.0
+	for _, o := range svc.SLOs {
+		if o.Measures() == "ttft" && o.Threshold > 0 && (out == 0 || o.Threshold < out) {
+			out = o.Threshold
+		}
+	}
+	return out
+}
+
+// judge returns the evidence, with that many replicas ready; 0: not known.
+func (s sight) judge(ready int, threshold float64) snapshotOut {
+	out := judgeLoad(s.load, ready, s.answering())
+	switch {
+	case s.view.Why != "":
+		out = snapshotOut{Bound: boundUnknown, PrefillCause: causeNone, Ready: ready, Why: "what the engine does is not known: " + s.view.Why}
+	case math.IsNaN(s.view.Copies):
+		out.Bound, out.ReplicasShort = boundUnknown, 0
+		out.Why = "how many requests there are is not known: some replicas are scraped more often than others, by several jobs"
+	case out.Bound == boundNone || out.Bound == boundDecode:
+		out.slowPrefill(s, threshold)
+	}
+	out.fill(s)
+	return out
+}
+
+// answering returns how many replicas have a sample of the last two minutes.
+func (s sight) answering() int {
+	return len(s.replicas) - staleOf(s.replicas)
+}
+
+// judgeLoad returns the evidence of a load on that many replicas; if it is not known
+// how many are ready (0), on those that answer.
+func judgeLoad(l slo.Load, ready, answering int) snapshotOut {
+	out := snapshotOut{Bound: bound(l, cmp.Or(ready, answering)), PrefillCause: causeNone, Ready: ready, Running: known(l.Running), Waiting: known(l.Waiting), Rate: known(l.Rate), KVUsage: known(l.Cache), Preemptions: known(l.Preempted)}
 	switch out.Bound {
 	case boundUnknown:
 		out.Why = "what the engine does is not known: no gauges of requests that run and wait"
 		return out
 	case boundNone:
-		out.Why = "the engine is not saturated: " + figures
+		out.Why = "the engine is not saturated: " + loadWords(l)
 		return out
 	case boundKV:
-		out.Why = "the KV cache is full: " + figures
+		out.Why = "the KV cache is full: " + loadWords(l)
 	case boundQueue:
-		out.Why = "saturated, requests queue: " + figures
+		out.Why = "saturated, requests queue: " + loadWords(l)
 	case boundDecode:
-		out.Why = "saturated in decoding, large batches: " + figures
+		out.Why = "saturated in decoding, large batches: " + loadWords(l)
 	}
 	if ready > 0 {
 		out.ReplicasShort = short(l, out.Bound, ready)
@@ -125,7 +222,18 @@ func judgeLoad(l slo.Load, ready int) snapshotOut {
 	return out
 }
 
-// bound returns what limits an engine.
+func loadWords(l slo.Load) string {
+	out := fmt.Sprintf("%.0f requests are computed, %.0f wait, %.3g per second arrive", l.Running, l.Waiting, l.Rate)
+	if !math.IsNaN(l.Cache) {
+		out += fmt.Sprintf(", %s of the KV cache is in use", slo.Percent(l.Cache))
+	}
+	if l.Preempted > 0 {
+		out += fmt.Sprintf(", %.2g per second lose their place in it", l.Preempted)
+	}
+	return out
+}
+
+// bound returns what limits an engine, as far as its load shows it.
 func bound(l slo.Load, ready int) string {
 	replicas := float64(max(ready, 1))
 	switch {

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -95,6 +96,12 @@ func (fleet) Undo(context.Context, kube.UndoChange) (kube.Applied, error) {
 	return kube.Applied{}, nil
 }
 
+// notSimulated are the fields that a check leaves out where nothing was measured, as
+// in the sandbox, whose engines export neither lengths nor the size of their KV cache.
+var notSimulated = map[string][]string{
+	"engine.snapshot": {"prompt_tokens_p50", "prompt_tokens_p95", "output_tokens_p50", "output_tokens_p95", "kv_blocks", "kv_block_size", "kv_tokens"},
+}
+
 // TestKinds holds every kind to its declaration: a name, a role and a doc for
 // all and everything, and evidence or a plan as the golden file has it, whose
 // fields are exactly the declared ones.
@@ -161,7 +168,9 @@ func TestKinds(t *testing.T) {
 				t.Fatalf("%s %s %s", o.Status, o.Reason, o.Message)
 			}
 			if k.Role == playbook.RoleCheck {
-				conforms(t, k.Name, o.Data, k.Out)
+				conforms(t, k.Name, o.Data, slices.DeleteFunc(slices.Clone(k.Out), func(f playbook.Field) bool {
+					return slices.Contains(notSimulated[k.Name], f.Name)
+				}))
 			}
 			golden(t, k.Name, struct {
 				Facts []string        `json:"facts"`

@@ -1,0 +1,240 @@
+package engine
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/inference-responder/responder/internal/step"
+)
+
+func snapshotOf(t *testing.T, s *store) (snapshotOut, []string) {
+	t.Helper()
+	return find[snapshotOut](t, s, NewSnapshot, step.Input{})
+}
+
+// changed returns a replica that has done something else until twenty minutes ago.
+func changed(change func(v *vllm)) vllm {
+	was := usual()
+	is := usual()
+	is.was = &was
+	change(&is)
+	return is
+}
+
+// TestSnapshotBound: what limits the engine, by its series; what was so before keeps
+// its meaning, and prefill is told only where it explains the time to the first token.
+func TestSnapshotBound(t *testing.T) {
+	for name, tt := range map[string]struct {
+		v            vllm
+		bound, cause string
+		why          string
+	}{
+		"as usual":                  {usual(), "none", "none", "not saturated: 15 requests are computed"},
+		"long prompts":              {changed(func(v *vllm) { v.prompt, v.prefill = 3000, 0.4 }), "prefill", "long_prompts", "it takes 0.4 s on average, the queue 0.001 s; before it took 0.1 s: prompts have 3000 tokens, they had 600"},
+		"the prefix cache misses":   {changed(func(v *vllm) { v.hits, v.prefill = 0.02, 0.19 }), "prefill", "prefix_collapse", "the prefix cache has 2 % of their tokens, it had 50 %"},
+		"a slower prefill":          {changed(func(v *vllm) { v.prefill = 0.3 }), "prefill", "slower", "are as they were"},
+		"beyond the objective":      {vllm{running: 5, requests: 2, prompt: 20_000, output: 50, prefill: 0.8, token: 0.01}, "prefill", "none", "the objective allows 0.5 s in all"},
+		"longer, and it is nothing": {changed(func(v *vllm) { v.was.prefill, v.prefill = 0.02, 0.05 }), "none", "none", ""},
+		"large batches":             {changed(func(v *vllm) { v.running, v.prefill, v.token = 20, 0.16, 0.03 }), "decode", "none", "large batches"},
+		"long prompts in a batch":   {changed(func(v *vllm) { v.running, v.prompt, v.prefill, v.token = 20, 3000, 0.5, 0.02 }), "prefill", "long_prompts", ""},
+		"long prompts queue":        {changed(func(v *vllm) { v.waiting, v.prompt, v.prefill, v.queue = 9, 3000, 0.5, 3 }), "queue", "none", "requests queue"},
+		"long prompts fill the KV":  {changed(func(v *vllm) { v.cache, v.preempted, v.prompt, v.prefill = 0.99, 0.2, 3000, 0.5 }), "kv", "none", "KV cache is full"},
+	} {
+		s := &store{}
+		for i := range 3 {
+			tt.v.add(s, podName(i), nil)
+		}
+		out, facts := snapshotOf(t, s)
+		if out.Bound != tt.bound || out.PrefillCause != tt.cause || !strings.Contains(out.Why, tt.why) {
+			t.Errorf("%s: %s, %s: %q", name, out.Bound, out.PrefillCause, facts)
+		}
+		if len(out.Missing) > 0 && name != "beyond the objective" || len(out.Replicas) != 3 || s.queries != 3 {
+			t.Errorf("%s: missing %v, %d replicas, %d queries", name, out.Missing, len(out.Replicas), s.queries)
+		}
+	}
+}
+
+// TestSnapshotNumbers: the numbers are those that the replicas did, and of one replica
+// scraped once.
+func TestSnapshotNumbers(t *testing.T) {
+	once := &store{}
+	twice := &store{}
+	v := usual()
+	v.failed, v.waiting = 0.1, 1
+	for i := range 4 {
+		v.add(once, podName(i), nil)
+		v.add(twice, podName(i), nil)
+		v.labels = map[string]string{"job": "pods"}
+		v.add(twice, podName(i), nil)
+		v.labels = nil
+	}
+	for name, s := range map[string]*store{"once": once, "twice": twice} {
+		out, facts := snapshotOf(t, s)
+		for _, n := range []struct {
+			name      string
+			got       *float64
+			want, off float64
+		}{
+			{"running", out.Running, 20, 0}, {"waiting", out.Waiting, 4, 0}, {"rate", out.Rate, 8, 0.01}, {"failed", out.Failed, 0.4, 0.01}, {"aborted", out.Aborted, 0, 0},
+			{"prompt tokens", out.PromptRate, 4800, 1}, {"output tokens", out.OutputRate, 1600, 1}, {"hits", out.HitRate, 0.5, 0.001},
+			{"p50", out.PromptP50, 600, 1}, {"p95", out.PromptP95, 1700, 1}, {"output p50", out.OutputP50, 200, 1}, {"output p95", out.OutputP95, 470, 1},
+			{"prefill", out.Prefill, 0.1, 0.001}, {"prefill share", out.PrefillShare, 0.1 / 2.501, 0.001}, {"decode share", out.DecodeShare, 2.4 / 2.501, 0.001},
+			{"blocks", out.Blocks, 2200, 0}, {"block size", out.BlockSize, 16, 0}, {"KV tokens", out.KVTokens, 35_200, 0}, {"age", out.Age, 0, 0},
+			{"one replica", out.Replicas[0].Running, 5, 0}, {"its tokens", out.Replicas[3].PromptRate, 1200, 1}, {"its hits", out.Replicas[3].HitRate, 0.5, 0.001},
+		} {
+			if n.got == nil || math.Abs(*n.got-n.want) > n.off {
+				t.Errorf("%s: %s is %v, want %v", name, n.name, value(n.got), n.want)
+			}
+		}
+		if said := strings.Contains(strings.Join(facts, "\n"), "every replica is scraped 2 times"); said != (name == "twice") {
+			t.Errorf("%s: %q", name, facts)
+		}
+	}
+}
+
+// TestSnapshotBadInput: what cannot be measured is absent and named, whatever the
+// reason; a limit is never guessed from the rest.
+func TestSnapshotBadInput(t *testing.T) {
+	const window = 8 // scrapes
+	nan := math.NaN()
+	last := func(n float64) func(i float64) bool { return func(i float64) bool { return i >= scrapeCount-n } }
+	inWindow, before := last(window+1), last(13)
+	for name, tt := range map[string]struct {
+		change  func(pod int, name string, i, v float64) float64
+		more    func(s *store)
+		bound   string
+		missing string // one of them
+		fact    string
+	}{
+		"stale": {change: func(_ int, _ string, i, v float64) float64 {
+			if before(i) {
+				return nan
+			}
+			return v
+		}, bound: "unknown", missing: "running", fact: "the newest sample of vllm:num_requests_running is 3m15s old"},
+		"one replica is stale": {change: func(pod int, _ string, i, v float64) float64 {
+			if pod == 0 && before(i) {
+				return nan
+			}
+			return v
+		}, bound: "none", fact: "1 of 3 replicas have no sample of the last two minutes"},
+		"a gap in the counters": {change: func(_ int, name string, i, v float64) float64 {
+			if strings.HasSuffix(name, "_total") && inWindow(i) {
+				return nan
+			}
+			return v
+		}, bound: "none", missing: "prefix_hit_rate", fact: "fewer than two samples in the window"},
+		"no gauges": {change: func(_ int, name string, _, v float64) float64 {
+			if strings.HasPrefix(name, "vllm:num_requests_") {
+				return nan
+			}
+			return v
+		}, bound: "unknown", missing: "running", fact: "none of these series exists: vllm:num_requests_running"},
+		"gauges that are no numbers": {change: func(_ int, name string, _, v float64) float64 {
+			if name == "vllm:num_requests_waiting" {
+				return math.Inf(1) - math.Inf(1)
+			}
+			return v
+		}, bound: "unknown", missing: "waiting", fact: "not known"},
+		"no configuration": {change: func(_ int, name string, _, v float64) float64 {
+			if name == "vllm:cache_config_info" {
+				return nan
+			}
+			return v
+		}, bound: "none", missing: "kv_blocks", fact: "not measured: kv_block_size, kv_blocks, kv_tokens"},
+		"no traffic": {change: func(_ int, name string, _, v float64) float64 {
+			if strings.HasPrefix(name, "vllm:num_") || strings.HasPrefix(name, "vllm:kv_") || strings.HasPrefix(name, "vllm:cache_") {
+				return v
+			}
+			return 1000
+		}, bound: "none", missing: "prefix_hit_rate", fact: "no request ended in the window"},
+		"a restart": {change: func(pod int, name string, i, v float64) float64 {
+			if pod == 0 && last(4)(i) && strings.HasSuffix(name, "_count") {
+				return v / 100
+			}
+			return v
+		}, bound: "none", fact: "1 replicas restarted within the window"},
+		"other buckets on one replica": {change: func(pod int, name string, _, v float64) float64 {
+			return v
+		}, more: func(s *store) {
+			s.add("vllm:request_prompt_tokens_bucket", map[string]string{"service": "chat", "pod": podName(0), "instance": podName(0) + ":8000", "le": "40000.0"}, counted(2, 2))
+		}, bound: "none", missing: "prompt_tokens_p95", fact: "has not the same buckets on all replicas"},
+		"some scraped twice": {change: func(_ int, _ string, _, v float64) float64 { return v }, more: func(s *store) {
+			v := usual()
+			v.labels = map[string]string{"job": "pods"}
+			v.add(s, podName(0), nil)
+		}, bound: "unknown", missing: "running", fact: "some replicas are scraped more often than others"},
+	} {
+		s := &store{}
+		for i := range 3 {
+			usual().add(s, podName(i), func(name string, at, v float64) float64 { return tt.change(i, name, at, v) })
+		}
+		if tt.more != nil {
+			tt.more(s)
+		}
+		out, facts := snapshotOf(t, s)
+		if out.Bound != tt.bound || !strings.Contains(strings.Join(facts, "\n"), tt.fact) || tt.missing != "" && !slices.Contains(out.Missing, tt.missing) {
+			t.Errorf("%s: %s, missing %v, %q", name, out.Bound, out.Missing, facts)
+		}
+		if name == "a restart" && (out.Restarted != 1 || out.Replicas[0].PromptRate != nil || !out.Replicas[0].Restarted) {
+			t.Errorf("%s: %+v", name, out.Replicas)
+		}
+	}
+	if _, err := NewSnapshot(step.Deps{}).Run(t.Context(), step.Input{Service: chat()}); err == nil {
+		t.Error("no Prometheus is configured, and it answers")
+	}
+}
+
+// TestSnapshotOldNames: replicas of an old version beside those of a new one count too.
+func TestSnapshotOldNames(t *testing.T) {
+	s := &store{}
+	usual().add(s, podName(0), nil)
+	old := usual()
+	old.cache, old.hits = 0.8, 0.1
+	was := &store{}
+	old.add(was, podName(1), nil)
+	for name, all := range was.byName {
+		if renamed, ok := map[string]string{
+			"vllm:kv_cache_usage_perc": "vllm:gpu_cache_usage_perc", "vllm:prefix_cache_hits_total": "vllm:gpu_prefix_cache_hits_total",
+			"vllm:prefix_cache_queries_total": "vllm:gpu_prefix_cache_queries_total",
+		}[name]; ok {
+			s.add(renamed, all[0].Labels().Map(), map[string]func(float64) float64{
+				"vllm:gpu_cache_usage_perc":           func(float64) float64 { return 0.8 },
+				"vllm:gpu_prefix_cache_hits_total":    counted(120, 120),
+				"vllm:gpu_prefix_cache_queries_total": counted(1200, 1200),
+			}[renamed])
+			continue
+		}
+		s.byName[name] = append(s.byName[name], all...)
+	}
+	out, _ := snapshotOf(t, s)
+	if value(out.KVUsage) != 0.8 || math.Abs(value(out.HitRate)-0.3) > 0.01 || len(out.Missing) > 0 {
+		t.Errorf("KV %v, hits %v, missing %v", value(out.KVUsage), value(out.HitRate), out.Missing)
+	}
+}
+
+// TestSnapshotManyReplicas: ten thousand series take as many queries as ten, and the
+// replica that matters is in the evidence.
+func TestSnapshotManyReplicas(t *testing.T) {
+	s := &store{}
+	for i := range 200 {
+		v := usual()
+		if i == 137 {
+			v.cache, v.preempted, v.waiting = 1, 0.5, 3
+		}
+		v.add(s, podName(i), nil)
+	}
+	n := 0
+	for _, all := range s.byName {
+		n += len(all)
+	}
+	out, _ := snapshotOf(t, s)
+	if n < 10_000 || len(out.Replicas) != maxReplicas || out.Replicas[0].Name != podName(137) || out.Replicas[0].Bound != "kv" || s.queries != 3 {
+		t.Errorf("%d series, %d queries: %+v", n, s.queries, out.Replicas[:1])
+	}
+	if value(out.Running) != 1000 || out.Bound != "kv" {
+		t.Errorf("%s: %v run", out.Bound, value(out.Running))
+	}
+}
