@@ -382,7 +382,7 @@ func (l Loan) machine() machine.Loan {
 
 // NeedOf returns one approval that a gate needs.
 func NeedOf(n machine.Need) Need {
-	return Need{Rule: n.Rule, From: list(n.From), Quorum: n.Quorum, Strong: n.Strong}
+	return Need{Rule: n.Rule, From: list(n.From), As: n.As, Quorum: n.Quorum, Strong: n.Strong}
 }
 
 // TierOf returns who is told after some time.

@@ -47,7 +47,7 @@ var (
 	}}
 	gate = machine.Gate{
 		ID: "r-1/rollback#1/gate#1", Digest: "sha256:1", Opened: noon, Deadline: later, OnExpiry: playbook.ExpiryEscalate, Text: "roll back?",
-		Needs: []machine.Need{{Rule: "policy two, policy.yaml:4", From: []string{"group:ml-platform"}, Quorum: 2, Strong: true}}, BreakGlass: []string{"user:ada"},
+		Needs: []machine.Need{{Rule: "policy two, policy.yaml:4", From: []string{"group:ml-platform"}, As: "owners of node pool h100", Quorum: 2, Strong: true}}, BreakGlass: []string{"user:ada"},
 		NotBy: "user:bob", GlassOwn: true, RemindAt: later, Reminded: true, Tiers: []machine.Tier{{After: 5 * time.Minute, To: []string{"pagerduty"}}}, Told: 1,
 		Votes: []machine.Decision{decision},
 	}

@@ -78,6 +78,9 @@ func writeReasons(b *strings.Builder, e api.LeverExplanation) {
 func needWords(n api.Need) string {
 	who := runview.OrText(strings.Join(n.From, ", "), "nobody: the service names no owners")
 	text := fmt.Sprintf("%d of %s", n.Quorum, who)
+	if n.As != "" {
+		text += " (" + n.As + ")"
+	}
 	if n.Strong {
 		text += ", strongly authenticated"
 	}

@@ -16,7 +16,7 @@ import (
 func TestEvaluate(t *testing.T) {
 	s := rules(t,
 		`{name: asks, when: 'plan.risk != "low"', require_approval: {quorum: 2, from: [service.owners, 'group:sre'], within: 30m, remind: 10m, escalate: [{after: 5m, to: a}, {after: 15m, to: [b]}], break_glass: ['group:leads', 'user:ada']}}`,
-		`{name: asks-too, when: 'service.namespace == "prod"', require_approval: {from: 'user:bob', within: 10m, strong: true, escalate: [{after: 5m, to: [b, a]}], break_glass: 'user:ada'}}`,
+		`{name: asks-too, when: 'service.namespace == "prod"', require_approval: {from: ['user:bob', node.owners], within: 10m, strong: true, escalate: [{after: 5m, to: [b, a]}], break_glass: 'user:ada'}}`,
 		`{name: slow, max_autonomy: suggest}`,
 		`{name: slower, when: 'lever.kind in ["kube.rollout_undo"]', max_autonomy: observe}`,
 	)
@@ -28,7 +28,7 @@ func TestEvaluate(t *testing.T) {
 		Cap: &machine.Cap{Level: playbook.Suggest, Rule: "policy slow, policy.yaml:8"},
 		Needs: []machine.Need{
 			{Rule: "policy asks, policy.yaml:6", From: []string{"service.owners", "group:sre"}, Quorum: 2},
-			{Rule: "policy asks-too, policy.yaml:7", From: []string{"user:bob"}, Quorum: 1, Strong: true},
+			{Rule: "policy asks-too, policy.yaml:7", From: []string{"user:bob", "node.owners"}, Quorum: 1, Strong: true},
 		},
 		Tiers:      []machine.Tier{{After: 5 * time.Minute, To: []string{"a", "b"}}, {After: 15 * time.Minute, To: []string{"b"}}},
 		BreakGlass: []string{"user:ada"},

@@ -22,12 +22,12 @@ type fieldDoc struct {
 
 // language returns the effects in the order of the reference.
 func language() []effectDoc {
-	who := schemaObject{"type": "string", "pattern": `^(service\.owners|(user|group):[^\s:]+)$`}
+	who := schemaObject{"type": "string", "pattern": `^((service|node)\.owners|(user|group):[^\s:]+)$`}
 	named := schemaObject{"type": "string", "pattern": principalForm.String()}
 	return []effectDoc{
 		{key: "deny", doc: "The lever is refused, or the gate is not opened. The text is the reason and part of every verdict.", form: text("Why.")},
 		{key: "require_approval", doc: "People must approve, whatever the playbook sets. Every rule that asks must be met, and the playbook's own `approve` too.", fields: []fieldDoc{
-			{"from", oneOrMore(who), "Who: `user:NAME`, `group:NAME`, `service.owners`, or a list.", true},
+			{"from", oneOrMore(who), "Who: `user:NAME`, `group:NAME`, `service.owners`, `node.owners`, or a list. `node.owners` are the owners of the pool of the node that the lever changes, by `node_pools` of the configuration; of a node in no pool, and of a lever that changes no node, the service's.", true},
 			{"quorum", whole(1, maxQuorum), "Number of distinct people who must approve. Default 1.", false},
 			{"within", def("duration"), "The deadline. The shortest of rules and playbook applies.", false},
 			{"remind", def("duration"), "Send a reminder after this time.", false},

@@ -191,6 +191,10 @@ func (r *reader) merging(m *yamldoc.Mapping, key string) effect {
 	return merging{by: machine.MergeBy(text)}
 }
 
+// ownersOf lists the words for the owners of the service, and of the pool of the
+// node that a lever changes. Where it changes none, they are the service's.
+func ownersOf() []string { return []string{"service.owners", "node.owners"} }
+
 // principals reads users and groups, and the owners if they are allowed.
 func (r *reader) principals(m *yamldoc.Mapping, key string, owners bool) []string {
 	n := m.Get(key)
@@ -199,7 +203,7 @@ func (r *reader) principals(m *yamldoc.Mapping, key string, owners bool) []strin
 	}
 	hint := "user:NAME or group:NAME"
 	if owners {
-		hint = "service.owners, " + hint
+		hint = strings.Join(ownersOf(), ", ") + ", " + hint
 	}
 	words, nodes := m.Doc.Texts(n, m.At(key))
 	if n.Kind == yaml.SequenceNode && len(n.Content) == 0 {
@@ -208,7 +212,7 @@ func (r *reader) principals(m *yamldoc.Mapping, key string, owners bool) []strin
 	var out []string
 	for i, who := range words {
 		switch {
-		case !principalForm.MatchString(who) && (!owners || who != "service.owners"):
+		case !principalForm.MatchString(who) && (!owners || !slices.Contains(ownersOf(), who)):
 			m.Doc.Report(nodes[i], m.At(key), fmt.Sprintf("%q is not a decider", yamldoc.Clip(who)), hint)
 		case slices.Contains(out, who):
 			m.Doc.Report(nodes[i], m.At(key), "duplicate "+who, "keep one")
@@ -221,7 +225,7 @@ func (r *reader) principals(m *yamldoc.Mapping, key string, owners bool) []strin
 
 func (r *reader) approval(m *yamldoc.Mapping) effect {
 	a := &approval{quorum: 1, strong: m.Boolean("strong")}
-	m.Need("from", "who: service.owners, user:NAME or group:NAME")
+	m.Need("from", "who: service.owners, node.owners, user:NAME or group:NAME")
 	a.from = r.principals(m, "from", true)
 	a.breakGlass = r.principals(m, "break_glass", false)
 	if a.glassOwn = m.Boolean("break_glass_own"); a.glassOwn && len(a.breakGlass) == 0 {

@@ -210,7 +210,7 @@ func (s State) Needs(state *playbook.State) []Need {
 	out = append(out, terms.Needs...)
 	for i := range out {
 		if slices.Contains(out[i].From, nodeOwners) {
-			out[i].As = s.askedAs()
+			out[i].As = s.askedAs(state)
 		}
 		out[i].From = s.deciders(out[i].From)
 		out[i].Quorum = max(1, out[i].Quorum)
@@ -312,14 +312,18 @@ func (s State) pooled() bool {
 }
 
 // askedAs returns what the people behind node.owners are asked as.
-func (s State) askedAs() string {
-	switch {
+func (s State) askedAs(state *playbook.State) string {
+	service := "owners of service " + s.Start.Service.Name
+	_, onNode := state.With["node"]
+	switch planned := s.Lever != nil && s.Lever.Plan != nil; {
 	case s.pooled():
 		return "owners of node pool " + s.Lever.Plan.NodeOwners.Pool
-	case s.Lever != nil && s.Lever.Plan != nil:
-		return fmt.Sprintf("owners of service %s: node %s is in no node pool", s.Start.Service.Name, s.Lever.Plan.Target.Name)
+	case planned && s.Lever.Plan.Target.Kind == "Node":
+		return fmt.Sprintf("%s: node %s is in no node pool", service, s.Lever.Plan.Target.Name)
+	case !planned && onNode:
+		return service + ", unless the node is in a node pool"
 	default:
-		return "owners of service " + s.Start.Service.Name
+		return service + ": no node is changed"
 	}
 }
 
