@@ -36,6 +36,7 @@ type View struct {
 	Now, Before Stretch  // over the window that ends now, and over the earlier one
 	KV          []KV     // the different configurations of the KV cache, that of most replicas first
 	Restarted   int      // replicas whose counters began anew within the window; they are counted since
+	Busiest     float64  // most requests that one engine computed at once within the window
 	Copies      float64  // how many times every replica is scraped; NaN: not all of them equally often
 	Buckets     []string // histograms whose buckets differ between replicas: they have no quantiles
 }
@@ -77,6 +78,7 @@ const (
 	partMost      = "most"    // series of one engine
 	partLeast     = "least"
 	partRestarted = "restarted"
+	partBusiest   = "busiest"
 	partConfig    = "config"
 	partCapacity  = "capacity"
 	partGenerated = "generated"
@@ -112,6 +114,7 @@ func Views(ctx context.Context, q Asker, service string, all []Progress, at time
 		ask(0, partAnswers, "max(timestamp("+running+"))")
 		ask(0, partMost, "max("+copies+")")
 		ask(0, partLeast, "min("+copies+")")
+		ask(0, partBusiest, fmt.Sprintf("max(max_over_time(%s%s))", running, Span{Window: window}))
 		ask(0, partRestarted, restarts(service, p, Span{Window: window}))
 		if w := p.Work; w.Config != "" {
 			ask(0, partConfig, "count by ("+configLabels+") (count by ("+engineLabels+", "+configLabels+") ("+selector(w.Config, service)+"))")
@@ -222,7 +225,7 @@ func sumOf(names []string, expr func(name string) string) string {
 
 // view reads the answer, of the first engine that has gauges.
 func (a answered) view(all []Progress, at time.Time, window time.Duration) View {
-	out := View{Now: unmeasured(), Before: unmeasured(), Copies: math.NaN()}
+	out := View{Now: unmeasured(), Before: unmeasured(), Busiest: math.NaN(), Copies: math.NaN()}
 	if a.partial != "" {
 		out.Why = "the answer may be partial: " + a.partial
 		return out
@@ -249,7 +252,7 @@ func (a answered) view(all []Progress, at time.Time, window time.Duration) View 
 		if n := part(partRestarted); n > 0 {
 			out.Restarted = int(n)
 		}
-		out.KV = a.caches(j)
+		out.KV, out.Busiest = a.caches(j), part(partBusiest)
 		out.Now, out.Before = a.stretch(j, 0, window).over(out.Copies), a.stretch(j, 1, window).over(out.Copies)
 		for what, names := range map[string][]string{"prompt": p.Work.PromptLength, "output": p.Work.OutputLength} {
 			if part(partUneven+what) > 0 {

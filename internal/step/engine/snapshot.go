@@ -139,14 +139,24 @@ type sight struct {
 	replicas []slo.Shown
 }
 
-// look reads what the engines of a service show, with three queries.
-func look(ctx context.Context, q step.Querier, check string, in step.Input, window, before time.Duration) (sight, error) {
+// asked returns what is asked of a service's engines; an error means that nothing
+// can be asked.
+func asked(q step.Querier, check string, in step.Input) (slo.Ask, error) {
 	if q == nil {
-		return sight{}, step.NotConfigured("Prometheus", "prometheus.url")
+		return slo.Ask{}, step.NotConfigured("Prometheus", "prometheus.url")
 	}
 	ask := step.Objectives(in.Service)
 	if len(ask.Progress) == 0 {
-		return sight{}, &fault.Error{Reason: fault.NoData, Message: fmt.Sprintf("%s: the engine %s exports no gauges of requests", check, step.OrNone(in.Service.Engine))}
+		return slo.Ask{}, &fault.Error{Reason: fault.NoData, Message: fmt.Sprintf("%s: the engine %s exports no gauges of requests", check, step.OrNone(in.Service.Engine))}
+	}
+	return ask, nil
+}
+
+// look reads what the engines of a service show, with three queries.
+func look(ctx context.Context, q step.Querier, check string, in step.Input, window, before time.Duration) (sight, error) {
+	ask, err := asked(q, check, in)
+	if err != nil {
+		return sight{}, err
 	}
 	q = step.Patient(q)
 	view, err := slo.Views(ctx, q, ask.Service, ask.Progress, in.Now, window, before)

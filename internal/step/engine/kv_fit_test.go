@@ -1,0 +1,101 @@
+package engine
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/inference-responder/responder/internal/step"
+)
+
+// TestKVFit: how many sequences fit, with the arithmetic; nothing is computed from
+// figures that are not known.
+func TestKVFit(t *testing.T) {
+	// Prompts of p95 1700 and outputs of p95 470 tokens: 2170, 136 blocks of 2200.
+	without := func(name string) func(*store) { return func(s *store) { delete(s.byName, name) } }
+	for name, tt := range map[string]struct {
+		v               func(v *vllm)
+		change          func(s *store)
+		with            map[string]any
+		status          string
+		seqs, len, more int
+		said            string
+	}{
+		"fits": {status: "fits", seqs: 16, len: 7040, more: 17, said: "a sequence has 1700 prompt and 470 output tokens (p95 of each), together 2170: 136 blocks of 16\n2200 blocks / 136 = 16 sequences fit in the KV cache of one engine (--max-num-seqs 16)"},
+		"too many": {
+			v: func(v *vllm) { v.running = 40 }, status: "over", seqs: 16, len: 880, more: 17,
+			said: "none is longer than 880 tokens (--max-model-len 880); that refuses requests",
+		},
+		"as many as wanted": {with: map[string]any{"sequences": int64(16)}, status: "fits", seqs: 16, len: 2192, more: 17, said: "2200 blocks / 16 sequences"},
+		"a larger share": {
+			with: map[string]any{"gpu_memory_utilization": 0.99}, status: "fits", seqs: 16, len: 7040, more: 17,
+			said: "--gpu-memory-utilization 0.99 instead of 0.9: at least 2200 blocks * 0.99 / 0.9 = 2420, so at least 17 sequences",
+		},
+		"a share that it has":   {with: map[string]any{"gpu_memory_utilization": 0.9}, status: "fits", seqs: 16, len: 7040, said: "--gpu-memory-utilization is 0.9 already"},
+		"no configuration":      {change: without("vllm:cache_config_info"), status: "unknown", said: "no engine tells the size of its KV cache"},
+		"no lengths":            {change: without("vllm:request_prompt_tokens_bucket"), status: "unknown", said: "no histogram of the lengths"},
+		"hardly a request":      {v: func(v *vllm) { v.requests = 0.005 }, status: "unknown", said: "9 requests ended within 15m, 20 are needed"},
+		"nothing":               {change: func(s *store) { s.byName = nil }, status: "unknown", said: "none of these series exists"},
+		"blocks not yet known":  {change: config("None"), status: "unknown", said: "or not every one does"},
+		"a smaller one beside":  {change: config("1100"), status: "fits", seqs: 8, len: 3520, more: 8, said: "KV caches of 2 different sizes; this is the smallest"},
+		"its size set directly": {change: config("1100", "num_gpu_blocks_override", "1100"), status: "fits", seqs: 8, len: 3520, said: "--gpu-memory-utilization has no effect"},
+	} {
+		s := &store{}
+		for i := range 2 {
+			v := usual()
+			if tt.v != nil {
+				tt.v(&v)
+			}
+			v.add(s, podName(i), nil)
+		}
+		if tt.change != nil {
+			tt.change(s)
+		}
+		out, facts := find[kvFitOut](t, s, NewKVFit, step.Input{With: tt.with})
+		got := func(n *int) int {
+			if n == nil {
+				return 0
+			}
+			return *n
+		}
+		if out.Status != tt.status || got(out.Seqs) != tt.seqs || got(out.ModelLen) != tt.len || got(out.MoreSeqs) != tt.more || !strings.Contains(strings.Join(facts, "\n"), tt.said) {
+			t.Errorf("%s: %s, %d fit, %d long, %d at the larger share, %d queries: %s", name, out.Status, got(out.Seqs), got(out.ModelLen), got(out.MoreSeqs), s.queries, strings.Join(facts, "\n"))
+		}
+	}
+}
+
+// config adds an engine with another KV cache.
+func config(blocks string, more ...string) func(s *store) {
+	return func(s *store) {
+		of := map[string]string{"service": "chat", "pod": "x", "instance": "x:8000", "num_gpu_blocks": blocks, "block_size": "16", "gpu_memory_utilization": "0.9"}
+		for i := 0; i < len(more); i += 2 {
+			of[more[i]] = more[i+1]
+		}
+		s.add("vllm:cache_config_info", of, func(float64) float64 { return 1 })
+	}
+}
+
+// TestKVFitSGLang: an engine that tells its tokens, and not its blocks.
+func TestKVFitSGLang(t *testing.T) {
+	s := &store{}
+	of := map[string]string{"service": "chat", "pod": "a", "instance": "a:30000"}
+	gauge := func(v float64) func(float64) float64 { return func(float64) float64 { return v } }
+	s.add("sglang:num_running_reqs", of, gauge(30))
+	s.add("sglang:num_queue_reqs", of, gauge(0))
+	s.add("sglang:max_total_num_tokens", of, gauge(40_000))
+	s.add("sglang:e2e_request_latency_seconds_count", of, counted(2, 2))
+	for _, name := range []string{"sglang:prompt_tokens_histogram", "sglang:generation_tokens_histogram"} {
+		for _, le := range []string{"1000.0", "+Inf"} {
+			l := map[string]string{"le": le}
+			for k, v := range of {
+				l[k] = v
+			}
+			s.add(name+"_bucket", l, counted(2, 2))
+		}
+	}
+	svc := chat()
+	svc.Engine = "sglang"
+	out, facts := find[kvFitOut](t, s, NewKVFit, step.Input{Service: svc})
+	if out.Status != "over" || *out.Seqs != 21 || !strings.Contains(strings.Join(facts, "\n"), "--max-running-requests 21") || !strings.Contains(strings.Join(facts, "\n"), "--mem-fraction-static would give is not known") {
+		t.Errorf("%+v %q", out, facts)
+	}
+}
