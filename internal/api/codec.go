@@ -303,7 +303,7 @@ func PlanOf(p machine.Plan) Plan {
 		OtherServices: some(p.Others, func(a machine.Affected) AffectedService {
 			return AffectedService{a.Service, a.MinReady, Capacity(a.Capacity)}
 		}),
-		NodePool: one(p.Pool, func(n machine.NodePool) NodePool { return NodePool(n) }), Notes: p.Notes, LowestReady: p.Lowest,
+		NodePool: one(p.Pool, func(n machine.NodePool) NodePool { return NodePool(n) }), Notes: p.Notes, LowestReady: p.Lowest, Loading: duration(p.Loading),
 		PreExistingDrift: some(p.Drift, func(a machine.Drift) Drift { return Drift(a) }),
 	}
 }
@@ -322,7 +322,7 @@ func (p Plan) machine() machine.Plan {
 		Others: some(p.OtherServices, func(a AffectedService) machine.Affected {
 			return machine.Affected{Service: a.Service, MinReady: a.MinReady, Capacity: machine.Capacity(a.Capacity)}
 		}),
-		Pool: one(p.NodePool, func(n NodePool) machine.NodePool { return machine.NodePool(n) }), Notes: p.Notes, Lowest: p.LowestReady,
+		Pool: one(p.NodePool, func(n NodePool) machine.NodePool { return machine.NodePool(n) }), Notes: p.Notes, Lowest: p.LowestReady, Loading: parseDuration(p.Loading),
 		Drift: some(p.PreExistingDrift, func(d Drift) machine.Drift { return machine.Drift(d) }),
 	}
 }

@@ -51,6 +51,7 @@ type Plan struct {
 	OtherServices    []AffectedService `json:"otherServices,omitempty"` // that lose replicas to it
 	NodePool         *NodePool         `json:"nodePool,omitempty"`      // of a lever that takes a node out
 	Notes            []string          `json:"notes,omitempty"`
+	Loading          string            `json:"loading,omitempty"`          // duration: how long the replicas that are there took to become ready
 	LowestReady      map[string]int    `json:"lowestReady,omitempty"`      // ready replicas that each workload keeps while the change is made step by step
 	PreExistingDrift []Drift           `json:"preExistingDrift,omitempty"` // objects that were out of sync or unhealthy before
 }

@@ -41,6 +41,8 @@ func (d *decoder) plan(p *machine.Plan) *problem {
 			return d.raw(&p.Payload)
 		case "mergeWithin":
 			return whole(d, &p.MergeWithin)
+		case "loading":
+			return whole(d, &p.Loading)
 		case "unrepeatable":
 			return d.truth(&p.Unrepeatable)
 		case "nodeOwners":

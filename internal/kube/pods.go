@@ -60,13 +60,18 @@ func describePod(p corev1.Pod, revisions map[string]int64) Pod {
 	for _, cond := range p.Status.Conditions {
 		switch {
 		case cond.Type == corev1.PodReady:
-			out.Ready = cond.Status == corev1.ConditionTrue && p.DeletionTimestamp == nil
+			if out.Ready = cond.Status == corev1.ConditionTrue && p.DeletionTimestamp == nil; out.Ready && !out.Started.IsZero() {
+				out.Loading = max(0, cond.LastTransitionTime.Sub(out.Started))
+			}
 		case cond.Type == corev1.PodScheduled && cond.Status == corev1.ConditionFalse:
 			out.Message = clip(cond.Message)
 		}
 	}
 	for _, cs := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
 		out.Restarts += int(cs.RestartCount)
+		if cs.RestartCount > 0 {
+			out.Loading = 0
+		}
 		for _, ended := range []*corev1.ContainerStateTerminated{cs.State.Terminated, cs.LastTerminationState.Terminated} {
 			out.OOMKilled = out.OOMKilled || ended != nil && ended.Reason == "OOMKilled"
 		}

@@ -53,6 +53,7 @@ type Pod struct {
 	Waiting   string // reason of a waiting container, e.g. CrashLoopBackOff, ImagePullBackOff
 	Message   string // why it cannot be scheduled or started
 	Started   time.Time
+	Loading   time.Duration // from its start until it became ready, model and all; 0: it is not ready, or has restarted since
 }
 
 // EventCount is a Kubernetes event, repeated Count times.

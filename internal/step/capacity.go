@@ -1,6 +1,9 @@
 package step
 
 import (
+	"slices"
+	"time"
+
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/kube"
 )
@@ -20,9 +23,10 @@ func RolloutCapacity(w kube.Workload) machine.Capacity {
 	return c
 }
 
-// RolloutRisk fills in the risk of a rollout. It leaves out how many replicas
+// RolloutRisk fills in the risk of a rollout, and how long its replicas load. It leaves out how many replicas
 // are ready now, so that the digest of the plan does not change by itself.
 func RolloutRisk(plan *machine.Plan, w kube.Workload) {
+	plan.Loading = Loading(w)
 	plan.Risk, plan.Why = machine.RiskMedium, "replaces every pod, step by step as its strategy allows"
 	switch {
 	case plan.Capacity.Unknown:
@@ -33,6 +37,26 @@ func RolloutRisk(plan *machine.Plan, w kube.Workload) {
 	if w.Ref.Kind == "StatefulSet" && w.Ready < w.Replicas {
 		plan.Notes = append(plan.Notes, "a StatefulSet waits for broken pods to become ready: they may have to be deleted by hand")
 	}
+}
+
+// mostLoading bounds what counts as loading: a pod that was not ready for a while in
+// between looks as if it had loaded for days.
+const mostLoading = 4 * time.Hour
+
+// Loading returns how long the replicas of a workload took to become ready, the
+// median of those that are; 0: not known.
+func Loading(w kube.Workload) time.Duration {
+	var all []time.Duration
+	for _, p := range w.Pods {
+		if p.Loading > 0 && p.Loading <= mostLoading {
+			all = append(all, p.Loading)
+		}
+	}
+	if len(all) == 0 {
+		return 0
+	}
+	slices.Sort(all)
+	return all[len(all)/2].Round(time.Second)
 }
 
 // RolloutPlan fills in the capacity and the risk of a change of the pod

@@ -30,7 +30,7 @@ func evolveLever(s State, e Event) State {
 	case Settling:
 		l.Message = e.Message
 		if l.Waits != "" && e.Waits == "" {
-			l.Deadline = e.At.Add(max(SettleWithin, s.Start.Service.LoadTime)) // it was merged, and the rollout starts
+			l.Deadline = e.At.Add(s.rolloutWithin()) // it was merged, and the rollout starts
 		}
 		l.Waits = e.Waits
 		s.Fails, s.Open = 0, s.Open.again(e)

@@ -143,15 +143,19 @@ func (t *turn) settleOutcome(o OpenEffect, out Outcome) {
 // slow reports whether a rollout that makes no progress is waited for all the
 // same. Kubernetes reports a rollout as failed after its progress deadline, also
 // one whose pods only load a large model. A setting that keeps pods from
-// starting is harmful, so it is waited for only as long as the service says a
-// load takes.
+// starting is harmful, so it is waited for only as long as a load takes, by the
+// service or by the replicas before it.
 func (t *turn) slow(out Outcome) bool {
 	l := t.s.Lever
 	if !out.Slow || l.Waits != "" || !t.now.Before(l.Deadline) {
 		return false
 	}
 	class, _ := t.s.class()
-	return class != playbook.ClassSetting || t.now.Before(l.AppliedAt.Add(t.s.Start.Service.LoadTime))
+	loads := t.s.Start.Service.LoadTime
+	if l.Plan != nil {
+		loads = max(loads, l.Plan.Loading)
+	}
+	return class != playbook.ClassSetting || t.now.Before(l.AppliedAt.Add(loads))
 }
 
 // notInEffect ends a change that did not come into effect. Taking back a
@@ -189,12 +193,21 @@ func (t *turn) merged(out Outcome) bool {
 	return t.s.Lever.Waits != "" && out.Status == StatusPending && out.Waits == ""
 }
 
-// settleWithin returns how long the change may take to take effect. A service
-// that says how long its replicas load gets at least that.
+// settleWithin returns how long the change may take to take effect, or to be merged
+// first.
 func (s State) settleWithin() time.Duration {
-	within := s.Lever.settleWithin()
-	if s.Lever.Waits == "" {
-		within = max(within, s.Start.Service.LoadTime)
+	if s.Lever.Waits != "" {
+		return s.Lever.settleWithin()
+	}
+	return s.rolloutWithin()
+}
+
+// rolloutWithin returns how long replicas may take until they serve: at least what
+// the service says that they load, and twice what those before them did.
+func (s State) rolloutWithin() time.Duration {
+	within := max(SettleWithin, s.Start.Service.LoadTime)
+	if p := s.Lever.Plan; p != nil {
+		within = max(within, 2*p.Loading)
 	}
 	return within
 }

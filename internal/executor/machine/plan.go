@@ -48,6 +48,10 @@ type Plan struct {
 	Pool     *NodePool  `json:"pool,omitempty"`   // of a lever that takes out a node; nil: of others
 	Notes    []string   `json:"notes,omitempty"`
 
+	// Loading is how long the replicas that are there took to become ready: those
+	// that the change starts may take as long; 0: not known.
+	Loading time.Duration `json:"loading,omitempty"`
+
 	// Lowest limits a stepwise change: how few replicas of a workload, by kind
 	// and namespace/name, may be ready. A step that would leave fewer waits.
 	// The guards judged these numbers. Nil: the change loses no replicas
@@ -112,7 +116,7 @@ const (
 // Digest returns the SHA-256 of the deciding part of the plan, as
 // "sha256:<hex>". An approval is bound to it.
 func (p Plan) Digest() string {
-	p.Capacity, p.Others, p.Pool, p.Notes, p.Lowest, p.Drift = Capacity{}, nil, nil, nil, nil, nil
+	p.Capacity, p.Others, p.Pool, p.Notes, p.Loading, p.Lowest, p.Drift = Capacity{}, nil, nil, nil, 0, nil, nil
 	b, err := json.Marshal(p)
 	if err != nil {
 		panic("machine: plan cannot be encoded: " + err.Error()) // unreachable unless a Payload is not JSON

@@ -313,6 +313,9 @@ func (s *script) outcome(words []string, opts map[string]string, has func(string
 		if out.Status == StatusOK {
 			out.Plan = testPlan(opts["generation"], e.With["to"])
 			out.Plan.Unseen = opts["unseen"]
+			if loading := opts["loading"]; loading != "" {
+				out.Plan.Loading = s.duration(loading)
+			}
 			if pool, ok := opts["pool"]; ok {
 				out.Plan.Target = Target{Kind: "Node", Name: fmt.Sprint(e.With["node"]), UID: "n"}
 				out.Plan.Summary, out.Plan.Diff = "oust gpu-17", nil

@@ -68,6 +68,7 @@ func (l gitopsSetReplicas) Plan(ctx context.Context, in step.Input) (machine.Pla
 	}
 	plan.Risk, plan.Why = machine.RiskLow, "adds replicas; those that serve are not touched"
 	plan.Capacity = machine.Capacity{ReadyNow: at.w.Ready, LowestReady: at.w.Ready, ReadyAfter: max(to, at.w.Ready)}
+	plan.Loading = step.Loading(at.w)
 	if to < now {
 		plan.Risk, plan.Why = machine.RiskHigh, fmt.Sprintf("takes %d replicas away from a service in trouble", now-to)
 		plan.Capacity.LowestReady, plan.Capacity.ReadyAfter = min(at.w.Ready, to), to

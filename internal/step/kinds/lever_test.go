@@ -3,6 +3,7 @@ package kinds_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -72,6 +73,29 @@ func TestLevers(t *testing.T) {
 				s.Edit(path, func(spec map[string]any) { spec["template"] = toMap(t, kubetest.Template("chat", "vllm:v3")) })
 			}))
 		})
+	}
+}
+
+// TestPlanKnowsTheLoading: a plan says how long the replicas there took to become
+// ready, without those that restarted or were not ready for a while in between.
+func TestPlanKnowsTheLoading(t *testing.T) {
+	s := cluster(t, "Deployment")
+	for i, pod := range []struct {
+		took     time.Duration
+		restarts float64
+	}{{18 * time.Minute, 0}, {time.Minute, 3}, {72 * time.Hour, 0}} {
+		s.Change(fmt.Sprintf("/api/v1/namespaces/serving/pods/chat-%d", i), func(m map[string]any) {
+			m["status"] = map[string]any{
+				"phase": "Running", "startTime": kubetest.Epoch().Format(time.RFC3339),
+				"conditions":        []any{map[string]any{"type": "Ready", "status": "True", "lastTransitionTime": kubetest.Epoch().Add(pod.took).Format(time.RFC3339)}},
+				"containerStatuses": []any{map[string]any{"name": "vllm", "restartCount": pod.restarts}},
+			}
+		})
+	}
+	c := s.Client(t)
+	o := do(t, step.Deps{Workloads: c, Changer: c}, machine.Effect{Action: machine.ActionPlan, Step: "kube.scale", With: map[string]any{"by": int64(1)}})
+	if o.Status != machine.StatusOK || o.Plan.Loading != 18*time.Minute {
+		t.Errorf("%s %s: %+v", o.Status, o.Message, o.Plan)
 	}
 }
 
