@@ -18,6 +18,7 @@ type Shown struct {
 	Restarted bool          // its counters began anew within the window
 
 	Running, Waiting        float64 // requests
+	Steps                   float64 // within the window, also after a restart
 	Cache                   float64 // share of the KV cache in use
 	Preempted               float64 // requests per second
 	PromptTokens, OutTokens float64 // per second
@@ -27,9 +28,11 @@ type Shown struct {
 // Fresh reports whether its numbers are of now.
 func (s Shown) Fresh() bool { return s.Age < fresh }
 
-// partAge is the time of a replica's newest sample. The objective of the keys about
-// replicas is -5.
-const partAge = "age"
+// The parts of the answer about replicas; the objective of their keys is -5.
+const (
+	partAge   = "age" // time of the newest sample
+	partSteps = "steps"
+)
 
 // Replicas measures every replica of a service over a window, with one query.
 // copies is how many times each is scraped.
@@ -48,6 +51,7 @@ func Replicas(ctx context.Context, q Asker, service string, all []Progress, at t
 		ask(partRestarted, "max", p.resets(service, span))
 		ask(partRunning, "sum", now(p.Running))
 		ask(partWaiting, "sum", now(p.Waiting))
+		ask(partSteps, "sum", firstOf(p.Steps, grown))
 		ask(partCache, "max", firstOf(p.Cache, now))
 		ask(partPreempted, "sum", firstOf(p.Preempted, grown))
 		ask(partPrompts, "sum", firstOf([]string{p.Prompts}, grown))
@@ -106,7 +110,10 @@ func shown(name string, values map[string]float64, at time.Time, window time.Dur
 		return v
 	}
 	newest := time.UnixMilli(int64(part(partAge) * 1000))
-	out := Shown{Name: name, Age: at.Sub(newest), Restarted: part(partRestarted) > 0, Running: part(partRunning) / copies, Waiting: part(partWaiting) / copies, Cache: part(partCache), HitRate: math.NaN()}
+	out := Shown{
+		Name: name, Age: at.Sub(newest), Restarted: part(partRestarted) > 0, Steps: part(partSteps) / copies,
+		Running: part(partRunning) / copies, Waiting: part(partWaiting) / copies, Cache: part(partCache), HitRate: math.NaN(),
+	}
 	rate := func(p string) float64 {
 		if out.Restarted {
 			return math.NaN()

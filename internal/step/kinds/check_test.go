@@ -116,6 +116,7 @@ func TestKinds(t *testing.T) {
 		"slo.headroom":      {"by": int64(-1)},
 		"engine.compare":    nil,
 		"engine.kv_fit":     nil,
+		"engine.progress":   nil,
 		"engine.snapshot":   nil,
 		"gpu.health":        nil,
 		"fleet.breaches":    nil,

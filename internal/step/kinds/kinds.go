@@ -28,6 +28,7 @@ func All() map[string]step.Kind {
 		"argocd.sync":         {Decl: git.ArgocdSyncKind(), Lever: git.NewArgocdSync},
 		"engine.compare":      {Decl: engine.CompareKind(), Check: engine.NewCompare},
 		"engine.kv_fit":       {Decl: engine.KVFitKind(), Check: engine.NewKVFit},
+		"engine.progress":     {Decl: engine.ProgressKind(), Check: engine.NewProgress},
 		"engine.snapshot":     {Decl: engine.SnapshotKind(), Check: engine.NewSnapshot},
 		"fleet.breaches":      {Decl: fleet.BreachesKind(), Check: fleet.NewBreaches},
 		"gitops.changes":      {Decl: git.ChangesKind(), Check: git.NewChanges},

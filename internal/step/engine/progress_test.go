@@ -1,0 +1,137 @@
+package engine
+
+import (
+	"context"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/inference-responder/responder/internal/kube"
+	"github.com/inference-responder/responder/internal/step"
+)
+
+// pods is a workload with ready pods.
+type pods struct {
+	step.Workloads
+	names []string
+}
+
+func (p pods) Workload(context.Context, kube.Ref) (kube.Workload, error) {
+	w := kube.Workload{Ready: len(p.names)}
+	for _, n := range p.names {
+		w.Pods = append(w.Pods, kube.Pod{Name: n, Ready: true})
+	}
+	return w, nil
+}
+
+// TestProgress: a replica that stands still is told from one that is busy, idle,
+// young, or not seen. All of them are ready.
+func TestProgress(t *testing.T) {
+	still := func(from float64) func(name string, i, v float64) float64 {
+		at := map[string]float64{}
+		return func(name string, i, v float64) float64 {
+			if !strings.Contains(name, "_total") {
+				return v
+			}
+			if i <= from {
+				at[name] = v
+			}
+			return at[name]
+		}
+	}
+	since := func(from, to float64) func(name string, i, v float64) float64 {
+		return func(_ string, i, v float64) float64 {
+			if i < from || i > to {
+				return math.NaN()
+			}
+			return v
+		}
+	}
+	const last = scrapeCount - 1
+	s := &store{}
+	busy, idle, full, waits := usual(), vllm{}, usual(), vllm{waiting: 4}
+	full.cache, full.waiting = 1, 7
+	want := map[string]string{}
+	replica := func(name, state string, v vllm, change func(name string, i, v float64) float64) {
+		v.add(s, name, change)
+		want[name] = state
+	}
+	replica("busy", "serving", busy, nil)
+	replica("idle", "idle", idle, nil)
+	replica("full", "saturated", full, nil)
+	replica("hangs", "stuck", busy, still(last-20))
+	replica("pauses", "unknown", busy, func(name string, i, v float64) float64 { // it was idle until a minute ago
+		if v = still(last-20)(name, i, v); name == "vllm:num_requests_running" && i < last-4 {
+			return 0
+		}
+		if strings.Contains(name, "_total") {
+			return 5000
+		}
+		return v
+	})
+	replica("young", "unknown", busy, func(name string, i, v float64) float64 {
+		if strings.Contains(name, "_total") {
+			v = 0
+		}
+		return since(last-4, last)(name, i, v)
+	})
+	replica("gone", "unknown", busy, since(0, last-12))
+	replica("starved", "unknown", waits, nil)
+	want["dark"] = "unknown"
+	var names []string
+	for n := range want {
+		names = append(names, n)
+	}
+	in := step.Input{Service: chat(), Now: end}
+	f, err := NewProgress(step.Deps{Querier: s, Workloads: pods{names: names}}).Run(t.Context(), in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, _ := f.Out.(progressOut)
+	for _, r := range out.Replicas {
+		if r.State != want[r.Name] || (r.Why == "") == (r.State == "unknown") {
+			t.Errorf("%s is %s: %q, want %s", r.Name, r.State, r.Why, want[r.Name])
+		}
+		delete(want, r.Name)
+	}
+	if len(want) > 0 || out.Stuck != 1 || out.Serving != 1 || out.Idle != 1 || out.Saturated != 1 || out.Unknown != 5 || out.Pod != "hangs" || s.queries != 3 {
+		t.Errorf("missing %v, %d queries: %+v", want, s.queries, out)
+	}
+	said := strings.Join(f.Facts, "\n")
+	for _, fact := range []string{"of 9 replicas 1 stuck, 5 unknown", "hangs (5 in flight)", "gone: its newest sample is 3m0s old", "dark: it is ready, and none of its series exists"} {
+		if !strings.Contains(said, fact) {
+			t.Errorf("%q is not in %s", fact, said)
+		}
+	}
+}
+
+// TestProgressUnknown: without series nothing is idle.
+func TestProgressUnknown(t *testing.T) {
+	out, facts := find[progressOut](t, &store{}, NewProgress, step.Input{})
+	if out.Unknown != -1 || out.Idle != 0 || len(out.Replicas) != 0 || !strings.Contains(facts[0], "not known") {
+		t.Errorf("%+v %q", out, facts)
+	}
+	partly := &store{}
+	for _, job := range []string{"vllm", "pods"} {
+		v := usual()
+		v.labels = map[string]string{"job": job}
+		v.add(partly, "a", nil)
+	}
+	if out, _ = find[progressOut](t, partly, NewProgress, step.Input{}); out.Serving != 1 || *out.Replicas[0].Running != 5 {
+		t.Errorf("scraped twice: %+v", out)
+	}
+	usual().add(partly, "b", nil)
+	if out, facts = find[progressOut](t, partly, NewProgress, step.Input{}); out.Unknown != 0 || !strings.Contains(strings.Join(facts, "\n"), "scraped more often than others") {
+		t.Errorf("one of two scraped twice: %+v %q", out, facts)
+	}
+	s := &store{}
+	usual().add(s, "a", func(name string, _, v float64) float64 {
+		if name == "vllm:iteration_tokens_total_count" || name == "vllm:generation_tokens_total" {
+			return math.NaN()
+		}
+		return v
+	})
+	if out, facts = find[progressOut](t, s, NewProgress, step.Input{}); out.Unknown != 1 || out.Serving != 0 {
+		t.Errorf("no counter of steps: %+v %q", out, facts)
+	}
+}
