@@ -174,7 +174,8 @@ func (w *nodeRuns) run(t *testing.T, r *nodeRun) {
 		})
 		r.during(t, w, r)
 	}
-	wantEnd(t, awaitRunOf(t, w.responder, r.name, w.ns+"/"+r.name, 2*time.Minute), r.outcome, r.says...)
+	// After each attempt whose outcome is unknown the run waits a minute: it may still land.
+	wantEnd(t, awaitRunOf(t, w.responder, r.name, w.ns+"/"+r.name, 4*time.Minute), r.outcome, r.says...)
 	if r.after != nil {
 		r.after(t, w, r)
 	}
