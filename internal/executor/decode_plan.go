@@ -7,7 +7,7 @@ import (
 func (d *decoder) plan(p *machine.Plan) *problem {
 	fields := [...]string{
 		"step", "target", "summary", "diff", "undo", "risk", "class", "back", "why", "locks", "lacks", "unseen", "good", "payload", "mergeWithin",
-		"unrepeatable", "nodeOwners", "capacity", "others", "pool", "notes", "lowest", "beside",
+		"unrepeatable", "nodeOwners", "capacity", "others", "pool", "notes", "loading", "lowest", "beside",
 	}
 	return d.object(fields[:], func(field string) *problem {
 		switch field {
