@@ -81,7 +81,8 @@ var mayImport = map[string][]string{
 
 	"internal/engine":           {"internal/spelling"},
 	"internal/slo":              {"internal/fault", "internal/outbound"},
-	"internal/cli/agentflags":   {}, // flags that the agent and `responder agent` share
+	"internal/slo/rules":        {"internal/engine", "internal/slo", "internal/spelling", "internal/yamldoc"}, // objectives as rules: what it knows of them are engines' series and documents
+	"internal/cli/agentflags":   {},                                                                           // flags that the agent and `responder agent` share
 	"internal/gpu":              {},
 	"internal/gpu/judge":        {"internal/gpu"},                       // pure, like the readings
 	"internal/gpu/dcgm":         {"internal/gpu", "internal/gpu/judge"}, // reads as far back as verdicts look
@@ -148,7 +149,7 @@ var mayImport = map[string][]string{
 		"internal/api", "internal/audit", "internal/catalog", "internal/config", "internal/executor", "internal/executor/dispatch", "internal/executor/guard", "internal/executor/ladder", "internal/executor/machine", "internal/fault",
 		"internal/gitops", "internal/gitops/argocd", "internal/gitops/forge", "internal/gitops/manifests", "internal/gitops/repository",
 		"internal/goruntime", "internal/gpu", "internal/gpu/client", "internal/gpu/dcgm", "internal/gpu/repair", "internal/kube", "internal/notify", "internal/notify/alertmanager", "internal/notify/slack", "internal/notify/slack/approvals", "internal/playbook", "internal/policy",
-		"internal/runview", "internal/sandbox", "internal/slo", "internal/step", "internal/step/gpu", "internal/step/git", "internal/step/kinds", "internal/web", "internal/webhook",
+		"internal/runview", "internal/sandbox", "internal/slo", "internal/slo/rules", "internal/step", "internal/step/gpu", "internal/step/git", "internal/step/kinds", "internal/web", "internal/webhook",
 		"internal/yamldoc", "playbooks",
 	},
 	// A command asks a running service through client, or reads files through app
@@ -167,6 +168,7 @@ var mayImport = map[string][]string{
 		"internal/sandbox",      // the names of scenarios; serve --sandbox
 		"internal/notify/slack", // slack manifest
 		"internal/spelling",     // hints for misspelled names
+		"internal/slo/rules",    // slo rules
 	},
 	"internal/cli/command": {"internal/runview"}, // what every command shares: the process, -o, exit codes
 	// The same service over HTTP: the build information of app, the URL checks of setting, secrets and TLS of outbound.

@@ -23,6 +23,7 @@ func commands(p *command.Process) []*cobra.Command {
 		newPausesCommand(p),
 		newLadderCommand(p),
 		newServicesCommand(p),
+		newSLOCommand(p),
 		newGPUCommand(p),
 		newAgentCommand(),
 		newGitopsCommand(p),

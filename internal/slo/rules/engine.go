@@ -1,0 +1,172 @@
+package rules
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/inference-responder/responder/internal/engine"
+)
+
+// The alerts about an engine. Playbooks match these names.
+const (
+	AlertStalled    = "InferenceStalled"          // engines hold requests and make no progress
+	AlertKVPressure = "InferenceKVPressure"       // requests wait while the KV cache is full
+	AlertThrash     = "InferencePreemptionThrash" // requests lose their KV cache and are computed again
+	AlertQueue      = "InferenceQueueGrowth"      // more requests arrive than end
+	AlertColdStart  = "InferenceColdStart"        // replicas do not become ready
+)
+
+const (
+	// defaultLoad is how long replicas may start where nobody says how long a
+	// model takes to load.
+	defaultLoad = 10 * time.Minute
+
+	serviceLabels = "namespace, service"
+	rankLabels    = "pod, instance, engine, dp_rank" // tell the engines of a service apart
+)
+
+// capacity names the gauge of requests that wait for capacity alone, of engines
+// that tell it from others that wait: for an adapter, or for a transfer.
+var capacity = map[string]string{
+	"vllm:num_requests_waiting": `vllm:num_requests_waiting_by_reason{reason="capacity"}`,
+}
+
+// EngineGroup returns the alerts about the engine of a service that no objective
+// covers. A service without a name stands for all services of its engine, told
+// apart by the labels namespace and service of the series.
+func EngineGroup(s Service) (Group, error) {
+	e, err := s.engine()
+	if err != nil {
+		return Group{}, err
+	}
+	w := writer{Service: s}
+	if s.Name == "" {
+		w.labels, w.Labels = serviceLabels, map[string]string{"engine": s.Engine}
+	}
+	for _, x := range []struct {
+		name, severity, wait string
+		expr                 func(engine.Progress) string
+		summary              string
+	}{
+		{AlertStalled, "critical", "2m", w.stalled, "{{ $value }} engines hold requests and make no progress"},
+		{AlertKVPressure, "warning", "5m", w.pressure, "requests wait, and the KV cache is {{ $value | humanizePercentage }} full"},
+		{AlertThrash, "warning", "5m", w.thrash, "{{ $value | humanize }} requests a second lose their KV cache and are computed again"},
+		{AlertQueue, "warning", "5m", w.queue, "the queue grows; a new request waits {{ $value | humanizeDuration }}"},
+	} {
+		var exprs []string
+		for _, p := range e.Progress() {
+			exprs = append(exprs, x.expr(p))
+		}
+		w.add(Rule{Alert: x.name, For: x.wait, Expr: strings.Join(exprs, "\nor\n")}, x.severity, x.summary)
+	}
+	w.add(Rule{Alert: AlertColdStart, For: window(cmp.Or(s.LoadTime, defaultLoad)), Expr: w.notReady(e)}, "warning",
+		"{{ $value }} replicas are not ready; a cold start, or one that fails")
+	return Group{Name: "inference-engine-" + cmp.Or(s.Name, s.Engine), Rules: w.rules}, nil
+}
+
+// writer writes alerts about one service, or about all services of an engine.
+type writer struct {
+	Service
+	labels string // that tell services apart; empty: one service
+	rules  []Rule
+}
+
+func (w *writer) add(r Rule, severity, summary string) {
+	r.Labels = merged(w.Labels, map[string]string{"severity": severity})
+	r.Annotations = map[string]string{"summary": "{{ $labels.namespace }}/{{ $labels.service }}: " + summary}
+	if w.Runbook != "" {
+		r.Annotations["runbook_url"] = w.Runbook
+	}
+	w.rules = append(w.rules, r)
+}
+
+// by aggregates for each service, and for each value of further labels.
+func (w writer) by(operator, expr string, more ...string) string {
+	if w.labels != "" {
+		more = append([]string{w.labels}, more...)
+	}
+	if len(more) > 0 {
+		operator += " by (" + strings.Join(more, ", ") + ") "
+	}
+	return operator + "(" + expr + ")"
+}
+
+// of returns the series of a service by a name that may hold matchers. If
+// replicas may have one of several names, newest first, each counts once.
+// function is one of a range, such as rate, or empty for a gauge.
+func (w writer) of(function, span string, names ...string) string {
+	var out []string
+	for _, name := range names {
+		name, match, _ := strings.Cut(strings.TrimSuffix(name, "}"), "{")
+		series := selector(name, w.Selector, match)
+		if function != "" {
+			series = function + "(" + series + "[" + span + "])"
+		}
+		out = append(out, series)
+	}
+	return strings.Join(out, " or ")
+}
+
+// waiting returns the requests that wait for capacity, or what function makes of
+// them.
+func (w writer) waiting(p engine.Progress, function, span string) string {
+	all := w.by("sum", w.of(function, span, p.Waiting))
+	if c := capacity[p.Waiting]; c != "" {
+		return "(" + w.by("sum", w.of(function, span, c)) + " or " + all + ")"
+	}
+	return all
+}
+
+// stalled counts the engines that ran requests for two minutes without a step. An
+// engine must have been there before, so one that has just started is not judged.
+func (w writer) stalled(p engine.Progress) string {
+	var steps []string
+	for _, c := range p.Steps {
+		steps = append(steps, w.by("sum", w.of("increase", "2m", selector(c.Name, c.Match)), rankLabels))
+	}
+	return w.by("count", fmt.Sprintf("\n  %s > 0\n  and %s\n  and (%s) == 0\n",
+		w.by("sum", w.of("min_over_time", "2m", p.Running), rankLabels),
+		w.by("sum", w.of("", "", p.Running)+" offset 2m", rankLabels),
+		strings.Join(steps, " or ")))
+}
+
+// pressure returns the fullest KV cache, where requests wait for one.
+func (w writer) pressure(p engine.Progress) string {
+	return fmt.Sprintf("%s > 0.95\nand %s > 0", w.by("max", w.of("avg_over_time", "5m", p.Cache...)), w.waiting(p, "", ""))
+}
+
+// thrash returns the rate of preemptions, where one of ten requests or more loses
+// its place. A few are how an engine makes full use of its memory.
+func (w writer) thrash(p engine.Progress) string {
+	lost := w.by("sum", w.of("rate", "5m", p.Preempted...))
+	return fmt.Sprintf("%s > 0.05\nand %s > 0.1 * %s", lost, lost, w.by("sum", w.of("rate", "5m", p.Finished)))
+}
+
+// queue returns how many seconds the queue takes at the rate at which requests
+// end, where it grows and takes half a minute or more.
+func (w writer) queue(p engine.Progress) string {
+	now := w.waiting(p, "", "")
+	return fmt.Sprintf("%s / %s > 30\nand %s > 5\nand %s > 0", now, w.by("sum", w.of("rate", "5m", p.Finished)), now, w.waiting(p, "deriv", "10m"))
+}
+
+// notReady counts the replicas that do not serve yet: of a workload by
+// kube-state-metrics, else those that Prometheus cannot scrape beside others of
+// the same service that it can, or could within the hour.
+func (w writer) notReady(e engine.Engine) string {
+	if w.Workload == "" {
+		var known []string
+		for _, p := range e.Progress() {
+			known = append(known, w.by("group", w.of("last_over_time", "1h", p.Running)))
+		}
+		return fmt.Sprintf("%s\nand (%s)", w.by("count", selector("up", w.Selector)+" == 0"), strings.Join(known, " or "))
+	}
+	wanted, ready, label := "kube_deployment_spec_replicas", "kube_deployment_status_replicas_ready", "deployment"
+	if w.Kind == "StatefulSet" {
+		wanted, ready, label = "kube_statefulset_replicas", "kube_statefulset_status_replicas_ready", "statefulset"
+	}
+	match := fmt.Sprintf("namespace=%s,%s=%s", strconv.Quote(w.Labels["namespace"]), label, strconv.Quote(w.Workload))
+	return fmt.Sprintf("sum(%s) - sum(%s) > 0", selector(wanted, match), selector(ready, match))
+}
