@@ -33,12 +33,13 @@ type View struct {
 	Newest time.Time // of their gauges; zero: there are none
 	Why    string    // why nothing is known; empty otherwise
 
-	Now, Before Stretch  // over the window that ends now, and over the earlier one
-	KV          []KV     // the different configurations of the KV cache, that of most replicas first
-	Restarted   int      // replicas whose counters began anew within the window; they are counted since
-	Busiest     float64  // most requests that one engine computed at once within the window
-	Copies      float64  // how many times every replica is scraped; NaN: not all of them equally often
-	Buckets     []string // histograms whose buckets differ between replicas: they have no quantiles
+	Now       Stretch   // over the window that ends now
+	Before    []Stretch // over the same window as long ago as was asked for
+	KV        []KV      // the different configurations of the KV cache, that of most replicas first
+	Restarted int       // replicas whose counters began anew within the window; they are counted since
+	Busiest   float64   // most requests that one engine computed at once within the window
+	Copies    float64   // how many times every replica is scraped; NaN: not all of them equally often
+	Buckets   []string  // histograms whose buckets differ between replicas: they have no quantiles
 }
 
 // Stretch is what a service did over a stretch of time.
@@ -72,7 +73,7 @@ type KV struct {
 }
 
 // The parts of the answer about a view; the objective of their keys is -4, and
-// their span 0 now, 1 before.
+// span 0 is now.
 const (
 	partAnswers   = "answers" // time of the newest sample of a gauge
 	partMost      = "most"    // series of one engine
@@ -100,8 +101,12 @@ const engineLabels = "namespace, pod, instance, engine, dp_rank, tp_rank, pp_ran
 const configLabels = "num_gpu_blocks, block_size, kv_cache_size_tokens, gpu_memory_utilization, kv_cache_memory_bytes, num_gpu_blocks_override"
 
 // Views measures what the engines of a service do over a window that ends now, and
-// over the same window before, with one query.
-func Views(ctx context.Context, q Asker, service string, all []Progress, at time.Time, window, before time.Duration) (View, error) {
+// did over windows that ended so long ago, with one query.
+func Views(ctx context.Context, q Asker, service string, all []Progress, at time.Time, window time.Duration, before ...time.Duration) (View, error) {
+	spans := []Span{{Window: window}}
+	for _, ago := range before {
+		spans = append(spans, Span{Window: window, Offset: ago})
+	}
 	var terms []string
 	for j, p := range all {
 		ask := func(span int, part, expr string) {
@@ -122,7 +127,7 @@ func Views(ctx context.Context, q Asker, service string, all []Progress, at time
 		if w := p.Work; w.Capacity != "" {
 			ask(0, partCapacity, `count_values("tokens", max by (`+engineLabels+`) (`+selector(w.Capacity, service)+"))")
 		}
-		for k, span := range []Span{{Window: window}, {Window: window, Offset: before}} {
+		for k, span := range spans {
 			parts := p.stretch(service, span)
 			for _, part := range slices.Sorted(maps.Keys(parts)) {
 				ask(k, part, parts[part])
@@ -133,7 +138,7 @@ func Views(ctx context.Context, q Asker, service string, all []Progress, at time
 	if err != nil {
 		return View{}, err
 	}
-	return got.view(all, at, window), nil
+	return got.view(all, at, spans), nil
 }
 
 // restarts counts the replicas whose counters began anew.
@@ -224,8 +229,11 @@ func sumOf(names []string, expr func(name string) string) string {
 }
 
 // view reads the answer, of the first engine that has gauges.
-func (a answered) view(all []Progress, at time.Time, window time.Duration) View {
-	out := View{Now: unmeasured(), Before: unmeasured(), Busiest: math.NaN(), Copies: math.NaN()}
+func (a answered) view(all []Progress, at time.Time, spans []Span) View {
+	out := View{Now: unmeasured(), Before: make([]Stretch, len(spans)-1), Busiest: math.NaN(), Copies: math.NaN()}
+	for k := range out.Before {
+		out.Before[k] = unmeasured()
+	}
 	if a.partial != "" {
 		out.Why = "the answer may be partial: " + a.partial
 		return out
@@ -253,7 +261,10 @@ func (a answered) view(all []Progress, at time.Time, window time.Duration) View 
 			out.Restarted = int(n)
 		}
 		out.KV, out.Busiest = a.caches(j), part(partBusiest)
-		out.Now, out.Before = a.stretch(j, 0, window).over(out.Copies), a.stretch(j, 1, window).over(out.Copies)
+		out.Now = a.stretch(j, 0, spans[0].Window).over(out.Copies)
+		for k := range out.Before {
+			out.Before[k] = a.stretch(j, k+1, spans[k+1].Window).over(out.Copies)
+		}
 		for what, names := range map[string][]string{"prompt": p.Work.PromptLength, "output": p.Work.OutputLength} {
 			if part(partUneven+what) > 0 {
 				out.Buckets = append(out.Buckets, names[0])

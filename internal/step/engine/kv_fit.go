@@ -69,7 +69,7 @@ func (c kvFit) Run(ctx context.Context, in step.Input) (step.Finding, error) {
 		return step.Finding{}, err
 	}
 	window := time.Duration(with.Window)
-	v, err := slo.Views(ctx, step.Patient(c.q), ask.Service, ask.Progress, in.Now, window, window)
+	v, err := slo.Views(ctx, step.Patient(c.q), ask.Service, ask.Progress, in.Now, window)
 	if err != nil {
 		return step.Finding{}, err
 	}

@@ -80,12 +80,15 @@ func (c progress) Run(ctx context.Context, in step.Input) (step.Finding, error) 
 		return step.Finding{}, err
 	}
 	q, window := step.Patient(c.q), time.Duration(with.Window)
-	view, err := slo.Views(ctx, q, ask.Service, ask.Progress, in.Now, window, window)
+	view, err := slo.Views(ctx, q, ask.Service, ask.Progress, in.Now, window)
 	if err != nil {
 		return step.Finding{}, err
 	}
 	copies, lacks := view.Copies, []string(nil)
-	if math.IsNaN(copies) && view.Why == "" {
+	switch {
+	case view.Why != "":
+		lacks = append(lacks, view.Why)
+	case math.IsNaN(copies):
 		copies, lacks = 1, append(lacks, "some replicas are scraped more often than others: their requests and steps are counted as often")
 	}
 	shown, err := slo.Replicas(ctx, q, ask.Service, ask.Progress, in.Now, window, copies)

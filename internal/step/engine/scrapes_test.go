@@ -34,6 +34,7 @@ var end = time.Unix(0, 0).Add((scrapeCount - 1) * scrapeEvery)
 // engine.
 type store struct {
 	byName  map[string][]storage.Series
+	ago     time.Duration // what is added ends so long before
 	queries int
 }
 
@@ -42,7 +43,7 @@ func (s *store) add(name string, of map[string]string, at func(i float64) float6
 	var samples []chunks.Sample
 	for i := range scrapeCount {
 		if v := at(float64(i)); !math.IsNaN(v) {
-			samples = append(samples, sample{int64(i) * scrapeEvery.Milliseconds(), v})
+			samples = append(samples, sample{int64(i)*scrapeEvery.Milliseconds() - s.ago.Milliseconds(), v})
 		}
 	}
 	b := labels.NewBuilder(labels.FromMap(of))
@@ -267,3 +268,13 @@ func find[T any](t *testing.T, s *store, make func(step.Deps) step.Check, in ste
 }
 
 func podName(i int) string { return fmt.Sprintf("chat-%04d", i) }
+
+// lastScrapes keeps only so many samples.
+func lastScrapes(n float64) func(name string, i, v float64) float64 {
+	return func(_ string, i, v float64) float64 {
+		if i < scrapeCount-n {
+			return math.NaN()
+		}
+		return v
+	}
+}

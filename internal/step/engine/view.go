@@ -30,7 +30,7 @@ const (
 // slowPrefill makes prefill the bound if the time to the first token is spent on
 // the prompt, and that is more than before or than the objective allows.
 func (out *snapshotOut) slowPrefill(s sight, threshold float64) {
-	now, before := s.view.Now, s.view.Before
+	now, before := s.view.Now, s.view.Before[0]
 	longer := now.PrefillSecs / before.PrefillSecs
 	slow := threshold > 0 && now.PrefillSecs >= threshold
 	grew := longer >= grown && now.PrefillSecs >= matters*threshold
@@ -78,7 +78,7 @@ func prefillCause(now, before slo.Stretch, grew bool) (cause, words string) {
 
 // fill adds the numbers, and names what is missing.
 func (out *snapshotOut) fill(s sight) {
-	now, before := s.view.Now, s.view.Before
+	now, before := s.view.Now, s.view.Before[0]
 	if !s.view.Newest.IsZero() {
 		out.Age = known(s.at.Sub(s.view.Newest).Seconds())
 	}

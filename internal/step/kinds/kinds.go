@@ -54,6 +54,7 @@ func All() map[string]step.Kind {
 		"service.rollback":    {Decl: service.RollbackKind(), Planner: newRollback},
 		"slo.burn":            {Decl: slo.BurnKind(), Check: slo.NewBurn},
 		"slo.headroom":        {Decl: slo.HeadroomKind(), Check: slo.NewHeadroom},
+		"traffic.shape":       {Decl: engine.TrafficKind(), Check: engine.NewTraffic},
 	}
 }
 
