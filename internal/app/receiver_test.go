@@ -50,7 +50,7 @@ func TestReceiverGetsWhatPlaybooksMatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	alerts := []string{"GPUNodeRepaired"}
-	for _, file := range []string{"inference-slo.rules.yaml", "gpu.rules.yaml"} {
+	for _, file := range []string{"inference-slo.rules.yaml", "inference-engine.rules.yaml", "gpu.rules.yaml"} {
 		for _, g := range rulesOf(t, file).Groups {
 			for _, r := range g.Rules {
 				alerts = append(alerts, r.Alert)

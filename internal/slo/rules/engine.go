@@ -51,7 +51,7 @@ func EngineGroup(s Service) (Group, error) {
 		expr                 func(engine.Progress) string
 		summary              string
 	}{
-		{AlertStalled, "critical", "2m", w.stalled, "{{ $value }} engines hold requests and make no progress"},
+		{AlertStalled, "critical", "2m", w.stalled, "engines that hold requests and make no progress: {{ $value }}"},
 		{AlertKVPressure, "warning", "5m", w.pressure, "requests wait, and the KV cache is {{ $value | humanizePercentage }} full"},
 		{AlertThrash, "warning", "5m", w.thrash, "{{ $value | humanize }} requests a second lose their KV cache and are computed again"},
 		{AlertQueue, "warning", "5m", w.queue, "the queue grows; a new request waits {{ $value | humanizeDuration }}"},
@@ -63,7 +63,7 @@ func EngineGroup(s Service) (Group, error) {
 		w.add(Rule{Alert: x.name, For: x.wait, Expr: strings.Join(exprs, "\nor\n")}, x.severity, x.summary)
 	}
 	w.add(Rule{Alert: AlertColdStart, For: window(cmp.Or(s.LoadTime, defaultLoad)), Expr: w.notReady(e)}, "warning",
-		"{{ $value }} replicas are not ready; a cold start, or one that fails")
+		"replicas that are not ready: {{ $value }}; a cold start, or one that fails")
 	return Group{Name: "inference-engine-" + cmp.Or(s.Name, s.Engine), Rules: w.rules}, nil
 }
 
