@@ -108,7 +108,7 @@ func fieldWords(f playbook.Field) []string {
 		words = append(words, f.Unit)
 	}
 	if len(f.Enum) > 0 {
-		words = append(words, "one of "+strings.Join(f.Enum, " "))
+		words = append(words, "one of "+strings.Join(f.Words(), " "))
 	}
 	if f.Required {
 		words = append(words, "required")

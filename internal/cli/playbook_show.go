@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -10,7 +11,6 @@ import (
 	"github.com/inference-responder/responder/internal/cli/command"
 	"github.com/inference-responder/responder/internal/config"
 	"github.com/inference-responder/responder/internal/playbook"
-	"github.com/inference-responder/responder/internal/step/kinds"
 	"github.com/inference-responder/responder/internal/yamldoc"
 )
 
@@ -74,23 +74,28 @@ Change what it matches first.`,
 		Args:    one("NAME"),
 		Example: `  responder playbook new queue-too-long > queue-too-long.yaml`,
 		RunE: func(_ *cobra.Command, args []string) error {
-			doc := []byte(fmt.Sprintf(playbookTemplate, args[0]))
-			if err := checkTemplate(args[0], doc); err != nil {
+			if err := checkName(args[0]); err != nil {
 				return err
 			}
-			_, err := p.Stdout.Write(doc)
+			_, err := fmt.Fprintf(p.Stdout, playbookTemplate, args[0])
 			return err
 		},
 	}
 	return cmd
 }
 
-// checkTemplate reports a name that the language does not allow.
-func checkTemplate(name string, doc []byte) error {
-	if _, err := playbook.Parse(name+".yaml", doc, kinds.Declarations()); err != nil {
-		return fmt.Errorf("%q cannot name a playbook: %w", name, err)
+// checkName reports a name that the language does not allow, with the nearest
+// one that it does.
+func checkName(name string) error {
+	rule := playbook.NameRule(name)
+	if rule == "" {
+		return nil
 	}
-	return nil
+	words := strings.FieldsFunc(strings.ToLower(name), func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') })
+	if near := strings.Join(words, "-"); playbook.NameRule(near) == "" {
+		rule += fmt.Sprintf("; did you mean %q?", near)
+	}
+	return fmt.Errorf("%q cannot name a playbook: %s", name, rule)
 }
 
 // playbookTemplate is a playbook with a hole for its name.

@@ -117,7 +117,7 @@ func (s Scope) unknownWords(source string, tree *ast.AST) []Error {
 				errs = append(errs, Error{
 					Offset:  offsetOf(source, tree.SourceInfo().GetStartLocation(l.ID())),
 					Message: fmt.Sprintf("%s is never %q", field.Name, yamldoc.Clip(string(word))),
-					Hint:    yamldoc.DidYouMean(string(word), field.Enum),
+					Hint:    yamldoc.DidYouMean(string(word), field.Words()),
 				})
 			}
 		}

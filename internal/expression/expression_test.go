@@ -16,6 +16,7 @@ func bench(tb testing.TB) Scope {
 	fields := []Field{
 		{Name: "name", Type: text},
 		{Name: "colour", Type: text, Enum: []string{"red", "blue"}},
+		{Name: "fault", Type: text, Enum: []string{"", "heat"}},
 		{Name: "size", Type: whole},
 		{Name: "labels", Type: Type{Name: Map, Elem: &text}},
 		{Name: "inner", Type: Type{Name: Object, Fields: []Field{{Name: "depth", Type: whole}}}},
@@ -43,10 +44,11 @@ func bench(tb testing.TB) Scope {
 func TestCompileComplains(t *testing.T) {
 	s := bench(t)
 	for source, want := range map[string]string{
-		`thing.sice > 3`:                     `5 there is no field "sice" (did you mean "size"? allowed: name, colour, size, labels, inner)`,
+		`thing.sice > 3`:                     `5 there is no field "sice" (did you mean "size"? allowed: name, colour, fault, size, labels, inner)`,
 		`true || thing.inner.dept == 3`:      `19 there is no field "dept" (did you mean "depth"? allowed: depth)`,
 		`thng.size > 3`:                      `0 unknown name "thng" (write thing)`,
 		`thing.colour == "rde"`:              `16 colour is never "rde" (did you mean "red"? allowed: red, blue)`,
+		`thing.fault == "none"`:              `15 fault is never "none" (allowed: "", heat)`,
 		`thing.colour in ["red", "green"]`:   `24 colour is never "green" (allowed: red, blue)`,
 		`thing.size == "3"`:                  `11 == cannot be applied to (int, string) (compare and combine values of one type; int(), double() and string() convert)`,
 		`thing.size >`:                       `12 not a CEL expression: it ends too early`,

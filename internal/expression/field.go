@@ -1,5 +1,7 @@
 package expression
 
+import "slices"
+
 // Field is one declared field: of a variable, a piece of evidence, or a
 // parameter of a step.
 type Field struct {
@@ -11,6 +13,18 @@ type Field struct {
 	Default  any      // parameters only; nil: none
 	Enum     []string // strings only: the allowed values
 	Min, Max *float64 // numbers and, in seconds, durations only; inclusive
+}
+
+// Words returns the allowed values of a string as they are shown: the empty one
+// in quotes.
+func (f Field) Words() []string {
+	out := slices.Clone(f.Enum)
+	for i, word := range out {
+		if word == "" {
+			out[i] = `""`
+		}
+	}
+	return out
 }
 
 // Type is the type of a field: a scalar, a list or an object.

@@ -95,9 +95,15 @@ func (r *reader) guards(n *yaml.Node, path string) *Guards {
 
 // verify reads the proof that a lever needs.
 func (r *reader) verify(n *yaml.Node, path string, at place) *Verify {
-	m := r.d.Mapping(n, path, "within", "hold", "interval", "also", "until", "burn", "traffic", "allow_no_traffic")
+	m := r.d.Mapping(n, path)
 	if m == nil {
 		return nil
+	}
+	allowed := []string{"within", "hold", "interval", "also", "until", "burn", "traffic", "allow_no_traffic"}
+	for _, pair := range m.Pairs {
+		if !slices.Contains(allowed, pair.Name) {
+			r.d.Report(pair.Key, path, fmt.Sprintf("unknown field %q", yamldoc.Clip(pair.Name)), yamldoc.DidYouMean(pair.Name, allowed)+"; "+withoutVerify)
+		}
 	}
 	if !m.Has("until") && !m.Has("burn") && !m.Has("traffic") && !m.Has("allow_no_traffic") {
 		return r.verifySLO(m, at)
@@ -106,10 +112,10 @@ func (r *reader) verify(n *yaml.Node, path string, at place) *Verify {
 	if n := m.Get("also"); n != nil {
 		r.d.Report(n, m.At("also"), "also adds to the service's objectives, and until replaces them", "keep one")
 	}
-	m.Need("within", "the deadline of the proof, from when the change takes effect, e.g. 15m")
-	m.Need("hold", "how long until must hold without interruption, e.g. 5m")
+	m.Need("within", "the deadline of the proof, from when the change takes effect, e.g. 15m; "+withoutVerify)
+	m.Need("hold", "how long until must hold without interruption, e.g. 5m; "+withoutVerify)
 	r.proofTimes(m, v, at)
-	if until := m.Need("until", "what must be true, e.g. [{query: ..., op: <, value: 0.01}]"); until != nil {
+	if until := m.Need("until", "what must be true, e.g. [{query: ..., op: <, value: 0.01}]; "+withoutVerify); until != nil {
 		v.Until = r.until(until, m.At("until"), at)
 	}
 	if burn := m.Get("burn"); burn != nil {
@@ -118,6 +124,9 @@ func (r *reader) verify(n *yaml.Node, path string, at place) *Verify {
 	r.traffic(m, v, at)
 	return v
 }
+
+// withoutVerify is the hint that belongs to every error of an incomplete proof.
+const withoutVerify = "without verify, the service's objectives prove the lever"
 
 // defaultProof is the proof of a lever without verify: the service's objectives.
 func defaultProof() *Verify {
@@ -257,7 +266,7 @@ func (r *reader) traffic(m *yamldoc.Mapping, v *Verify, at place) {
 	if n == nil {
 		if !m.Boolean("allow_no_traffic") {
 			r.d.Report(m.Node, m.Path, "missing field traffic: an idle service always looks healthy",
-				"add traffic: {query: ..., min_rate: ...}, or allow_no_traffic: true where traffic does not matter")
+				"add traffic: {query: ..., min_rate: ...}, or allow_no_traffic: true where traffic does not matter; "+withoutVerify)
 		}
 		return
 	}

@@ -37,6 +37,9 @@ func (r *reader) with(m *yamldoc.Mapping, k *Kind, steps *Stepwise, at place) ma
 		}
 		given = append(given, steps.Param)
 	}
+	if r.misspelt[at.state] {
+		return out
+	}
 	for _, f := range k.With {
 		switch {
 		case slices.Contains(given, f.Name):
@@ -227,7 +230,7 @@ func (r *reader) textValue(n *yaml.Node, path string, f Field, at place, v *Valu
 	if len(parts) == 1 && parts[0].expr == nil {
 		v.parts, v.constant = nil, parts[0].text
 		if _, err := conform(parts[0].text, f); err != nil {
-			r.d.Report(n, path, fmt.Sprintf("unknown %s %q", f.Name, yamldoc.Clip(text)), yamldoc.DidYouMean(text, f.Enum))
+			r.d.Report(n, path, fmt.Sprintf("unknown %s %q", f.Name, yamldoc.Clip(text)), yamldoc.DidYouMean(text, f.Words()))
 		}
 	}
 }

@@ -54,6 +54,15 @@ var nameForm = regexp.MustCompile(`^[a-z]([a-z0-9-]{0,61}[a-z0-9])?$`)
 
 const nameHint = "lower-case letters, digits and dashes, at most 63, starting with a letter"
 
+// NameRule returns what a name of a playbook must look like, if this one does
+// not; else it is empty.
+func NameRule(name string) string {
+	if nameForm.MatchString(name) {
+		return ""
+	}
+	return nameHint
+}
+
 // playbook reads one document. The result is complete only if nothing was
 // reported.
 func (c *compiler) playbook(d document) *Playbook {

@@ -41,6 +41,8 @@ type reader struct {
 	nodes map[*State]*yamldoc.Mapping
 	seen  []sighting
 
+	misspelt map[*State]bool // it has an unknown field: what seems to be missing may be there
+
 	gathers map[string]*yamldoc.Mapping // the checks inside gather states, by the name of their evidence
 
 	// broken is set if states or edges could not be read: what the graph then
@@ -59,7 +61,7 @@ type sighting struct {
 
 // reader collects which state gathers which evidence and prepares CEL for it.
 func (c *compiler) reader(d document, p *Playbook, nodes []stateNode) *reader {
-	r := &reader{c: c, d: d, p: p, nodes: map[*State]*yamldoc.Mapping{}, gathers: map[string]*yamldoc.Mapping{}}
+	r := &reader{c: c, d: d, p: p, nodes: map[*State]*yamldoc.Mapping{}, misspelt: map[*State]bool{}, gathers: map[string]*yamldoc.Mapping{}}
 	checks := map[string]evidenceOf{}
 	for _, sn := range nodes {
 		r.names = append(r.names, sn.state.Name)
@@ -133,6 +135,7 @@ func (r *reader) kindOf(sn stateNode) {
 	allowed := append([]string{found[0]}, fieldsOf(s.Kind)...)
 	for _, pair := range sn.m.Pairs {
 		if !slices.Contains(allowed, pair.Name) {
+			r.misspelt[s] = s.Kind == StateCheck || s.Kind == StateLever
 			r.d.Report(pair.Key, sn.m.Path, fmt.Sprintf("%s state has no field %q", s.Kind, yamldoc.Clip(pair.Name)), yamldoc.DidYouMean(pair.Name, allowed))
 		}
 	}

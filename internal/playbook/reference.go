@@ -155,7 +155,7 @@ func meaning(f Field) string {
 		parts = append(parts, f.Doc)
 	}
 	if len(f.Enum) > 0 {
-		parts = append(parts, "One of `"+strings.Join(f.Enum, "`, `")+"`.")
+		parts = append(parts, "One of `"+strings.Join(f.Words(), "`, `")+"`.")
 	}
 	switch {
 	case f.Min != nil && f.Max != nil:

@@ -205,7 +205,7 @@ func conform(v any, f Field) (any, error) {
 			return conformDuration(d, f)
 		}
 		if len(f.Enum) > 0 && !slices.Contains(f.Enum, v) {
-			return nil, fmt.Errorf("is %q; allowed: %s", yamldoc.Clip(v), strings.Join(f.Enum, ", "))
+			return nil, fmt.Errorf("is %q; allowed: %s", yamldoc.Clip(v), strings.Join(f.Words(), ", "))
 		}
 	}
 	return v, nil

@@ -121,7 +121,7 @@ func fieldRows(b *strings.Builder, prefix string, fields []expression.Field) {
 	for _, f := range fields {
 		doc := f.Doc
 		if len(f.Enum) > 0 {
-			doc = strings.TrimSpace(doc + " One of `" + strings.Join(f.Enum, "`, `") + "`.")
+			doc = strings.TrimSpace(doc + " One of `" + strings.Join(f.Words(), "`, `") + "`.")
 		}
 		fmt.Fprintf(b, "| `%s.%s` | %s | %s |\n", prefix, f.Name, f.Type.Name, doc)
 		inner, mark := f.Type, ""

@@ -101,7 +101,7 @@ func names(fields []playbook.Field) string {
 // within checks the bounds and the allowed values of a field.
 func within(f playbook.Field, v any) error {
 	if s, ok := v.(string); ok && len(f.Enum) > 0 && !slices.Contains(f.Enum, s) {
-		return fmt.Errorf("is %q; allowed are %s", s, strings.Join(f.Enum, ", "))
+		return fmt.Errorf("is %q; allowed are %s", s, strings.Join(f.Words(), ", "))
 	}
 	var n float64
 	switch v := v.(type) {
