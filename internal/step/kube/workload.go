@@ -24,8 +24,12 @@ when all of its group is; so has the Deployment of the head of KServe's Inferenc
 	}
 }
 
-// maxEvents bounds the events that evidence keeps.
-const maxEvents = 20
+// maxEvents bounds the events that evidence keeps, maxEventFacts those that are
+// shown.
+const (
+	maxEvents     = 20
+	maxEventFacts = 5
+)
 
 type kubeWorkload struct{ w step.Workloads }
 
@@ -148,8 +152,36 @@ func workloadFacts(ref kube.Ref, w kube.Workload, out workloadOut) []string {
 	for _, o := range w.Owners {
 		facts = append(facts, fmt.Sprintf("%s is owned by %s (%s)", fieldName(o.Field), step.OwnerName(o), o.Why))
 	}
-	for _, e := range out.Events[:min(len(out.Events), 5)] {
-		facts = append(facts, fmt.Sprintf("%dx %s on %s: %s", e.Count, e.Reason, e.Object, e.Message))
+	return append(facts, eventFacts(out.Events, w.Pods)...)
+}
+
+// eventFacts describes events for people, those with the same message as one. A
+// probe that failed while a pod started says nothing once the pod is ready.
+func eventFacts(events []eventOut, pods []kube.Pod) []string {
+	started := func(e eventOut) bool {
+		ready := slices.ContainsFunc(pods, func(p kube.Pod) bool { return p.Ready && e.Object == "Pod/"+p.Name })
+		return ready && (strings.HasPrefix(e.Message, "Readiness probe failed") || strings.HasPrefix(e.Message, "Startup probe failed"))
+	}
+	var shown []eventOut
+	more := map[string]int{} // further objects, by reason and message
+	for _, e := range events {
+		same := slices.IndexFunc(shown, func(o eventOut) bool { return o.Reason == e.Reason && o.Message == e.Message })
+		switch {
+		case started(e):
+		case same < 0:
+			shown = append(shown, e)
+		default:
+			shown[same].Count += e.Count
+			more[e.Reason+e.Message]++
+		}
+	}
+	var facts []string
+	for _, e := range shown[:min(len(shown), maxEventFacts)] {
+		object := e.Object
+		if n := more[e.Reason+e.Message]; n > 0 {
+			object += fmt.Sprintf(" and %d more", n)
+		}
+		facts = append(facts, fmt.Sprintf("%dx %s on %s: %s", e.Count, e.Reason, object, e.Message))
 	}
 	return facts
 }
