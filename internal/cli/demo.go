@@ -15,8 +15,9 @@ func newDemoCommand(p *command.Process) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Watch an incident being found, explained, fixed and verified, in a simulated cluster",
-		Long: `Run one incident from alert to verified fix on this machine, in about half a
-minute: no cluster, no accounts. The cluster, its engines and its Prometheus are
+		Long: `Run one incident from alert to verified fix on this machine, the default one in
+about twenty seconds: no cluster, no accounts. Scenarios in which people wait for a
+model or a proof take up to one and a half minutes. The cluster, its engines and its Prometheus are
 simulated and run faster than real time. The receiver, the playbooks, the executor
 and the journal are the real ones, and the alert arrives over HTTP as Alertmanager
 sends it.
