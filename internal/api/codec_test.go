@@ -138,7 +138,7 @@ var (
 		Figures: []DemoFigure{{Name: "requests served", Unit: "/s", Before: &number, Target: "under 1x"}}, Audit: verified, Verified: true, Journal: "journal.db",
 	}
 	checked = ConfigCheck{
-		File: "responder.yaml", Listen: ":8080", Autonomy: "suggest", Services: 1, Playbooks: 2, Prometheus: "http://prometheus:9090", Cluster: "the one it runs in", Discovery: true, NodePools: []string{"h100: group:dc-ops (nvidia.com/gpu.product=NVIDIA-H100)"}, DefaultSLOs: []string{"ttft 99 % within 0.5 s"}, Defaulted: []string{"serving/chat"},
+		File: "responder.yaml", Listen: ":8080", Autonomy: "suggest", Services: 1, Playbooks: 2, Prometheus: "http://prometheus:9090", Cluster: "the one it runs in", Discovery: true, IncidentWindow: "30m", NodePools: []string{"h100: group:dc-ops (nvidia.com/gpu.product=NVIDIA-H100)"}, DefaultSLOs: []string{"ttft 99 % within 0.5 s"}, Defaulted: []string{"serving/chat"},
 		Repositories: []string{"https://git.example/fleet"}, ArgoCD: "argocd:443", Channels: []string{"oncall"}, Warnings: []string{"w"},
 		Policy: &ConfigPolicy{File: "policy.yaml", Rules: 1, BreakGlass: []PolicyRule{rule}},
 	}

@@ -130,6 +130,8 @@ type ConfigCheck struct {
 	Cluster    string `json:"cluster,omitempty"`    // absent: none is configured
 	Discovery  bool   `json:"discovery"`            // services are found in the cluster, too
 
+	IncidentWindow string `json:"incidentWindow,omitempty"` // incident.window; absent: 0
+
 	NodePools []string `json:"nodePools,omitempty"` // with their owners and labels; absent: the services' owners decide about nodes
 
 	DefaultSLOs []string `json:"defaultSLOs"` // the objectives of services that declare none, in words

@@ -79,6 +79,9 @@ func summarize(file string, c config.Config, w World, set *playbook.Set, rules *
 		Prometheus: c.Prometheus.URL, Cluster: clusterName(c.Kubernetes), Discovery: c.Discovery.Enabled,
 		Policy: rules, Repositories: []string{}, Channels: []string{}, Warnings: []string{},
 	}
+	if c.Incident.Window > 0 {
+		summary.IncidentWindow = playbook.FormatDuration(c.Incident.Window)
+	}
 	for _, p := range c.NodePools {
 		summary.NodePools = append(summary.NodePools, p.String())
 	}

@@ -62,6 +62,14 @@ func archiveLine(s api.ConfigCheck) string {
 	return fmt.Sprintf("%s, of what is older than %s", s.Archive, s.Keep)
 }
 
+// incidentLine says how long an incident lasts after its run.
+func incidentLine(s api.ConfigCheck) string {
+	if s.IncidentWindow == "" {
+		return "over with its run: further alerts start another one at once\n" + strings.Repeat(" ", summaryIndent) + "(incident.window)"
+	}
+	return fmt.Sprintf("for %s after a run that ended with people, further alerts about\n%sits service start no other one (incident.window)", s.IncidentWindow, strings.Repeat(" ", summaryIndent))
+}
+
 // objectiveLines says which services are judged by the defaults.
 func objectiveLines(s api.ConfigCheck) []string {
 	const most = 5
@@ -88,6 +96,7 @@ func writeConfigSummary(w io.Writer, s api.ConfigCheck) error {
 		{"autonomy", "at most " + s.Autonomy},
 		{"services", services},
 		{"objectives", strings.Join(objectiveLines(s), "\n"+strings.Repeat(" ", summaryIndent))},
+		{"incident", incidentLine(s)},
 		{"node pools", runview.OrText(strings.Join(s.NodePools, "\n"+strings.Repeat(" ", summaryIndent)), "none: the owners of a service decide about its nodes")},
 		{"playbooks", fmt.Sprint(s.Playbooks)},
 		{"policy", strings.Join(policyLines(s.Policy), "\n"+strings.Repeat(" ", summaryIndent))},
