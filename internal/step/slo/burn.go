@@ -28,10 +28,13 @@ histogram has them. ` + "`ending`" + ` says that the breach already gets better 
 	}
 }
 
-type burn struct{ q step.Querier }
+type burn struct {
+	q       step.Querier
+	budgets *budgets // nil: budgets are not asked for
+}
 
 // NewBurn returns the check slo.burn.
-func NewBurn(d step.Deps) step.Check { return burn{d.Querier} }
+func NewBurn(d step.Deps) step.Check { return burn{d.Querier, &budgets{}} }
 
 type burnWith struct {
 	Short    step.Duration `json:"short" default:"5m" doc:"Window that decides."`
@@ -51,6 +54,8 @@ type burnOut struct {
 	Ending        bool           `json:"ending" doc:"Every missed objective already gets better by itself: its share falls, over the recent part or its newer half, and is now within the objective or at most half of what it was."`
 	Window        step.Duration  `json:"window" doc:"How far back to look for changes: from before the breach began until now."`
 	Since         *time.Time     `json:"since,omitempty" doc:"When the breach began, as far as Prometheus tells; unset unless breached."`
+	BudgetLeft    *float64       `json:"budget_left,omitempty" unit:"ratio" doc:"Share of the worst objective's error budget that is left over its period, as of the last ten minutes: 1 is all of it, negative is overspent. Unset unless breached, and without requests at the beginning of the period."`
+	Exhausted     *step.Duration `json:"exhausted_in,omitempty" doc:"How long the budget lasts at the burn of the short window; unset if that is not known, or longer than the period."`
 	StuckReplicas int            `json:"stuck_replicas" unit:"replicas" doc:"Replicas that run requests and take no step."`
 	Stuck         []stuckOut     `json:"stuck" doc:"Which ones."`
 	Hung          float64        `json:"hung" unit:"requests" doc:"Requests on other replicas that never finish: so many more are in flight than those that finish account for, beyond what is usual for the service."`
@@ -128,6 +133,10 @@ func (c burn) Run(ctx context.Context, in step.Input) (step.Finding, error) {
 		out.Since = &at
 		out.Window = step.Duration(in.Now.Sub(since).Round(time.Second)) + with.Before
 		facts = append(facts, "burns since "+at.Format("15:04:05Z"))
+		if x := m.Measured[worst]; x.Reason == "" && c.budgets != nil {
+			left := c.budgets.of(ctx, c.q, in.Service.Selector, x, in.Now)
+			facts = append(facts, out.budget(left, x.Objective, out.Objectives[worst]))
+		}
 	}
 	return step.Finding{Out: out, Facts: facts}, nil
 }

@@ -64,7 +64,7 @@ func (c headroom) Run(ctx context.Context, in step.Input) (step.Finding, error) 
 	now.With = map[string]any{ // the defaults of slo.burn, where the window is the default
 		"short": playbook.FormatDuration(window), "long": playbook.FormatDuration(12 * window), "recent": playbook.FormatDuration(window * 2 / 5),
 	}
-	found, err := burn(c).Run(ctx, now)
+	found, err := burn{q: c.q}.Run(ctx, now)
 	if err != nil {
 		return step.Finding{}, err
 	}

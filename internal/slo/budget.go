@@ -1,0 +1,82 @@
+package slo
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+)
+
+const (
+	budgetBurn  = time.Hour       // the burn is that of the last hour
+	budgetFirst = 5 * time.Minute // at the beginning of the period there were requests for so long
+)
+
+// Budget is what is left of the error budget of an objective over its period, or of
+// one value of its label.
+type Budget struct {
+	Value string  // of the label
+	Left  float64 // share: 1 is all of it, negative is overspent; NaN: not known
+	Burn  float64 // of the last hour, in multiples of what the objective allows; NaN: not known
+	Why   string  // why Left is not known; empty: it is
+}
+
+// Budgets measures what is left of the error budget of an objective. Prometheus
+// reads all samples of the period for it.
+func Budgets(ctx context.Context, q Asker, service string, o Objective, at time.Time) ([]Budget, error) {
+	if o.Period <= 0 {
+		return []Budget{unknownBudget("", "the objective has no period")}, nil
+	}
+	m, err := Measure(ctx, q, Ask{Service: service, Objectives: []Objective{o}}, at,
+		Span{Window: o.Period}, Span{Window: budgetBurn}, Span{Window: budgetFirst, Offset: o.Period * 9 / 10})
+	if err != nil {
+		return nil, err
+	}
+	var out []Budget
+	for _, x := range m.Measured {
+		out = append(out, budgetOf(x))
+	}
+	return out, nil
+}
+
+func unknownBudget(value, why string) Budget { return Budget{value, math.NaN(), math.NaN(), why} }
+
+// budgetOf returns the budget of one measured objective. It is unknown if requests
+// are known for a part of the period only, which would be taken for the whole.
+func budgetOf(x Measured) Budget {
+	switch {
+	case x.Reason != "":
+		return unknownBudget(x.Value, x.Detail)
+	case len(x.Counts) != 3 || !(x.Counts[2].Total > 0):
+		return unknownBudget(x.Value, fmt.Sprintf("no requests are known of the beginning of its %s", days(x.Objective.Period)))
+	}
+	spent := BurnRate(x.Counts[0].Ratio(), x.Objective.Objective)
+	if !(spent >= 0) || math.IsInf(spent, 0) {
+		return unknownBudget(x.Value, "the bad share over its period is no number")
+	}
+	burn := BurnRate(x.Counts[1].Ratio(), x.Objective.Objective)
+	if !(burn >= 0) || math.IsInf(burn, 0) {
+		burn = math.NaN()
+	}
+	return Budget{Value: x.Value, Left: 1 - spent, Burn: burn}
+}
+
+// Lasts returns how long the budget of a period lasts at a burn rate; false: that is
+// not known, or longer than the period.
+func (b Budget) Lasts(burn float64, period time.Duration) (time.Duration, bool) {
+	switch {
+	case !(burn > b.Left) || math.IsInf(burn, 0):
+		return 0, false
+	case b.Left <= 0:
+		return 0, true
+	}
+	return time.Duration(b.Left / burn * float64(period)), true
+}
+
+// days writes a period.
+func days(d time.Duration) string {
+	if d%(24*time.Hour) == 0 {
+		return fmt.Sprintf("%d days", d/(24*time.Hour))
+	}
+	return d.String()
+}
