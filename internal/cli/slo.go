@@ -31,10 +31,11 @@ type sloRules struct {
 	object                        rules.Metadata
 	keepNames, custom             bool
 	out                           command.Output
+	stdin                         io.Reader
 }
 
 func newSLORulesCommand(p *command.Process) *cobra.Command {
-	var f sloRules
+	f := sloRules{stdin: p.Stdin}
 	cmd := &cobra.Command{
 		Use:   "rules [--config FILE | -f FILE... | --engine NAME...]",
 		Short: "Print recording and burn-rate alerting rules, and alerts about engines",
@@ -70,7 +71,7 @@ threshold where none of its buckets ends. Notes go to standard error.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.config, "config", "responder.yaml", "configuration file whose services to take")
-	flags.StringArrayVarP(&f.files, "file", "f", nil, "file of OpenSLO or Sloth documents; may be given several times")
+	flags.StringArrayVarP(&f.files, "file", "f", nil, "file of OpenSLO or Sloth documents, - for standard input; may be given several times")
 	flags.StringArrayVar(&f.engines, "engine", nil, "print the alerts about this engine for all of its services; may be given several times")
 	flags.StringVar(&f.only, "only", "", "slo or engine: print only the rules of objectives, or the alerts about engines")
 	flags.StringVar(&f.format, "format", "rules", "rules, a rule file of Prometheus, or prometheusrule, an object for its operator")
@@ -175,11 +176,16 @@ func (f *sloRules) burns(objectives []rules.Objective, notes []string) ([]rules.
 func (f *sloRules) documents(period time.Duration) ([]rules.Objective, []string, error) {
 	var files []rules.Document
 	for _, name := range f.files {
-		data, err := os.ReadFile(name)
+		file, err := f.open(name)
 		if err != nil {
 			return nil, nil, fmt.Errorf("read documents: %w", err)
 		}
-		files = append(files, rules.Document{Name: name, Data: data})
+		// A byte more than is allowed: the reader refuses it, with what to do.
+		data, err := io.ReadAll(io.LimitReader(file, yamldoc.MaxFile+1))
+		if err := errors.Join(err, file.Close()); err != nil {
+			return nil, nil, fmt.Errorf("read documents: %w", err)
+		}
+		files = append(files, rules.Document{Name: documentName(name), Data: data})
 	}
 	objectives, notes, err := rules.Read(files, rules.Options{Period: period, KeepNames: f.keepNames, CustomBuckets: f.custom})
 	if err != nil {
@@ -193,6 +199,22 @@ func (f *sloRules) documents(period time.Duration) ([]rules.Objective, []string,
 		}
 	}
 	return objectives, notes, nil
+}
+
+// documentName is how messages name a file.
+func documentName(name string) string {
+	if name == "-" {
+		return "standard input"
+	}
+	return name
+}
+
+// open opens a file of documents; "-" is standard input.
+func (f *sloRules) open(name string) (io.ReadCloser, error) {
+	if name == "-" {
+		return io.NopCloser(f.stdin), nil
+	}
+	return os.Open(name)
 }
 
 // check refuses flags that mean nothing.

@@ -32,7 +32,7 @@ func TestShippedEngineRules(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	parse(t, data)
+	parseRules(t, data)
 	var got struct{ Groups []Group }
 	if err := yaml.Unmarshal(data, &got); err != nil {
 		t.Fatal(err)
@@ -97,7 +97,7 @@ func TestEngineAlerts(t *testing.T) {
 					}
 				}
 			}
-			groups := parse(t, rules)
+			groups := parseRules(t, rules)
 			for at := time.Duration(0); at <= 30*time.Minute; at += step {
 				firing := p.evaluate(groups, start.Add(at))
 				for _, a := range x.Alerts {

@@ -72,7 +72,7 @@ func metadata(m *yamldoc.Mapping) openMetadata {
 	}
 	sub.Need("name", "")
 	sub.Text("displayName")
-	return openMetadata{sub.Text("name"), readLabels(sub, "labels"), texts(sub, "annotations")}
+	return openMetadata{sub.Text("name"), readLabels(sub, "labels"), templates(sub, "annotations", texts(sub, "annotations"))}
 }
 
 // openObjectives reads the objectives of a document of kind SLO.
@@ -182,6 +182,9 @@ func (r *reader) indicatorOfSLO(m *yamldoc.Mapping) *yamldoc.Mapping {
 		if i == nil {
 			return nil
 		}
+		if i.Has("metadata") {
+			metadata(i)
+		}
 		if n := i.Need("spec", "ratioMetric or thresholdMetric"); n != nil {
 			return m.Doc.Mapping(n, i.At("spec"), "description", "thresholdMetric", "ratioMetric")
 		}
@@ -264,9 +267,9 @@ func (r *reader) ratioMetric(sli *yamldoc.Mapping) (string, bool) {
 		share, ok := q.overWindow(false)
 		switch kind {
 		case "success":
-			return "1 - (" + share + ")", ok
+			return "1 - " + enclosed(share), ok
 		case "failure":
-			return "(" + share + ")", ok
+			return enclosed(share), ok
 		}
 		m.Doc.Report(m.Get("rawType"), m.At("rawType"), fmt.Sprintf("unknown type %q", yamldoc.Clip(kind)), "success or failure")
 	case good != nil && bad != nil:
@@ -287,9 +290,9 @@ func (r *reader) ratioMetric(sli *yamldoc.Mapping) (string, bool) {
 		events, ok := part.overWindow(counter)
 		of, too := all.overWindow(counter)
 		if field == "bad" {
-			return fmt.Sprintf("(%s)\n/\n(%s)", events, of), ok && too
+			return enclosed(events) + "\n/\n" + enclosed(of), ok && too
 		}
-		return fmt.Sprintf("1 - (\n  (%s)\n  /\n  (%s)\n)", events, of), ok && too
+		return fmt.Sprintf("1 - (\n  %s\n  /\n  %s\n)", enclosed(events), enclosed(of)), ok && too
 	}
 	return "", false
 }
@@ -317,7 +320,7 @@ func (r *reader) thresholdMetric(sli, objective *yamldoc.Mapping) (string, bool)
 		q.doc.Report(q.node, q.path, "the query of a threshold metric is looked at every minute, so it has no "+Window, "write a range, like 5m")
 		return "", false
 	}
-	return fmt.Sprintf("1 - avg_over_time((((%s) >= -Inf) %s bool %s)[%s:1m])", q.text, operators[op], strconv.FormatFloat(value, 'g', -1, 64), Window), true
+	return fmt.Sprintf("1 - avg_over_time(((%s >= -Inf) %s bool %s)[%s:1m])", enclosed(strings.TrimSpace(q.text)), operators[op], strconv.FormatFloat(value, 'g', -1, 64), Window), true
 }
 
 var prometheusType = regexp.MustCompile(`(?i)^prometheus$`)

@@ -145,8 +145,8 @@ func selected(id string, of map[string]string) bool {
 	return true
 }
 
-// parse reads a file of rules as Prometheus and promtool do.
-func parse(t *testing.T, content []byte) *rulefmt.RuleGroups {
+// parseRules reads a file of rules as Prometheus and promtool do.
+func parseRules(t *testing.T, content []byte) *rulefmt.RuleGroups {
 	t.Helper()
 	out, errs := rulefmt.Parse(content, false, model.LegacyValidation)
 	for _, err := range errs {
@@ -165,7 +165,7 @@ func parsed(t *testing.T, groups ...Group) *rulefmt.RuleGroups {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return parse(t, data)
+	return parseRules(t, data)
 }
 
 // read returns the objectives of files of testdata.

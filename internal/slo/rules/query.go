@@ -221,13 +221,22 @@ type resulting struct {
 
 func (r resulting) may(name string) bool { return r.all || slices.Contains(r.names, name) }
 
-// resultLabels returns the labels that a share's series may have.
-func resultLabels(ratio string) resulting {
+// resultLabels returns the labels that a share's series may have. It is an error
+// if the share is not PromQL.
+func resultLabels(ratio string) (resulting, error) {
 	expr, err := parser.ParseExpr(strings.ReplaceAll(ratio, Window, sampleWindow))
-	if err != nil { // unreachable unless its parts were not checked
-		panic(err)
+	if err != nil {
+		return resulting{}, err
 	}
-	return labelsOf(expr)
+	return labelsOf(expr), nil
+}
+
+// enclosed returns a query in parentheses, which a comment in it must not swallow.
+func enclosed(query string) string {
+	if strings.Contains(query, "#") {
+		query += "\n"
+	}
+	return "(" + query + ")"
 }
 
 func labelsOf(n parser.Expr) resulting {

@@ -131,7 +131,11 @@ func (r *reader) unique() {
 func (r *reader) add(f found, service, own string, keep bool) {
 	line, column := f.doc.Place(f.node, 0)
 	f.Source = fmt.Sprintf("%s:%d:%d", f.doc.File, line, column)
-	outcome := resultLabels(f.Ratio)
+	outcome, err := resultLabels(f.Ratio)
+	if err != nil {
+		f.doc.Report(f.node, f.path, "the queries make no expression together: "+err.Error(), "try "+over(f.Ratio, time.Hour))
+		return
+	}
 	if !outcome.may("service") && f.Labels["service"] == "" {
 		f.Labels["service"] = service
 	}

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"os"
 	"strings"
 	"testing"
 )
@@ -59,6 +60,10 @@ func TestRefused(t *testing.T) {
 		"label of ours":    {strings.Replace(slothOf("sum(rate(a_total[{{.window}}]))"), "alerting", "labels: {slo_id: a}\n    alerting", 1), "slos[0].labels.slo_id: the rules set this label themselves (remove it)"},
 		"indicator":        {strings.Replace(slothOf("sum(rate(a_total[{{.window}}]))"), "alerting", "labels: {indicator: tpto}\n    alerting", 1), `unknown indicator "tpto" (did you mean`},
 
+		"template": {strings.Replace(slothOf("sum(rate(a_total[{{.window}}]))"), "{name: X}", "{name: X, annotations: {summary: 'of {{ $lables.service }}'}}", 1), `x.yaml:7:48: slos[0].alerting.annotations.summary: not a template: undefined variable "$lables" (Prometheus fills in`},
+		"function": {strings.Replace(slothOf("sum(rate(a_total[{{.window}}]))"), "{name: X}", "{name: X, page_alert: {labels: {a: '{{ humanise $value }}'}}}", 1), `page_alert.labels.a: not a template: function "humanise" not defined`},
+		"comment":  {slothOf("sum(rate(a_total[{{.window}}])) # ]"), ""},
+
 		"syntax":             {slothOf("sum(rate(a_total[{{.window}}])"), "not PromQL: "},
 		"place after window": {slothOf("sum(rate(a_total[{{.window}}])) / !"), "x.yaml:6:68: slos[0].sli.events.error_query: not PromQL: unexpected character"},
 		"no window":          {slothOf("sum(rate(a_total[5m]))"), "x.yaml:6:33: slos[0].sli.events.error_query: the query does not depend on the window (write {{.window}} for the range"},
@@ -95,9 +100,34 @@ func TestRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, _, err := Read([]Document{{"x.yaml", []byte(tt.file)}}, Options{})
-			if err == nil || !strings.Contains(err.Error(), tt.want) {
+			if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got:  %v\nwant: %s", err, tt.want)
 			}
 		})
 	}
+}
+
+// FuzzRead holds that no document breaks the reader, and that what it takes is
+// rules that Prometheus reads.
+func FuzzRead(f *testing.F) {
+	for _, name := range []string{"sloth.yaml", "openslo.yaml"} {
+		data, err := os.ReadFile("testdata/" + name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
+	f.Add([]byte(openOf("", "target: 0.9", good)))
+	f.Add([]byte(slothOf("sum(rate(a_total[{{.window}}])) # a comment")))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		all, _, err := Read([]Document{{"x.yaml", data}}, Options{})
+		if err != nil {
+			return
+		}
+		for _, o := range all {
+			if g, _, err := o.Group(); err == nil {
+				parsed(t, g)
+			}
+		}
+	})
 }

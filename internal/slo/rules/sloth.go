@@ -98,14 +98,14 @@ func (r *reader) slothSLI(m *yamldoc.Mapping) (string, bool) {
 		}
 		bad, ok := r.windowed(e, "error_query")
 		total, too := r.windowed(e, "total_query")
-		return fmt.Sprintf("(%s)\n/\n(%s)", bad, total), ok && too
+		return enclosed(bad) + "\n/\n" + enclosed(total), ok && too
 	case raw != nil:
 		e := m.Doc.Mapping(raw, sli.At("raw"), "error_ratio_query")
 		if e == nil {
 			return "", false
 		}
 		bad, ok := r.windowed(e, "error_ratio_query")
-		return "(" + bad + ")", ok
+		return enclosed(bad), ok
 	case !sli.Has("plugin"):
 		m.Doc.Report(n, m.At("sli"), "neither events nor raw", "events has error_query and total_query, raw has error_ratio_query")
 	}
@@ -143,7 +143,7 @@ func (r *reader) slothAlerting(m *yamldoc.Mapping, f *found) string {
 	if a == nil {
 		return ""
 	}
-	common, annotations := readLabels(a, "labels"), texts(a, "annotations")
+	common, annotations := templates(a, "labels", readLabels(a, "labels")), templates(a, "annotations", texts(a, "annotations"))
 	for _, x := range []struct {
 		field, severity string
 		into            *Alert
@@ -155,8 +155,8 @@ func (r *reader) slothAlerting(m *yamldoc.Mapping, f *found) string {
 		if sub := a.Get(x.field); sub != nil {
 			if s := m.Doc.Mapping(sub, a.At(x.field), "disable", "labels", "annotations"); s != nil {
 				x.into.Disabled = s.Boolean("disable")
-				x.into.Labels = merged(x.into.Labels, readLabels(s, "labels"))
-				x.into.Annotations = merged(x.into.Annotations, texts(s, "annotations"))
+				x.into.Labels = merged(x.into.Labels, templates(s, "labels", readLabels(s, "labels")))
+				x.into.Annotations = merged(x.into.Annotations, templates(s, "annotations", texts(s, "annotations")))
 			}
 		}
 	}

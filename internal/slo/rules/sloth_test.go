@@ -81,7 +81,7 @@ func TestRulesMeanWhatSlothsMean(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sloths := parse(t, data)
+	sloths := parseRules(t, data)
 	objectives, _ := read(t, Options{Period: 28 * 24 * time.Hour}, "sloth.yaml")
 	of, notes := groups(t, objectives)
 	if len(notes) > 0 {
