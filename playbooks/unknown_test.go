@@ -31,7 +31,11 @@ var untold = map[string][]string{
 	"service.changes": {},
 	"engine.snapshot": {`{"bound":"unknown","why":"no gauges","replicas_short":0,"ready":4}`},
 	"engine.kv_fit":   {`{"status":"unknown","why":"no blocks"}`},
-	"engine.compare":  {`{"scope":"unknown","why":"cannot be compared","pod":"","node":"","revision":0,"replicas":[]}`},
+	"engine.progress": {
+		`{"why":"no series","stuck_replicas":0,"saturated_replicas":0,"serving_replicas":0,"idle_replicas":0,"unknown_replicas":-1,"pod":"","replicas":[]}`,
+		`{"why":"one of four is not known","stuck_replicas":0,"saturated_replicas":0,"serving_replicas":3,"idle_replicas":0,"unknown_replicas":1,"pod":"","replicas":[]}`,
+	},
+	"engine.compare": {`{"scope":"unknown","why":"cannot be compared","pod":"","node":"","revision":0,"replicas":[]}`},
 	"slo.burn": {
 		`{"status":"unknown","worst":"ttft","direction":"level","ending":false,"window":"30m","stuck_replicas":0,"stuck":[],"unfinished":0,"objectives":[],"note":""}`,
 	},
