@@ -1,6 +1,7 @@
 package slo
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -89,9 +90,8 @@ const (
 	partAborts    = "aborts"
 	partSum       = "sum/" // with the name of a phase
 	partCount     = "count/"
-	partP50       = "p50/" // with prompt or output
-	partP95       = "p95/"
-	partUneven    = "uneven/"
+	partLengths   = "lengths/" // requests per second by bucket, with prompt or output
+	partBuckets   = "buckets/" // series by bucket
 )
 
 // engineLabels tell engines apart however often they are scraped.
@@ -178,14 +178,14 @@ func (p Progress) stretch(service string, span Span) map[string]string {
 	}
 	for what, names := range map[string][]string{"prompt": w.PromptLength, "output": w.OutputLength} {
 		out[partSum+what], out[partCount+what] = total("", suffixed(names, "_sum")...), total("", suffixed(names, "_count")...)
-		buckets := firstOf(suffixed(names, "_bucket"), func(n string) string { return fmt.Sprintf("rate(%s%s)", selector(n, service), span) })
-		if buckets == "" {
+		buckets := suffixed(names, "_bucket")
+		if len(buckets) == 0 {
 			continue
 		}
-		out[partP50+what] = "histogram_quantile(0.5, sum by (le) (" + buckets + "))"
-		out[partP95+what] = "histogram_quantile(0.95, sum by (le) (" + buckets + "))"
-		each := "count by (le) (" + buckets + ")"
-		out[partUneven+what] = "max(" + each + ") - min(" + each + ")"
+		out[partLengths+what] = "sum by (le) (" + firstOf(buckets, func(n string) string { return fmt.Sprintf("rate(%s%s)", selector(n, service), span) }) + ")"
+		if span.Offset == 0 {
+			out[partBuckets+what] = "count by (le) (" + firstOf(buckets, func(n string) string { return selector(n, service) }) + ")"
+		}
 	}
 	return out
 }
@@ -266,7 +266,7 @@ func (a answered) view(all []Progress, at time.Time, spans []Span) View {
 			out.Before[k] = a.stretch(j, k+1, spans[k+1].Window).over(out.Copies)
 		}
 		for what, names := range map[string][]string{"prompt": p.Work.PromptLength, "output": p.Work.OutputLength} {
-			if part(partUneven+what) > 0 {
+			if a.uneven(j, what) {
 				out.Buckets = append(out.Buckets, names[0])
 			}
 		}
@@ -302,10 +302,11 @@ func (a answered) stretch(source, span int, window time.Duration) Stretch {
 		prompt = ratio(part(partPrompts), part(partEnded))
 	}
 	lengths := func(what string) Quantiles {
-		if part(partUneven+what) > 0 {
+		if a.uneven(source, what) {
 			return Quantiles{math.NaN(), math.NaN()}
 		}
-		return Quantiles{part(partP50 + what), part(partP95 + what)}
+		buckets := a.parts[key{-4, source, span, partLengths + what}]
+		return Quantiles{quantileOf(buckets, 0.5), quantileOf(buckets, 0.95)}
 	}
 	return Stretch{
 		Ended: rate(partEnded), PromptTokens: rate(partPrompts), OutputTokens: rate(partGenerated), Failed: rate(partFails), Aborted: rate(partAborts),
@@ -313,6 +314,37 @@ func (a answered) stretch(source, span int, window time.Duration) Stretch {
 		PromptMean: prompt, Prompt: lengths("prompt"), Output: lengths("output"),
 		QueueSeconds: mean("queue"), PrefillSecs: mean("prefill"), DecodeSeconds: mean("decode"), TokenSeconds: mean("token"),
 	}
+}
+
+// uneven reports whether the replicas have different buckets: their sums are no
+// distribution then.
+func (a answered) uneven(source int, what string) bool {
+	all := a.parts[key{-4, source, 0, partBuckets + what}]
+	return slices.ContainsFunc(all, func(s Sample) bool { return s.Value != all[0].Value })
+}
+
+// quantileOf returns a quantile of a histogram, as histogram_quantile interpolates it. It
+// is not known without events, and beyond the last bound.
+func quantileOf(buckets []Sample, q float64) float64 {
+	type bucket struct{ le, count float64 }
+	var all []bucket
+	for _, s := range buckets {
+		if le, err := strconv.ParseFloat(s.Labels["le"], 64); err == nil {
+			all = append(all, bucket{le, s.Value})
+		}
+	}
+	slices.SortFunc(all, func(a, b bucket) int { return cmp.Compare(a.le, b.le) })
+	if len(all) == 0 || !math.IsInf(all[len(all)-1].le, 1) || !(all[len(all)-1].count > 0) {
+		return math.NaN()
+	}
+	rank, below := q*all[len(all)-1].count, bucket{}
+	for _, b := range all[:len(all)-1] {
+		if b.count >= rank {
+			return below.le + (b.le-below.le)*(rank-below.count)/(b.count-below.count)
+		}
+		below = bucket{b.le, max(below.count, b.count)}
+	}
+	return math.NaN()
 }
 
 // over returns the stretch of replicas that are scraped so many times; the numbers

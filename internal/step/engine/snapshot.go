@@ -26,7 +26,8 @@ takes longer than before or than the objective of TTFT allows), ` + "`none`" + `
 calls for, at four fifths of what one replica finishes now; at most as many as are ready.
 
 A number that was not measured is absent, and ` + "`missing`" + ` names it. Phases and lengths are those of requests that ended in the window: requests that
-still wait, and those whose clients left, are not in them. The number of queries does not depend on the number of replicas.`,
+still wait, and those whose clients left, are not in them. A quantile beyond the last bucket, or of replicas with different buckets, is not measured. The
+number of queries does not depend on the number of replicas.`,
 		With: step.Fields[snapshotWith](),
 		Out:  step.Fields[snapshotOut](),
 	}

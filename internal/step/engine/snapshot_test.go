@@ -50,6 +50,10 @@ func TestSnapshotBound(t *testing.T) {
 		if out.Bound != tt.bound || out.PrefillCause != tt.cause || !strings.Contains(out.Why, tt.why) {
 			t.Errorf("%s: %s, %s: %q", name, out.Bound, out.PrefillCause, facts)
 		}
+		// Prompts beyond the last bucket have no p95.
+		if slices.Contains(out.Missing, "prompt_tokens_p95") != (name == "beyond the objective") {
+			t.Errorf("%s: missing %v", name, out.Missing)
+		}
 		if len(out.Missing) > 0 && name != "beyond the objective" || len(out.Replicas) != 3 || s.queries != 3 {
 			t.Errorf("%s: missing %v, %d replicas, %d queries", name, out.Missing, len(out.Replicas), s.queries)
 		}
