@@ -1,8 +1,9 @@
 // Package sandbox is a simulated inference cluster for demos, rehearsals and
 // tests: Deployments with revisions and rolling updates, pods that take time to
-// load their model, nodes, and engines with queues whose latency depends on the
-// load and on the revision they run, so that undoing a bad rollout and adding
-// replicas repair the service objective for the reason they do in production.
+// load their model, nodes, and engines that serve single requests as package
+// physics says: with the options of their pod template, under the load that their
+// service gets. Undoing a bad rollout, adding replicas or changing an option repairs
+// the service objective for the reason it does in production, or does not.
 //
 // A [World] stands behind the interfaces of package step: it answers PromQL with
 // Prometheus' own engine over the series a Prometheus would have scraped every

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/sandbox/physics"
 )
 
 // Notifications returns what Alertmanager would post at now, one body for each
@@ -38,7 +39,7 @@ func (w *World) Notifications(ctx context.Context, now time.Time) ([][]byte, err
 // those that never finish and those that clients gave up are bad.
 type Meter struct {
 	world *World
-	last  map[*engine]counted
+	last  map[*physics.Engine]counted
 	sums  map[*fleet]counted
 }
 
@@ -46,7 +47,7 @@ type counted struct{ arrived, late, slow, finished float64 }
 
 // NewMeter returns a meter of the world.
 func NewMeter(w *World) *Meter {
-	return &Meter{world: w, last: map[*engine]counted{}, sums: map[*fleet]counted{}}
+	return &Meter{world: w, last: map[*physics.Engine]counted{}, sums: map[*fleet]counted{}}
 }
 
 // Look adds what happened since the last look. No pod may live shorter than the
@@ -86,8 +87,7 @@ func (m *Meter) Bad() (n int) {
 				tpot = 1 - o.Objective
 			}
 		}
-		given := max(0, c.arrived-c.finished)
-		if beyond(c.late+given, c.arrived, ttft) || beyond(c.slow, c.finished, tpot) {
+		if beyond(c.late, c.arrived, ttft) || beyond(c.slow, c.finished, tpot) {
 			n++
 		}
 	}
@@ -100,16 +100,14 @@ func beyond(bad, all, allowed float64) bool {
 }
 
 // count returns the requests of an engine so far.
-func (f *fleet) count(e *engine) counted {
-	over := func(d *distribution, slo string) (n float64) {
+func (f *fleet) count(e *physics.Engine) counted {
+	over := func(h *physics.Histogram, slo string) (n float64) {
 		for _, o := range f.spec.service.SLOs {
-			for i, m := range d.mass {
-				if o.Name == slo && (i == len(d.bounds) || d.bounds[i] > o.Threshold) {
-					n += m
-				}
+			if o.Name == slo {
+				n += h.Above(o.Threshold)
 			}
 		}
 		return n
 	}
-	return counted{arrived: e.arrived, finished: e.completed, late: over(e.ttft, "ttft"), slow: over(e.tpot, "tpot")}
+	return counted{arrived: e.Arrived, finished: e.Finished, late: e.Lost + e.Failed + over(&e.TTFT, "ttft"), slow: over(&e.TPOT, "tpot")}
 }

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/inference-responder/responder/internal/sandbox/physics"
 )
 
 // exporter turns the pods' engines into series, scrape by scrape.
@@ -78,9 +80,6 @@ func (x *exporter) sample(at time.Time, t *target, p *pod) {
 		t.gauges = x.expose(at, t.fleet, p)
 	}
 	t.up.values = append(t.up.values, 1)
-	for _, h := range p.engine.histograms() {
-		h.d.show()
-	}
 	for _, g := range t.gauges {
 		g.series.values = append(g.series.values, g.read())
 	}
@@ -124,34 +123,57 @@ func (x *exporter) expose(at time.Time, f *fleet, p *pod) []gauge {
 		all := append(append([]string{}, base...), pairs...)
 		out = append(out, gauge{x.store.add(name, at, all...), read})
 	}
-	whole := func(v *float64) func() float64 { return func() float64 { return math.Floor(*v) } }
+	count := func(v *float64) func() float64 { return func() float64 { return *v } }
+	whole := func(of func() int) func() float64 { return func() float64 { return float64(of()) } }
 
-	add("vllm:num_requests_running", func() float64 { return math.Round(e.running) })
-	add("vllm:num_requests_waiting", func() float64 { return math.Round(e.waiting) })
-	add("vllm:num_requests_waiting_by_reason", func() float64 { return math.Round(e.waiting) }, "reason", "capacity")
+	add("vllm:num_requests_running", whole(e.Running))
+	add("vllm:num_requests_waiting", whole(e.Waiting))
+	add("vllm:num_requests_waiting_by_reason", whole(e.Waiting), "reason", "capacity")
 	add("vllm:num_requests_waiting_by_reason", func() float64 { return 0 }, "reason", "deferred")
-	add("vllm:kv_cache_usage_perc", func() float64 { return e.cache })
-	add("vllm:num_preemptions_total", whole(&e.preempted))
-	add("vllm:prompt_tokens_total", whole(&e.prompted))
-	add("vllm:generation_tokens_total", whole(&e.generated))
-	add("vllm:prefix_cache_queries_total", whole(&e.prompted))
-	add("vllm:prefix_cache_hits_total", func() float64 { return math.Floor(e.prompted * 0.31) })
-	add("vllm:iteration_tokens_total_count", whole(&e.steps))
-	add("vllm:request_success_total", func() float64 { return math.Floor(e.completed * 0.9) }, "finished_reason", "stop")
-	add("vllm:request_success_total", func() float64 { return math.Floor(e.completed) - math.Floor(e.completed*0.9) }, "finished_reason", "length")
-	add("vllm:request_success_total", whole(&e.aborted), "finished_reason", "abort")
-	add("vllm:request_success_total", whole(&e.failed), "finished_reason", "error")
+	add("vllm:kv_cache_usage_perc", e.Usage)
+	add("vllm:num_preemptions_total", count(&e.Preempted))
+	add("vllm:prompt_tokens_total", count(&e.Prompted))
+	add("vllm:generation_tokens_total", count(&e.Generated))
+	add("vllm:prefix_cache_queries_total", count(&e.Queried))
+	add("vllm:prefix_cache_hits_total", count(&e.Hit))
+	add("vllm:iteration_tokens_total_count", count(&e.Steps))
+	add("vllm:request_success_total", func() float64 { return e.Finished - math.Floor(e.Finished/10) }, "finished_reason", "stop")
+	add("vllm:request_success_total", func() float64 { return math.Floor(e.Finished / 10) }, "finished_reason", "length")
+	add("vllm:request_success_total", count(&e.Aborted), "finished_reason", "abort")
+	add("vllm:request_success_total", count(&e.Failed), "finished_reason", "error")
+	add("vllm:cache_config_info", func() float64 { return 1 }, cacheConfig(e)...)
 
-	for _, h := range e.histograms() {
-		for i, b := range h.d.bounds {
-			add(h.name+"_bucket", func() float64 { return h.d.shown[i] }, "le", bound(b))
+	for _, h := range histograms(e) {
+		seen := 0.0 // the buckets are read in this order
+		for i, b := range h.h.Bounds {
+			add(h.name+"_bucket", func() float64 {
+				if i == 0 {
+					seen = 0
+				}
+				seen += h.h.Counts[i]
+				return seen
+			}, "le", bound(b))
 		}
-		all := len(h.d.bounds)
-		add(h.name+"_bucket", func() float64 { return h.d.shown[all] }, "le", "+Inf")
-		add(h.name+"_count", func() float64 { return h.d.shown[all] })
-		add(h.name+"_sum", func() float64 { return h.d.sum })
+		all := func() float64 { return seen + h.h.Counts[len(h.h.Bounds)] }
+		add(h.name+"_bucket", all, "le", "+Inf")
+		add(h.name+"_count", all)
+		add(h.name+"_sum", count(&h.h.Sum))
 	}
 	return out
+}
+
+// cacheConfig are the labels of vLLM's cache_config_info that tell how large the KV
+// cache is, and why.
+func cacheConfig(e *physics.Engine) []string {
+	f := e.Flags()
+	caching := "True"
+	if f.NoPrefixCaching {
+		caching = "False"
+	}
+	return []string{
+		"block_size", strconv.Itoa(f.BlockSize), "num_gpu_blocks", strconv.Itoa(e.Blocks()), "cache_dtype", "auto", "enable_prefix_caching", caching,
+		"gpu_memory_utilization", strconv.FormatFloat(f.GPUMemoryUtilization, 'f', -1, 64), "kv_cache_size_tokens", strconv.Itoa(e.Blocks() * f.BlockSize),
+	}
 }
 
 // bound writes a bucket's bound as Python and Prometheus 3 do: 1.0, not 1.

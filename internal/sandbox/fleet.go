@@ -3,11 +3,11 @@ package sandbox
 import (
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"time"
 
 	"github.com/inference-responder/responder/internal/kube"
+	"github.com/inference-responder/responder/internal/sandbox/physics"
 )
 
 // fleet is one workload: a Deployment, its ReplicaSets and its pods.
@@ -24,6 +24,7 @@ type fleet struct {
 	events      []kube.EventCount
 	born        int       // pods ever made
 	changed     time.Time // when the spec was first changed through the API; zero: never
+	turn        int       // requests handed out
 	rng         hash
 }
 
@@ -35,7 +36,7 @@ type replicaSet struct {
 	active   time.Time // when it last became the current one
 	cause    string
 	fields   map[string]string
-	engine   profile
+	image    image
 	ours     bool // put in place by a rollback of ours
 }
 
@@ -47,9 +48,9 @@ type pod struct {
 	created time.Time
 	loaded  time.Time // when the model is loaded
 	ready   bool
-	engine  *engine
-	drag    float64 // factor on the time of a prefill, by an ailing GPU; 0: none
-	slow    float64 // the same, by a sickness
+	engine  *physics.Engine // nil until the model is loaded
+	drag    float64         // how many times too low an ailing GPU's clock is; 0: it has none
+	slow    float64         // factor on the time of computation, by a sickness; 0: none
 	stuck   bool
 	hangs   float64 // share of its requests that never finish
 }
@@ -107,7 +108,7 @@ func (f *fleet) release(r revisionSpec, at time.Time) {
 	rev := f.revision() + 1
 	set := &replicaSet{
 		name:     fmt.Sprintf("%s-%s", f.ref.Name, f.rng.text("template", uint64(rev), 10)),
-		revision: rev, created: at, active: at, cause: r.cause, fields: r.fields, engine: r.engine,
+		revision: rev, created: at, active: at, cause: r.cause, fields: r.fields, image: r.image,
 	}
 	f.sets = append(f.sets, set)
 	if rev > 1 {
@@ -233,7 +234,7 @@ func (f *fleet) start(p *pod, at time.Time, place func() string) {
 			f.warn("FailedScheduling", "Pod/"+p.name, "0 nodes are available: insufficient nvidia.com/gpu", at)
 			return
 		}
-		load := f.spec.load
+		load := f.spec.loading
 		if load == 0 {
 			load = loadLeast
 		}
@@ -279,40 +280,48 @@ func (f *fleet) serving() []*pod {
 	return out
 }
 
-// serve lets requests arrive for d and the engines work on them.
+// serve lets requests arrive for d before at and the engines work on them. The router
+// hands them out in turn. Clients of a stuck pod send theirs again, to another one.
 func (f *fleet) serve(at, start time.Time, d time.Duration) {
 	since := at.Sub(start)
-	rate := f.spec.rate * factor(f.spec.traffic, since)
-	if !f.changed.IsZero() && f.spec.leaves > 0 && at.Sub(f.changed) >= f.spec.leaves {
-		rate = 0
-	}
-	minute := uint64(at.Unix() / 60)
-	rate *= 1 + 0.03*f.rng.normal("traffic", minute)
 	f.sicken(since, d)
 	pods := f.serving()
-	moving := len(pods)
-	for _, p := range pods {
-		if p.stuck {
-			moving--
-		}
-	}
+	var moving []*pod
 	for _, p := range pods {
 		if p.engine == nil {
-			p.engine = newEngine(p.set.engine, f.spec.tokens)
-			if f.spec.sampled {
-				p.engine.ttft.noise = f.rng ^ hash(nameHash(p.name))
-			}
+			p.engine = f.newEngine(p.set, at.Add(-d))
 		}
-		by := strain{
-			prompts: factor(f.spec.prompts, since), decode: factor(f.spec.decodes, since), stuck: p.stuck, hangs: p.hangs,
-			slow: (1 + 0.02*f.rng.normal(p.name, minute)) * max(1, p.drag) * max(1, p.slow),
+		p.engine.Set(p.condition(p.set.image, factor(f.spec.decodes, since)))
+		if !p.stuck {
+			moving = append(moving, p)
 		}
-		own := math.Max(0, rate) / float64(len(pods))
-		if !p.stuck && moving < len(pods) {
-			own = math.Max(0, rate) / float64(moving) // clients of a stuck pod try again
-		}
-		p.engine.work(own, by, d)
 	}
+	if len(pods) == 0 {
+		return
+	}
+	seed, to := f.rng.of("requests", uint64(at.Unix())), float64(at.Unix())
+	for _, r := range f.load(at, since).Requests(seed, to-d.Seconds(), to) {
+		p := pods[f.turn%len(pods)]
+		p.engine.Arrive(r)
+		if p.stuck && len(moving) > 0 {
+			moving[f.turn/len(pods)%len(moving)].engine.Arrive(r)
+		}
+		f.turn++
+	}
+	for _, p := range pods {
+		p.engine.Advance(to)
+	}
+}
+
+// load returns what clients send at a moment.
+func (f *fleet) load(at time.Time, since time.Duration) physics.Load {
+	l := f.spec.load
+	l.Rate *= factor(f.spec.traffic, since) * (1 + 0.03*f.rng.normal("traffic", uint64(at.Unix()/60)))
+	l.Prompt.Mean *= factor(f.spec.prompts, since)
+	if !f.changed.IsZero() && f.spec.leaves > 0 && at.Sub(f.changed) >= f.spec.leaves {
+		l.Rate = 0
+	}
+	return l
 }
 
 // sicken lets the sicknesses begin that are due.

@@ -15,7 +15,7 @@ type ailment struct {
 	gpu  int
 	from time.Duration // after the world's start; negative: before
 	kind ailing
-	drag float64 // factor on the time of a prefill of the pod that holds it
+	drag float64 // how many times too low the clock of the pod that holds it is
 }
 
 // ailing is the kind of a fault.

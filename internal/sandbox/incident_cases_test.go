@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/sandbox/physics"
 )
 
 // chatWorld is a world with the chat service, its neighbour and enough nodes.
@@ -46,12 +47,11 @@ func benchHarmlessRelease() Incident {
 	return Incident{
 		Name: "harmless-release", Cause: "saturated|traffic", Right: []string{"kube.scale"}, Outcome: "resolved", Bad: 6,
 		world: chatWorld(22, 6*time.Minute, func(chat *serviceSpec) {
-			chat.replicas, chat.rate = 3, 5.4
+			chat.replicas, chat.load.Rate = 3, 5.4
 			chat.traffic = []shift{{from: -6 * time.Minute, factor: 2.4}}
 			chat.revisions = append(chat.revisions, revisionSpec{
 				age: 10 * time.Minute, cause: "quieter logs",
 				fields: chatTemplate(map[string]string{"containers[vllm].args[--uvicorn-log-level]": "warning"}),
-				engine: healthyEngine(),
 			})
 		}),
 	}
@@ -71,27 +71,22 @@ func benchHotRoom() Incident {
 	}
 }
 
-// badEngine is that of the bad release: late first tokens, whatever the load.
-func badEngine() profile {
-	return profile{prefill: 0.95, spread: 0.35, decode: 0.024, capacity: 4}
-}
-
-// badly releases a revision with that engine, age before the world opens.
-func badly(chat *serviceSpec, age time.Duration, e profile) {
+// badly releases a revision with that image, age before the world opens.
+func badly(chat *serviceSpec, age time.Duration, bad image) {
 	chat.revisions = append(chat.revisions, revisionSpec{
 		age: age, cause: "release 2026.47",
-		fields: chatTemplate(map[string]string{"containers[vllm].image": "vllm/vllm-openai:v0.11.1"}), engine: e,
+		fields: chatTemplate(map[string]string{"containers[vllm].image": "vllm/vllm-openai:v0.11.1"}), image: bad,
 	})
 }
 
-// benchBadAndSaturated: a bad release, and 2.6 times the traffic: both have to be
+// benchBadAndSaturated: a bad release, and 2.7 times the traffic: both have to be
 // repaired.
 func benchBadAndSaturated() Incident {
 	return Incident{
 		Name: "bad-and-saturated", Cause: "release|change", Right: []string{"kube.rollout_undo", "kube.scale"}, Outcome: "resolved", Bad: 27,
 		world: chatWorld(24, 12*time.Minute, func(chat *serviceSpec) {
-			badly(chat, 12*time.Minute, badEngine())
-			chat.traffic = []shift{{from: -12 * time.Minute, factor: 3}}
+			badly(chat, 12*time.Minute, lateImage())
+			chat.traffic = []shift{{from: -12 * time.Minute, factor: 2.7}}
 		}),
 	}
 }
@@ -105,9 +100,7 @@ func benchSlowLoad() Incident {
 // fast.
 func benchErrors() Incident {
 	w := chatWorld(25, 8*time.Minute, func(chat *serviceSpec) {
-		e := healthyEngine()
-		e.failures = 0.33
-		badly(chat, 8*time.Minute, e)
+		badly(chat, 8*time.Minute, image{failures: 0.33})
 		chat.service.SLOs = append(slices.Clone(chat.service.SLOs), playbook.SLO{Name: "errors", Objective: 0.99, Window: 28 * 24 * time.Hour})
 	})
 	ratio := func(window string) string {
@@ -123,10 +116,8 @@ func benchTwoAlerts() Incident {
 	return Incident{
 		Name: "two-alerts", Cause: "release|change", Right: []string{"kube.rollout_undo"}, Outcome: "resolved", Bad: 7,
 		world: chatWorld(26, 12*time.Minute, func(chat *serviceSpec) {
-			e := badEngine()
-			e.decode = 0.055
-			badly(chat, 12*time.Minute, e)
-			chat.decodes = []shift{{from: -12 * time.Minute, factor: 0.6}, {from: -8 * time.Minute, factor: 1}}
+			badly(chat, 12*time.Minute, image{chunk: lateImage().chunk, memory: 3.6})
+			chat.decodes = []shift{{from: -12 * time.Minute, factor: 0.3}, {from: -8 * time.Minute, factor: 1}}
 		}),
 	}
 }
@@ -142,11 +133,8 @@ func benchNoisy() Incident {
 	return Incident{
 		Name: "noisy", Cause: "release|change", Right: []string{"kube.rollout_undo"}, Outcome: "resolved", Bad: 6,
 		world: chatWorld(27, 12*time.Minute, func(chat *serviceSpec) {
-			for i := range chat.revisions {
-				chat.revisions[i].engine.spread = 0.474
-			}
-			chat.sampled = true
-			badly(chat, 12*time.Minute, badEngine())
+			chat.load.Prompt.Sigma = 0.95
+			badly(chat, 12*time.Minute, lateImage())
 		}),
 	}
 }
@@ -162,7 +150,7 @@ func benchRamp() Incident {
 		Name: "slow-ramp", Cause: "saturated|traffic", Right: []string{"kube.scale"}, Outcome: "resolved", Bad: 15,
 		world: chatWorld(28, 40*time.Minute, func(chat *serviceSpec) {
 			for k := range 15 {
-				chat.traffic = append(chat.traffic, shift{from: time.Duration(-40+4*k) * time.Minute, factor: 2.3 + float64(k)*0.07})
+				chat.traffic = append(chat.traffic, shift{from: time.Duration(-40+4*k) * time.Minute, factor: 2.3 + float64(k)*0.05})
 			}
 		}),
 	}
@@ -193,8 +181,10 @@ func benchDecode() Incident {
 	return Incident{
 		Name: "decode-bound", Cause: "saturated|decode|batch|load", Right: []string{"kube.scale"}, Outcome: "resolved", Bad: 7,
 		world: chatWorld(31, 50*time.Minute, func(chat *serviceSpec) {
+			chat.hardware.KVToken *= 4 // more KV heads, and a long context that every token reads
+			chat.load.Prompt, chat.load.Shared = physics.Length{Mean: 5800, Sigma: 0.1}, 5100
 			for i := range chat.revisions {
-				chat.revisions[i].engine.batch, chat.revisions[i].engine.decode = 4, 0.011
+				chat.revisions[i].fields["containers[vllm].args[--max-num-seqs]"] = "64"
 			}
 			chat.traffic = []shift{{from: -50 * time.Minute, factor: 2}}
 		}),
@@ -207,9 +197,10 @@ func benchCache() Incident {
 		Name: "kv-thrash", Cause: "kv|cache|preempt", Right: []string{"kube.scale"}, Outcome: "resolved", Bad: 8,
 		world: chatWorld(32, 12*time.Minute, func(chat *serviceSpec) {
 			for i := range chat.revisions {
-				chat.revisions[i].engine.cache, chat.revisions[i].engine.prefill = 16000, 0.05
+				chat.revisions[i].fields["containers[vllm].args[--gpu-memory-utilization]"] = "0.52"
+				chat.revisions[i].fields["containers[vllm].args[--max-num-seqs]"] = "64"
 			}
-			chat.rate = 10.5
+			chat.load.Rate, chat.load.Output.Mean = 6, 400
 			chat.prompts = []shift{{from: -12 * time.Minute, factor: 3}}
 		}),
 	}
@@ -220,7 +211,7 @@ func benchComing() Incident {
 	return Incident{
 		Name: "replicas-coming", Cause: "replicas on their way|loading", Outcome: "cleared", Bad: 4,
 		world: chatWorld(33, 5*time.Minute, func(chat *serviceSpec) {
-			chat.load = 2 * time.Minute
+			chat.loading = 2 * time.Minute
 			chat.traffic = []shift{{from: -5 * time.Minute, factor: 3}}
 			chat.scaled = []scaling{{-40 * time.Second, 8}}
 		}),
@@ -250,7 +241,7 @@ func benchStuck() Incident {
 	return Incident{
 		Name: "stuck-replica", Cause: "no step|stuck", Right: []string{"pod.evict"}, Outcome: "resolved", Bad: 10,
 		world: chatWorld(35, 8*time.Minute, func(chat *serviceSpec) {
-			chat.rate = 12.8
+			chat.load.Rate = 11.8
 			chat.sick = []sickness{{from: -8 * time.Minute, pod: 1, stuck: true}}
 		}),
 	}
@@ -275,7 +266,7 @@ func benchHangs() Incident {
 		Name: "one-in-six-hangs", Cause: "never finish|hang|unfinished", Right: []string{"kube.scale"}, Outcome: "escalated", Bad: 45, Red: true,
 		world: chatWorld(37, 5*time.Minute, func(chat *serviceSpec) {
 			chat.sick = []sickness{{from: -20 * time.Minute, pod: -1, hangs: 1.0 / 6}}
-			chat.traffic = []shift{{from: -5 * time.Minute, factor: 3}}
+			chat.traffic = []shift{{from: -5 * time.Minute, factor: 3.5}}
 		}),
 	}
 }
@@ -285,7 +276,7 @@ func benchSlowReplica() Incident {
 	return Incident{
 		Name: "slow-replica", Cause: "one replica|slow replica|inference-chat-[a-z0-9]+-[a-z0-9]+", Right: []string{"pod.evict"}, Outcome: "resolved", Bad: 8,
 		world: chatWorld(38, 40*time.Minute, func(chat *serviceSpec) {
-			chat.sick = []sickness{{from: -40 * time.Minute, pod: 2, slow: 7}}
+			chat.sick = []sickness{{from: -40 * time.Minute, pod: 2, slow: 10}}
 		}),
 	}
 }
@@ -298,7 +289,7 @@ func benchGPU() Incident {
 // benchGPUAndBurst: one GPU fails, and the traffic is three times the usual.
 func benchGPUAndBurst() Incident {
 	w := gpuFault()
-	w.services[0].traffic = []shift{{from: -5 * time.Minute, factor: 3}}
+	w.services[0].traffic = []shift{{from: -6 * time.Minute, factor: 3}}
 	return Incident{
 		Name: "gpu-and-burst", Cause: "GPU 3 on node|ECC", Right: []string{"node.drain", "kube.scale"}, May: []string{"gpu.reset_request"}, Outcome: "resolved", Bad: 15,
 		world: w,
@@ -308,7 +299,7 @@ func benchGPUAndBurst() Incident {
 // benchSlowSuccessor: the pod that replaces the drained one loads for eight minutes.
 func benchSlowSuccessor() Incident {
 	w := gpuFault()
-	w.services[0].load, w.services[0].service.LoadTime = 8*time.Minute, 10*time.Minute
+	w.services[0].loading, w.services[0].service.LoadTime = 8*time.Minute, 10*time.Minute
 	return Incident{Name: "slow-successor", Cause: "GPU 3 on node|ECC", Right: []string{"node.drain"}, May: []string{"gpu.reset_request"}, Outcome: "resolved", Bad: 4, world: w}
 }
 

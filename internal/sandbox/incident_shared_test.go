@@ -15,7 +15,7 @@ func manyServices(n int) []serviceSpec {
 		s.service.Name, s.service.Workload.Name = "serving/"+name, name
 		s.service.Endpoint = fmt.Sprintf("http://%s.serving.sandbox:8000", name)
 		s.service.Selector = fmt.Sprintf(`namespace="serving",service=%q,model_name="llama-70b"`, name)
-		s.service.Autonomy, s.replicas, s.rate = playbook.Suggest, 3, 4.3
+		s.service.Autonomy, s.replicas, s.load.Rate = playbook.Suggest, 3, 4.3
 		out = append(out, s)
 	}
 	return out
@@ -28,7 +28,7 @@ func benchSharedRelease() Incident {
 		w.services[i].revisions = append(w.services[i].revisions, revisionSpec{
 			age: rolloutAge, cause: "platform image 2026.47",
 			fields: chatTemplate(map[string]string{"containers[vllm].image": "vllm/vllm-openai:v0.11.1"}),
-			engine: profile{prefill: 0.95, spread: 0.35, decode: 0.024, capacity: 4},
+			image:  lateImage(),
 		})
 	}
 	return Incident{

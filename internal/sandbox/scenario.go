@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/sandbox/physics"
 )
 
 // Scenario is an incident that can be chosen by name.
@@ -42,19 +43,18 @@ func (s *scenario) alerting() []rule {
 // serviceSpec is one service and everything that happens to it.
 type serviceSpec struct {
 	service   playbook.Service
+	hardware  physics.Hardware
 	replicas  int
-	rate      float64 // requests per second offered to the service
-	traffic   []shift // factors on rate
-	prompts   []shift // factors on the time a prefill takes: prompts got longer
+	load      physics.Load // on the service as a whole
+	traffic   []shift      // factors on its rate
+	prompts   []shift      // factors on the length of its prompts
 	revisions []revisionSpec
-	tokens    float64 // generated per request
-	decodes   []shift // factors on the time of a token
+	decodes   []shift // factors on the time of reading memory, and so of a token
 	scaled    []scaling
 	sick      []sickness
-	sampled   bool // the times to first token are drawn, not spread as expected
 
-	load  time.Duration // until a new pod has loaded the model; 0: loadLeast and a little
-	surge int           // pods that a rolling update adds at once; 0: 1
+	loading time.Duration // until a new pod has loaded the model; 0: loadLeast and a little
+	surge   int           // pods that a rolling update adds at once; 0: 1
 
 	// leaves is how long after the first change to the workload the traffic stops; 0:
 	// it stays.
@@ -77,7 +77,7 @@ type scaling struct {
 type sickness struct {
 	from  time.Duration // after the world's start; negative: before
 	pod   int           // the oldest is 0; -1: all
-	slow  float64       // factor on the time of a prefill
+	slow  float64       // factor on the time of computation
 	stuck bool          // it keeps its requests and takes no step
 	hangs float64       // share of its requests that never finish
 }
@@ -90,18 +90,7 @@ type revisionSpec struct {
 	age    time.Duration // before the world's start
 	cause  string
 	fields map[string]string // the pod template, flattened as kube.Revision has it
-	engine profile
-}
-
-// profile is how an engine performs under a revision.
-type profile struct {
-	prefill  float64 // seconds, median time of a prompt's prefill
-	spread   float64 // sigma of its logarithm
-	decode   float64 // seconds per output token, median, unloaded
-	capacity float64 // requests per second one pod can take
-	batch    float64 // by what share a full batch lengthens the time of a token; 0: 0.35
-	cache    float64 // tokens that the KV cache holds; 0: more than are ever needed
-	failures float64 // share of requests that end with an error of the server
+	image  image
 }
 
 // nodeSpec is one node.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/sandbox/physics"
 )
 
 // rolloutAge is how long before the world opens the bad revision was rolled
@@ -22,7 +23,7 @@ func badRollout() scenario {
 			"containers[vllm].image":                          "vllm/vllm-openai:v0.11.1",
 			"containers[vllm].args[--max-num-batched-tokens]": "512",
 		}),
-		engine: profile{prefill: 0.95, spread: 0.35, decode: 0.024, capacity: 4},
+		image: lateImage(),
 	})
 	return scenario{
 		Scenario: Scenario{
@@ -51,15 +52,23 @@ func chatService() serviceSpec {
 			Autonomy: playbook.Suggest, MinReady: 3, MaxScale: 10,
 			Selector: `namespace="serving",service="inference-chat",model_name="llama-70b"`,
 		},
-		replicas: 4, rate: 5.8, tokens: 180,
+		hardware: physics.Llama70B(), replicas: 4,
+		load: physics.Load{
+			Rate: 5.8, Prompt: physics.Length{Mean: 900, Sigma: 0.25}, Output: physics.Length{Mean: 220, Sigma: 0.3},
+			Prefixes: 4, Shared: 280, Share: 1,
+		},
 		revisions: []revisionSpec{
 			{age: 9 * 24 * time.Hour, cause: "release 2026.44", fields: chatTemplate(map[string]string{
 				"containers[vllm].image": "vllm/vllm-openai:v0.10.2",
-			}), engine: profile{prefill: 0.18, spread: 0.35, decode: 0.026, capacity: 4}},
-			{age: 3 * 24 * time.Hour, cause: "release 2026.46", fields: chatTemplate(nil), engine: healthyEngine()},
+			}), image: image{memory: 1.08}},
+			{age: 3 * 24 * time.Hour, cause: "release 2026.46", fields: chatTemplate(nil)},
 		},
 	}
 }
+
+// lateImage is an image whose scheduler splits the prefill budget over all requests it
+// could take: every first token comes late, whatever the load.
+func lateImage() image { return image{chunk: 12} }
 
 // chatTemplate is the chat service's pod template with some fields changed.
 func chatTemplate(change map[string]string) map[string]string {
@@ -69,7 +78,7 @@ func chatTemplate(change map[string]string) map[string]string {
 		"containers[vllm].args[--served-model-name]":          "llama-70b",
 		"containers[vllm].args[--tensor-parallel-size]":       "4",
 		"containers[vllm].args[--max-num-batched-tokens]":     "8192",
-		"containers[vllm].args[--max-num-seqs]":               "256",
+		"containers[vllm].args[--max-num-seqs]":               "18",
 		"containers[vllm].resources.limits[nvidia.com/gpu]":   "4",
 		"containers[vllm].resources.requests[nvidia.com/gpu]": "4",
 	}, change)
@@ -88,14 +97,18 @@ func codeService() serviceSpec {
 			Autonomy: playbook.Observe, MinReady: 1, MaxScale: 4,
 			Selector: `namespace="serving",service="inference-code",model_name="qwen-coder-32b"`,
 		},
-		replicas: 2, rate: 2.5, tokens: 320,
+		hardware: physics.Qwen32B(), replicas: 2,
+		load: physics.Load{
+			Rate: 2.5, Prompt: physics.Length{Mean: 1400, Sigma: 0.35}, Output: physics.Length{Mean: 320, Sigma: 0.5},
+			Prefixes: 12, Shared: 400, Share: 0.9,
+		},
 		revisions: []revisionSpec{
 			{age: 20 * 24 * time.Hour, cause: "release 2026.41", fields: template(map[string]string{
 				"containers[vllm].image":                            "vllm/vllm-openai:v0.10.2",
 				"containers[vllm].args[--model]":                    "Qwen/Qwen2.5-Coder-32B-Instruct",
 				"containers[vllm].args[--served-model-name]":        "qwen-coder-32b",
 				"containers[vllm].resources.limits[nvidia.com/gpu]": "2",
-			}, nil), engine: profile{prefill: 0.12, spread: 0.35, decode: 0.021, capacity: 5}},
+			}, nil)},
 		},
 	}
 }
@@ -114,10 +127,6 @@ func template(fields, change map[string]string) map[string]string {
 		out[k] = v
 	}
 	return out
-}
-
-func healthyEngine() profile {
-	return profile{prefill: 0.16, spread: 0.35, decode: 0.024, capacity: 4}
 }
 
 func inferenceSLOs() []playbook.SLO {

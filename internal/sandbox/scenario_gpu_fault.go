@@ -24,6 +24,6 @@ func gpuFault() scenario {
 		services: []serviceSpec{chat, codeService()},
 		nodes:    gpuNodes(),
 	}
-	s.nodes[0].ailments = []ailment{{gpu: 3, from: -gpuFaultAge, kind: failing, drag: 7}}
+	s.nodes[0].ailments = []ailment{{gpu: 3, from: -gpuFaultAge, kind: failing, drag: 8}}
 	return s
 }

@@ -1,6 +1,6 @@
 package sandbox
 
-// noHelp is a release that happens to land when prompts get seven times as
+// noHelp is a release that happens to land when prompts get eight times as
 // long: the obvious lever does not help, nor does any other.
 func noHelp() scenario {
 	s := badRollout()
@@ -13,9 +13,9 @@ func noHelp() scenario {
 	s.seed = 3
 	chat := &s.services[0]
 	innocent := &chat.revisions[len(chat.revisions)-1]
-	innocent.engine = healthyEngine()
 	innocent.fields = chatTemplate(map[string]string{"containers[vllm].image": "vllm/vllm-openai:v0.11.1"})
 	innocent.cause = "release 2026.47: vLLM 0.11.1"
-	chat.prompts = []shift{{from: -rolloutAge, factor: 7}}
+	chat.load.Rate = 4
+	chat.prompts = []shift{{from: -rolloutAge, factor: 8}}
 	return s
 }

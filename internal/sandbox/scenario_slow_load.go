@@ -15,8 +15,8 @@ func slowLoad() scenario {
 	}
 	s.seed = 9
 	chat := &s.services[0]
-	chat.load, chat.surge = 12*time.Minute, chat.replicas
+	chat.loading, chat.surge = 12*time.Minute, chat.replicas
 	chat.service.LoadTime = 15 * time.Minute
-	chat.revisions[len(chat.revisions)-1].age = rolloutAge + chat.load
+	chat.revisions[len(chat.revisions)-1].age = rolloutAge + chat.loading
 	return s
 }

@@ -19,7 +19,7 @@ func thermalEmergency() scenario {
 		nodes:     gpuNodes(),
 		gpuAlerts: true,
 	}
-	s.nodes[0].ailments = []ailment{{gpu: 3, from: -s.age, kind: hot, drag: 7}}
+	s.nodes[0].ailments = []ailment{{gpu: 3, from: -s.age, kind: hot, drag: 8}}
 	return s
 }
 
@@ -35,7 +35,7 @@ func hotRoom() scenario {
 	}
 	s.seed, s.age = 7, 7*time.Minute
 	for i := range 3 {
-		s.nodes[i].ailments = []ailment{{gpu: 1 + i, from: -s.age, kind: hot, drag: 7}}
+		s.nodes[i].ailments = []ailment{{gpu: 1 + i, from: -s.age, kind: hot, drag: 8}}
 	}
 	return s
 }

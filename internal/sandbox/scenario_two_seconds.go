@@ -17,6 +17,6 @@ func twoSeconds() scenario {
 	chat := &s.services[0]
 	chat.service.SLOs = slices.Clone(chat.service.SLOs)
 	chat.service.SLOs[0].Threshold = 2.5
-	chat.revisions[len(chat.revisions)-1].engine.prefill = 0.75
+	chat.revisions[len(chat.revisions)-1].image.chunk = 16
 	return s
 }

@@ -97,12 +97,10 @@ func (fleet) Undo(context.Context, kube.UndoChange) (kube.Applied, error) {
 }
 
 // notSimulated are the fields that a check leaves out where nothing was measured, as
-// in the sandbox, whose engines export neither lengths nor the size of their KV cache.
+// in the sandbox, which has no more than some hours of history.
 var notSimulated = map[string][]string{
-	"slo.burn":        {"budget_left", "exhausted_in"},
-	"traffic.shape":   {"rate_times_day", "rate_times_week", "prompt_times_day", "prompt_times_week", "output_times"},
-	"engine.kv_fit":   {"sequence_tokens", "kv_tokens", "max_num_seqs", "max_model_len", "max_num_seqs_at_utilization", "gpu_memory_utilization"},
-	"engine.snapshot": {"prompt_tokens_p50", "prompt_tokens_p95", "output_tokens_p50", "output_tokens_p95", "kv_blocks", "kv_block_size", "kv_tokens"},
+	"slo.burn":      {"budget_left", "exhausted_in"},
+	"traffic.shape": {"rate_times_day", "rate_times_week", "prompt_times_day", "prompt_times_week"},
 }
 
 // TestKinds holds every kind to its declaration: a name, a role and a doc for
