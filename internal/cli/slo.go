@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -217,6 +218,9 @@ func (f *sloRules) open(name string) (io.ReadCloser, error) {
 	return os.Open(name)
 }
 
+// objectName is what Kubernetes takes as the name of an object.
+var objectName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$`)
+
 // check refuses flags that mean nothing.
 func (f *sloRules) check() (period time.Duration, err error) {
 	period, err = yamldoc.ParseDuration(f.period)
@@ -227,6 +231,8 @@ func (f *sloRules) check() (period time.Duration, err error) {
 		return 0, fmt.Errorf("--format: there is no %q; there is rules, prometheusrule", f.format)
 	case !slices.Contains([]string{"", "slo", "engine"}, f.only):
 		return 0, fmt.Errorf("--only: there is no %q; there is slo, engine", f.only)
+	case !objectName.MatchString(f.object.Name):
+		return 0, fmt.Errorf("--name: %q is not the name of an object: lower-case letters, digits, - and .", f.object.Name)
 	case f.format == "rules" && (len(f.labels) > 0 || f.object.Namespace != ""):
 		return 0, errors.New("--label and --namespace are of a PrometheusRule: add --format prometheusrule")
 	}

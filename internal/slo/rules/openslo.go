@@ -72,7 +72,7 @@ func metadata(m *yamldoc.Mapping) openMetadata {
 	}
 	sub.Need("name", "")
 	sub.Text("displayName")
-	return openMetadata{sub.Text("name"), readLabels(sub, "labels"), templates(sub, "annotations", texts(sub, "annotations"))}
+	return openMetadata{sub.Text("name"), readLabels(sub), templates(sub, "annotations", texts(sub, "annotations"))}
 }
 
 // openObjectives reads the objectives of a document of kind SLO.

@@ -70,7 +70,7 @@ func (p *prometheus) scrape(name string, minutes int, at func(minute int) float6
 }
 
 func (p *prometheus) of(l labels.Labels) *series {
-	name := l.Get(labels.MetricName)
+	name := l.Get(model.MetricNameLabel)
 	for _, s := range p.byName[name] {
 		if labels.Equal(s.labels, l) {
 			return s
@@ -105,12 +105,12 @@ func (p *prometheus) evaluate(file *rulefmt.RuleGroups, at time.Time) []map[stri
 		for _, r := range g.Rules {
 			active := map[string]bool{}
 			for _, s := range p.query(r.Expr, at) {
-				b := labels.NewBuilder(s.Metric).Del(labels.MetricName)
+				b := labels.NewBuilder(s.Metric).Del(model.MetricNameLabel)
 				for k, v := range r.Labels {
 					b.Set(k, v)
 				}
 				if r.Record != "" {
-					into := p.of(b.Set(labels.MetricName, r.Record).Labels())
+					into := p.of(b.Set(model.MetricNameLabel, r.Record).Labels())
 					if n := len(into.samples); n > 0 && into.samples[n-1].T() >= at.UnixMilli() {
 						p.t.Fatalf("%s: two values of %s at once", r.Record, into.labels)
 					}
@@ -207,7 +207,7 @@ func (p *prometheus) Querier(mint, maxt int64) (storage.Querier, error) {
 		}
 		var found []storage.Series
 		for _, m := range matchers {
-			if m.Name != labels.MetricName {
+			if m.Name != model.MetricNameLabel {
 				continue
 			}
 			for _, s := range p.byName[m.Value] {

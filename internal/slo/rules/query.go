@@ -11,6 +11,7 @@ import (
 	"sync"
 	"unicode/utf8"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
 	"go.yaml.in/yaml/v3"
@@ -65,7 +66,7 @@ func (q query) check() bool {
 	expr, err := parser.ParseExpr(sample)
 	if err != nil {
 		at, message := 0, err.Error()
-		if all := (parser.ParseErrors)(nil); errors.As(err, &all) && len(all) > 0 {
+		if all := parser.ParseErrors(nil); errors.As(err, &all) && len(all) > 0 {
 			at, message = int(all[0].PositionRange.Start), all[0].Err.Error()
 		}
 		q.report(at, "not PromQL: "+message, "")
@@ -324,5 +325,5 @@ func counts(s *parser.VectorSelector) bool {
 
 // selectsFailed reports whether a matcher selects failed requests and no others.
 func selectsFailed(m *labels.Matcher) bool {
-	return (m.Matches("error") || m.Matches("500")) && !m.Matches("success") && !m.Matches("stop") && !m.Matches("200") && m.Name != labels.MetricName
+	return (m.Matches("error") || m.Matches("500")) && !m.Matches("success") && !m.Matches("stop") && !m.Matches("200") && m.Name != model.MetricNameLabel
 }

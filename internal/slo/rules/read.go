@@ -192,7 +192,8 @@ func camel(name string) string {
 }
 
 // readLabels reads a mapping of labels, which end up at series and alerts.
-func readLabels(m *yamldoc.Mapping, field string) map[string]string {
+func readLabels(m *yamldoc.Mapping) map[string]string {
+	const field = "labels"
 	out := texts(m, field)
 	n := m.Get(field)
 	for name, value := range out {

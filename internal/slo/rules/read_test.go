@@ -47,7 +47,7 @@ func TestRefused(t *testing.T) {
 		"neither":          {"kind: SLO\n", "x.yaml:1:1: neither apiVersion nor version (an OpenSLO document begins with apiVersion: openslo/v1"},
 		"no SLO":           {"apiVersion: openslo/v1\nkind: Service\nmetadata: {name: chat}\nspec: {}\n", "x.yaml: no objectives (a file of rules needs a document of kind SLO)"},
 		"version of Sloth": {"version: prometheus/v2\nservice: a\nslos: []\n", `x.yaml:1:10: version: unsupported value "prometheus/v2" (this version reads prometheus/v1)`},
-		"unknown field":    {slothHead + "  - {nmae: x}\n", `x.yaml:4:6: slos[0]: unknown field "nmae" (did you mean "name"?`},
+		"unknown field":    {slothHead + "  - {nam: x}\n", `x.yaml:4:6: slos[0]: unknown field "nam" (did you mean "name"?`},
 		"no SLOs":          {"version: prometheus/v1\nservice: chat\nslos: []\n", "x.yaml:3:7: slos: empty (one or more objectives)"},
 		"no objective":     {slothHead + "  - {name: x, sli: {raw: {error_ratio_query: 'a'}}, alerting: {name: X}}\n", "x.yaml:4:5: slos[0]: missing field objective (a percentage, like 99.9)"},
 		"share as percent": {strings.Replace(slothOf("a"), "99", "0.99", 1), "x.yaml:5:16: slos[0].objective: 0.99 is a percentage here (write 99 if you mean the share)"},

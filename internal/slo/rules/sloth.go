@@ -24,7 +24,7 @@ func (r *reader) sloth(d *yamldoc.Document) {
 	m.Need("service", "the name of the service that the objectives are about")
 	service := m.Text("service")
 	refusePlugins(m, "slo_plugins")
-	common := readLabels(m, "labels")
+	common := readLabels(m)
 	for i, n := range list(m, "slos", "one or more objectives") {
 		r.slothSLO(d, n, fmt.Sprintf("slos[%d]", i), service, common)
 	}
@@ -43,7 +43,7 @@ func (r *reader) slothSLO(d *yamldoc.Document, n *yaml.Node, path, service strin
 	f.ID = service + "-" + f.Name
 	f.Target = percentage(m, "objective")
 	f.Period = r.Period
-	f.Labels = merged(common, readLabels(m, "labels"), slothLabels(service, f.Name))
+	f.Labels = merged(common, readLabels(m), slothLabels(service, f.Name))
 	ok := false
 	if f.Ratio, ok = r.slothSLI(m); !ok {
 		return
@@ -143,7 +143,7 @@ func (r *reader) slothAlerting(m *yamldoc.Mapping, f *found) string {
 	if a == nil {
 		return ""
 	}
-	common, annotations := templates(a, "labels", readLabels(a, "labels")), templates(a, "annotations", texts(a, "annotations"))
+	common, annotations := templates(a, "labels", readLabels(a)), templates(a, "annotations", texts(a, "annotations"))
 	for _, x := range []struct {
 		field, severity string
 		into            *Alert
@@ -155,7 +155,7 @@ func (r *reader) slothAlerting(m *yamldoc.Mapping, f *found) string {
 		if sub := a.Get(x.field); sub != nil {
 			if s := m.Doc.Mapping(sub, a.At(x.field), "disable", "labels", "annotations"); s != nil {
 				x.into.Disabled = s.Boolean("disable")
-				x.into.Labels = merged(x.into.Labels, templates(s, "labels", readLabels(s, "labels")))
+				x.into.Labels = merged(x.into.Labels, templates(s, "labels", readLabels(s)))
 				x.into.Annotations = merged(x.into.Annotations, templates(s, "annotations", texts(s, "annotations")))
 			}
 		}
