@@ -11,7 +11,8 @@
 //   - internal/step is the contract of checks and levers, with one file for each
 //     in the packages below it. step/kinds is the one map from names to code.
 //   - internal/executor/machine decides what a run does next. It is pure.
-//     internal/policy is the rules over all playbooks.
+//     internal/policy is the rules over all playbooks. internal/rehearsal gives
+//     the machine canned results, for tests of playbooks.
 //   - internal/executor is the loop that owns all runs. executor/dispatch admits
 //     notifications and decides which alerts start runs, executor/guard answers
 //     whether a lever may be applied now, executor/ladder keeps the track record
