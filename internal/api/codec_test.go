@@ -188,12 +188,19 @@ func TestAPI(t *testing.T) {
 		"policy":            explanation(),
 		"playbook_lint":     PlaybookLint{Playbooks: 1, Problems: faults, Warnings: faults, Unchecked: []string{"vllm:kv_cache_usage_perc"}},
 		"policy_lint":       PolicyLint{Rules: 1, Problems: faults},
-		"policy_test":       PolicyTest{Cases: []PolicyCase{{Result: "ok", Case: "c", File: "t.yaml", Line: 3, Got: "denies"}, {Result: "failed", Case: "d", File: "t.yaml", Line: 5, Got: "denies", Want: "nothing"}}, Failed: 1, Unhit: []PolicyRule{rule}},
-		"audit_verify":      verified,
-		"audit_altered":     altered,
-		"demo":              demo,
-		"config_check":      checked,
-		"problem":           map[string]Problem{"error": {Code: "busy", Message: "m", Hint: "h"}},
+		"playbook_test": PlaybookTest{
+			Cases: []PlaybookCase{{
+				Result: "failed", Case: "c", File: "t.test.yaml", Line: 3, Path: []string{"look", "add"}, Levers: []string{"add (by=1)"}, Outcome: "resolved", Took: "5m",
+				Steps: []PlaybookStep{{After: "1m", From: "look", To: "add", Why: "busy"}}, Wrong: []string{"outcome: got resolved, want escalated"},
+			}},
+			Failed: 1, Coverage: []PlaybookCoverage{{Playbook: "p", States: 3, Edges: 4, Unseen: []string{"tell"}, Untaken: []PlaybookEdge{{From: "look", To: "tell", Why: "out.bad"}}}},
+		},
+		"policy_test":   PolicyTest{Cases: []PolicyCase{{Result: "ok", Case: "c", File: "t.yaml", Line: 3, Got: "denies"}, {Result: "failed", Case: "d", File: "t.yaml", Line: 5, Got: "denies", Want: "nothing"}}, Failed: 1, Unhit: []PolicyRule{rule}},
+		"audit_verify":  verified,
+		"audit_altered": altered,
+		"demo":          demo,
+		"config_check":  checked,
+		"problem":       map[string]Problem{"error": {Code: "busy", Message: "m", Hint: "h"}},
 	} {
 		got, err := json.MarshalIndent(answer, "", "  ")
 		if err != nil {

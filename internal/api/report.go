@@ -26,6 +26,52 @@ type PolicyLint struct {
 	Problems []Fault `json:"problems"`
 }
 
+// PlaybookTest is what `responder playbook test -o json` prints.
+type PlaybookTest struct {
+	Cases    []PlaybookCase     `json:"cases"`
+	Failed   int                `json:"failed"`
+	Coverage []PlaybookCoverage `json:"coverage,omitempty"` // with --cover: of each playbook
+}
+
+// PlaybookCase is one case of a test of a playbook.
+type PlaybookCase struct {
+	Result  string         `json:"result"` // ok or failed
+	Case    string         `json:"case"`
+	File    string         `json:"file"`
+	Line    int            `json:"line"`
+	Path    []string       `json:"path"`            // states, in the order of the run
+	Steps   []PlaybookStep `json:"steps"`           // the edges that it took, and its end
+	Levers  []string       `json:"levers"`          // applied, with their parameters
+	Outcome string         `json:"outcome"`         // of the run; empty: it has none
+	Took    string         `json:"took"`            // duration, in the time of the run
+	Wrong   []string       `json:"wrong,omitempty"` // of a failed case: how it differs from what is expected
+}
+
+// PlaybookStep is an edge of a playbook that a run took. The last one leads
+// nowhere: it tells how the run ended.
+type PlaybookStep struct {
+	After string `json:"after"` // duration since the run began
+	From  string `json:"from"`
+	To    string `json:"to,omitempty"`
+	Why   string `json:"why"` // label, condition or signal
+}
+
+// PlaybookCoverage is what the cases of a playbook leave out.
+type PlaybookCoverage struct {
+	Playbook string         `json:"playbook"`
+	States   int            `json:"states"`  // of the playbook
+	Edges    int            `json:"edges"`   // of the playbook
+	Unseen   []string       `json:"unseen"`  // states that no case entered
+	Untaken  []PlaybookEdge `json:"untaken"` // edges that no case took
+}
+
+// PlaybookEdge is an edge of a playbook.
+type PlaybookEdge struct {
+	From string `json:"from"`
+	To   string `json:"to"`
+	Why  string `json:"why,omitempty"` // label, condition or signal; absent: otherwise
+}
+
 // PolicyTest is what `responder policy test -o json` prints.
 type PolicyTest struct {
 	Cases  []PolicyCase `json:"cases"`

@@ -6,7 +6,7 @@ import (
 )
 
 func newPlaybookCommand(p *command.Process) *cobra.Command {
-	return group("playbook", "Check, draw, list, show and begin playbooks",
-		newPlaybookLintCommand(p), newPlaybookGraphCommand(p), newPlaybookSchemaCommand(p),
+	return group("playbook", "Check, test, draw, list, show and begin playbooks",
+		newPlaybookLintCommand(p), newPlaybookTestCommand(p), newPlaybookGraphCommand(p), newPlaybookSchemaCommand(p),
 		newPlaybookListCommand(p), newPlaybookKindsCommand(p), newPlaybookShowCommand(p), newPlaybookNewCommand(p))
 }

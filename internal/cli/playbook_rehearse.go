@@ -1,0 +1,255 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/inference-responder/responder/internal/api"
+	"github.com/inference-responder/responder/internal/app"
+	"github.com/inference-responder/responder/internal/cli/command"
+	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/rehearsal"
+	"github.com/inference-responder/responder/internal/runview"
+	"github.com/inference-responder/responder/internal/step/kinds"
+)
+
+// testSuffix is how the file of a playbook's tests ends.
+const testSuffix = ".test.yaml"
+
+// testFlags are the flags of playbook test.
+type testFlags struct {
+	run            string
+	verbose, cover bool
+}
+
+func newPlaybookTestCommand(p *command.Process) *cobra.Command {
+	var f testFlags
+	var out command.Output
+	cmd := &cobra.Command{
+		Use:   "test FILE|DIR...",
+		Short: "Run the tests of playbooks, on canned results",
+		Long: `Run the tests of playbooks. A test file names its playbook, and lists cases: an
+alert, what each check answers, what becomes of each lever, and what the run has to
+come to. It needs no cluster and no Prometheus, and hours pass in milliseconds. Of a
+directory the files *.test.yaml are run.
+
+Conditions, verdicts, waits and approvals are decided as in the service. Queries are
+not asked, parameters reach no lever, and guards and policies are not evaluated.
+
+Exit codes:
+  0  every case passed
+  1  at least one failed, or a file is wrong`,
+		Args: some("FILE or DIR..., such as queue-too-long.test.yaml"),
+		Example: `  responder playbook test playbooks/
+  responder playbook test queue-too-long.test.yaml -v --run 'replica'
+  responder playbook test playbooks/ --cover`,
+		RunE: func(_ *cobra.Command, args []string) error { return testPlaybooks(p, &out, f, args) },
+	}
+	cmd.Flags().StringVar(&f.run, "run", "", "only cases whose name this regular expression matches")
+	cmd.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "show every case: the edges it took, and its levers")
+	cmd.Flags().BoolVar(&f.cover, "cover", false, "list the states and edges that no case took")
+	out.AddFlag(cmd)
+	return cmd
+}
+
+func testPlaybooks(p *command.Process, out *command.Output, f testFlags, args []string) error {
+	only, err := regexp.Compile(f.run)
+	if err != nil {
+		return fmt.Errorf("--run: %w", err)
+	}
+	files, err := testFiles(args)
+	if err != nil {
+		return err
+	}
+	report := api.PlaybookTest{Cases: []api.PlaybookCase{}}
+	covered := map[string][]rehearsal.Result{} // by file of the playbook
+	books := map[string]*playbook.Playbook{}
+	for _, file := range files {
+		suite, of, err := readSuite(file, books)
+		if err != nil {
+			return err
+		}
+		for _, c := range suite.Cases {
+			if only.MatchString(c.Name) {
+				result := c.Run(books[of])
+				covered[of] = append(covered[of], result)
+				report.Cases = append(report.Cases, caseOf(file, result))
+				report.Failed += min(1, len(result.Failed))
+			}
+		}
+		if covered[of] == nil {
+			covered[of] = []rehearsal.Result{}
+		}
+	}
+	if len(report.Cases) == 0 {
+		return fmt.Errorf("no case matches --run %q", f.run)
+	}
+	if f.cover {
+		for _, of := range sortedKeys(covered) {
+			report.Coverage = append(report.Coverage, coverageOf(books[of], covered[of]))
+		}
+	}
+	err = out.Print(p.Stdout, report, func(w io.Writer) error { return writePlaybookTests(w, report, f.verbose) })
+	if err == nil && report.Failed > 0 {
+		return command.ExitCode(command.ExitError)
+	}
+	return err
+}
+
+func sortedKeys(m map[string][]rehearsal.Result) []string {
+	var out []string
+	for k := range m {
+		out = append(out, k)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// testFiles returns the files that are named, and those of directories.
+func testFiles(args []string) ([]string, error) {
+	var files []string
+	for _, arg := range args {
+		info, err := os.Stat(arg)
+		if err != nil {
+			return nil, fmt.Errorf("read test: %w", err)
+		}
+		if !info.IsDir() {
+			files = append(files, arg)
+			continue
+		}
+		found, err := filepath.Glob(filepath.Join(arg, "*"+testSuffix))
+		if err != nil || len(found) == 0 {
+			return nil, fmt.Errorf("no tests in %s: the file of a playbook's tests ends in %s", arg, testSuffix)
+		}
+		files = append(files, found...)
+	}
+	return files, nil
+}
+
+// readSuite reads a file of tests and its playbook, which it adds to books under
+// the name it returns.
+func readSuite(file string, books map[string]*playbook.Playbook) (*rehearsal.Suite, string, error) {
+	data, err := app.ReadPlaybookFile(file)
+	if err != nil {
+		return nil, "", err
+	}
+	suite, err := rehearsal.Read(file, data)
+	if err != nil {
+		return nil, "", err
+	}
+	of := filepath.Join(filepath.Dir(file), suite.Playbook)
+	if books[of] == nil {
+		data, err := app.ReadPlaybookFile(of)
+		if err != nil {
+			return nil, "", fmt.Errorf("%s: %w", file, err)
+		}
+		all, err := playbook.Parse(of, data, kinds.Declarations())
+		if err != nil {
+			return nil, "", err
+		}
+		if len(all) != 1 {
+			return nil, "", fmt.Errorf("%s: %s has %s, and a test is of one", file, of, runview.Count(len(all), "playbook"))
+		}
+		books[of] = all[0]
+	}
+	return suite, of, suite.Compile(books[of], kinds.Declarations())
+}
+
+func caseOf(file string, r rehearsal.Result) api.PlaybookCase {
+	out := api.PlaybookCase{
+		Result: "ok", Case: r.Case.Name, File: file, Line: r.Case.Line, Path: append([]string{}, r.Path...), Steps: []api.PlaybookStep{}, Levers: []string{},
+		Outcome: string(r.Outcome), Took: playbook.FormatDuration(r.Took), Wrong: r.Failed,
+	}
+	if len(r.Failed) > 0 {
+		out.Result = "failed"
+	}
+	for _, t := range r.Edges {
+		out.Steps = append(out.Steps, api.PlaybookStep{After: playbook.FormatDuration(t.After), From: t.From, To: t.To, Why: t.Why})
+	}
+	for _, l := range r.Levers {
+		out.Levers = append(out.Levers, l.String())
+	}
+	return out
+}
+
+func coverageOf(p *playbook.Playbook, results []rehearsal.Result) api.PlaybookCoverage {
+	c := rehearsal.Cover(p, results)
+	out := api.PlaybookCoverage{Playbook: p.Name, States: c.States, Edges: c.Edges, Unseen: append([]string{}, c.Unseen...), Untaken: []api.PlaybookEdge{}}
+	for _, t := range c.Untaken {
+		out.Untaken = append(out.Untaken, api.PlaybookEdge{From: t.From, To: t.To, Why: t.Why})
+	}
+	return out
+}
+
+func writePlaybookTests(w io.Writer, r api.PlaybookTest, verbose bool) error {
+	for _, c := range r.Cases {
+		word := map[bool]string{true: "ok", false: "FAILED"}[c.Result == "ok"]
+		if !verbose && c.Result == "ok" {
+			continue
+		}
+		fmt.Fprintf(w, "%-6s  %s (%s)\n", word, runview.Printable(c.Case), c.Took)
+		if verbose || len(c.Wrong) > 0 {
+			writeSteps(w, c)
+		}
+		for _, wrong := range c.Wrong {
+			hanging(w, "        ", "    ", fmt.Sprintf("%s:%d: %s", c.File, c.Line, wrong))
+		}
+	}
+	for _, c := range r.Coverage {
+		writeCoverage(w, c)
+	}
+	_, err := fmt.Fprintf(w, "%s, %d failed\n", runview.Count(len(r.Cases), "case"), r.Failed)
+	return err
+}
+
+func writeSteps(w io.Writer, c api.PlaybookCase) {
+	for _, s := range c.Steps {
+		line := fmt.Sprintf("%s -> %s", s.From, s.To)
+		if s.To == "" {
+			line = s.From + ": " + c.Outcome
+		}
+		if s.Why != "" {
+			line += "  (" + s.Why + ")"
+		}
+		hanging(w, fmt.Sprintf("        %8s  ", "+"+s.After), "", line)
+	}
+	if len(c.Levers) > 0 {
+		hanging(w, "        applied   ", "", strings.Join(c.Levers, ", "))
+	}
+}
+
+// hanging writes text after a head, its further lines below the first one and
+// indented further.
+func hanging(w io.Writer, head, further, text string) {
+	for i, line := range runview.Wrap(runview.Printable(text), runview.Width-len(head)-len(further)) {
+		if i > 0 {
+			head = strings.Repeat(" ", len(head)) + further
+			further = ""
+		}
+		fmt.Fprintln(w, head+line)
+	}
+}
+
+func writeCoverage(w io.Writer, c api.PlaybookCoverage) {
+	share := func(of, lacks int) string {
+		return fmt.Sprintf("%d of %d (%d %%)", of-lacks, of, 100*(of-lacks)/max(of, 1))
+	}
+	fmt.Fprintf(w, "%s: states %s, edges %s\n", c.Playbook, share(c.States, len(c.Unseen)), share(c.Edges, len(c.Untaken)))
+	for _, s := range c.Unseen {
+		fmt.Fprintf(w, "  no case enters  %s\n", s)
+	}
+	for _, e := range c.Untaken {
+		why := ""
+		if e.Why != "" {
+			why = "  (" + e.Why + ")"
+		}
+		hanging(w, "  no case takes   ", "", fmt.Sprintf("%s -> %s%s", e.From, e.To, why))
+	}
+}
