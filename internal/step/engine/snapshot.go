@@ -21,9 +21,10 @@ func SnapshotKind() playbook.Kind {
 		Doc: `Reads what the service's engine does now, by the engine's own series: vLLM's or SGLang's, which the workers of Dynamo pass on. ` + "`bound`" + ` is what
 limits it: ` + "`kv`" + ` (the KV cache is full and requests wait or lose their place in it), ` + "`queue`" + ` (requests wait for their turn), ` + "`decode`" + ` (none wait,
 and many are computed at once, so that each token takes longer), ` + "`prefill`" + ` (none wait, and the time to the first token is spent on the prompt, which
-takes longer than before or than the objective of TTFT allows), ` + "`none`" + `, or ` + "`unknown`" + ` where the gauges of requests are missing or stale. Where both
-` + "`decode`" + ` and ` + "`prefill`" + ` fit, the one whose time grew more counts; without history it is ` + "`decode`" + `. ` + "`replicas_short`" + ` is how many replicas more that load
-calls for, at four fifths of what one replica finishes now; at most as many as are ready.
+takes longer than before or than the objective of TTFT allows), ` + "`none`" + `, or ` + "`unknown`" + ` where the gauges of requests are missing or stale. Where many
+are computed at once, ` + "`prefill`" + ` needs longer prompts or fewer prefix hits than before, or tokens that take no longer than before: a large batch makes
+prefill slower too, and with it every token. ` + "`replicas_short`" + ` is how many replicas more that load calls for, at four fifths of what one replica
+finishes now; at most as many as are ready.
 
 A number that was not measured is absent, and ` + "`missing`" + ` names it. Phases and lengths are those of requests that ended in the window: requests that
 still wait, and those whose clients left, are not in them. A quantile beyond the last bucket, or of replicas with different buckets, is not measured. The

@@ -38,6 +38,9 @@ func TestSnapshotBound(t *testing.T) {
 		"beyond the objective":      {vllm{running: 5, requests: 2, prompt: 20_000, output: 50, prefill: 0.8, token: 0.01}, "prefill", "none", "the objective allows 0.5 s in all"},
 		"longer, and it is nothing": {changed(func(v *vllm) { v.was.prefill, v.prefill = 0.02, 0.05 }), "none", "none", ""},
 		"large batches":             {changed(func(v *vllm) { v.running, v.prefill, v.token = 20, 0.16, 0.03 }), "decode", "none", "large batches"},
+		"a slow prefill in a batch": {changed(func(v *vllm) { v.running, v.prefill, v.token = 20, 0.6, 0.02 }), "decode", "none", "large batches"},
+		"a slow prefill alone":      {changed(func(v *vllm) { v.running, v.prefill = 20, 0.6 }), "prefill", "slower", "as they were"},
+		"no history":                {vllm{running: 20, requests: 2, prompt: 600, output: 200, prefill: 0.8, token: 0.03, was: &vllm{}}, "decode", "none", ""},
 		"long prompts in a batch":   {changed(func(v *vllm) { v.running, v.prompt, v.prefill, v.token = 20, 3000, 0.5, 0.02 }), "prefill", "long_prompts", ""},
 		"long prompts queue":        {changed(func(v *vllm) { v.waiting, v.prompt, v.prefill, v.queue = 9, 3000, 0.5, 3 }), "queue", "none", "requests queue"},
 		"long prompts fill the KV":  {changed(func(v *vllm) { v.cache, v.preempted, v.prompt, v.prefill = 0.99, 0.2, 3000, 0.5 }), "kv", "none", "KV cache is full"},
@@ -54,7 +57,7 @@ func TestSnapshotBound(t *testing.T) {
 		if slices.Contains(out.Missing, "prompt_tokens_p95") != (name == "beyond the objective") {
 			t.Errorf("%s: missing %v", name, out.Missing)
 		}
-		if len(out.Missing) > 0 && name != "beyond the objective" || len(out.Replicas) != 3 || s.queries != 3 {
+		if len(out.Missing) > 0 && name != "beyond the objective" && name != "no history" || len(out.Replicas) != 3 || s.queries != 3 {
 			t.Errorf("%s: missing %v, %d replicas, %d queries", name, out.Missing, len(out.Replicas), s.queries)
 		}
 	}

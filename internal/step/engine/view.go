@@ -37,12 +37,15 @@ func (out *snapshotOut) slowPrefill(s sight, threshold float64) {
 	if !(now.PrefillSecs > now.QueueSeconds) || !slow && !grew {
 		return
 	}
-	if out.Bound == boundDecode && !(longer >= grown && longer > now.TokenSeconds/before.TokenSeconds) {
+	code, cause := prefillCause(now, before, grew)
+	// Large batches make prefill slower too, and with it every token. They do not
+	// explain longer prompts, nor tokens that take as long as before.
+	token := now.TokenSeconds / before.TokenSeconds
+	prompts := code == causePrompts || code == causePrefix
+	if out.Bound == boundDecode && !(prompts && longer > token || grew && token < growsClearly) {
 		return
 	}
-	out.Bound, out.ReplicasShort = boundPrefill, 0
-	var cause string
-	out.PrefillCause, cause = prefillCause(now, before, grew)
+	out.Bound, out.ReplicasShort, out.PrefillCause = boundPrefill, 0, code
 	out.Why = fmt.Sprintf("the first token waits for prefill: it takes %s on average, the queue %s", seconds(now.PrefillSecs), seconds(now.QueueSeconds))
 	if slow {
 		out.Why += fmt.Sprintf(", the objective allows %s in all", seconds(threshold))
@@ -153,6 +156,9 @@ func (out snapshotOut) facts(s sight) []string {
 	add := func(format string, args ...any) { facts = append(facts, fmt.Sprintf(format, args...)) }
 	if out.QueueShare != nil {
 		add("a request spends %s in the queue, %s in prefill, %s in decode", slo.Percent(*out.QueueShare), slo.Percent(*out.PrefillShare), slo.Percent(*out.DecodeShare))
+	}
+	if out.Prefill != nil && out.Token != nil {
+		add("prefill takes %s on average, before %s; a token %s, before %s", seconds(*out.Prefill), seconds(value(out.PrefillBefore)), seconds(*out.Token), seconds(value(out.TokenBefore)))
 	}
 	if out.PromptP95 != nil && out.OutputP95 != nil {
 		add("tokens of a request: prompt p50 %.0f, p95 %.0f; output p50 %.0f, p95 %.0f", *out.PromptP50, *out.PromptP95, *out.OutputP50, *out.OutputP95)
