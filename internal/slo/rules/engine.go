@@ -3,6 +3,7 @@ package rules
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -62,8 +63,9 @@ func EngineGroup(s Service) (Group, error) {
 		}
 		w.add(Rule{Alert: x.name, For: x.wait, Expr: strings.Join(exprs, "\nor\n")}, x.severity, x.summary)
 	}
-	w.add(Rule{Alert: AlertColdStart, For: window(cmp.Or(s.LoadTime, defaultLoad)), Expr: w.notReady(e)}, "warning",
-		"replicas that are not ready: {{ $value }}; a cold start, or one that fails")
+	load := window(cmp.Or(s.LoadTime, defaultLoad))
+	w.add(Rule{Alert: AlertColdStart, For: "1m", Expr: w.notReady(e, load)}, "warning",
+		"replicas that are not ready after "+load+": {{ $value }}; a cold start, or one that fails")
 	return Group{Name: "inference-engine-" + cmp.Or(s.Name, s.Engine), Rules: w.rules}, nil
 }
 
@@ -152,21 +154,27 @@ func (w writer) queue(p engine.Progress) string {
 	return fmt.Sprintf("%s / %s > 30\nand %s > 5\nand %s > 0", now, w.by("sum", w.of("rate", "5m", p.Finished)), now, w.waiting(p, "deriv", "10m"))
 }
 
-// notReady counts the replicas that do not serve yet: of a workload by
-// kube-state-metrics, else those that Prometheus cannot scrape beside others of
-// the same service that it can, or could within the hour.
-func (w writer) notReady(e engine.Engine) string {
+// notReady counts the replicas that have not been ready for as long as one may take
+// to load: pods of a workload by kube-state-metrics, else targets that are down
+// beside others of an engine's service. Each counts by itself, so that a rollout,
+// which replaces one after the other, may take longer.
+func (w writer) notReady(e engine.Engine, load string) string {
 	if w.Workload == "" {
 		var known []string
 		for _, p := range e.Progress() {
 			known = append(known, w.by("group", w.of("last_over_time", "1h", p.Running)))
 		}
-		return fmt.Sprintf("%s\nand (%s)", w.by("count", selector("up", w.Selector)+" == 0"), strings.Join(known, " or "))
+		return fmt.Sprintf("%s\nand (%s)", w.by("count", never("up", load)), strings.Join(known, " or "))
 	}
-	wanted, ready, label := "kube_deployment_spec_replicas", "kube_deployment_status_replicas_ready", "deployment"
+	pods := "-[a-z0-9]+-[a-z0-9]{5}"
 	if w.Kind == "StatefulSet" {
-		wanted, ready, label = "kube_statefulset_replicas", "kube_statefulset_status_replicas_ready", "statefulset"
+		pods = "-[0-9]+"
 	}
-	match := fmt.Sprintf("namespace=%s,%s=%s", strconv.Quote(w.Labels["namespace"]), label, strconv.Quote(w.Workload))
-	return fmt.Sprintf("sum(%s) - sum(%s) > 0", selector(wanted, match), selector(ready, match))
+	return w.by("count", never(fmt.Sprintf(`kube_pod_status_ready{namespace=%s,pod=~%s,condition="true"}`,
+		strconv.Quote(w.Labels["namespace"]), strconv.Quote(regexp.QuoteMeta(w.Workload)+pods)), load))
+}
+
+// never returns the series of a selector that have been 0 all the time.
+func never(series, span string) string {
+	return fmt.Sprintf("\n  max_over_time(%[1]s[%[2]s]) == 0\n  and %[1]s\n  and %[1]s offset %[2]s\n", series, span)
 }

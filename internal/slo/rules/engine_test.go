@@ -144,10 +144,12 @@ func TestEngineOfService(t *testing.T) {
 	}
 	cold := g.Rules[len(g.Rules)-1]
 	want := Rule{
-		Alert: AlertColdStart, For: "25m",
-		Expr:        `sum(kube_statefulset_replicas{namespace="serving",statefulset="chat"}) - sum(kube_statefulset_status_replicas_ready{namespace="serving",statefulset="chat"}) > 0`,
-		Labels:      map[string]string{"namespace": "serving", "service": "chat", "severity": "warning"},
-		Annotations: map[string]string{"summary": "{{ $labels.namespace }}/{{ $labels.service }}: replicas that are not ready: {{ $value }}; a cold start, or one that fails", "runbook_url": s.Runbook},
+		Alert: AlertColdStart, For: "1m", Expr: cold.Expr,
+		Labels: map[string]string{"namespace": "serving", "service": "chat", "severity": "warning"},
+		Annotations: map[string]string{
+			"summary":     "{{ $labels.namespace }}/{{ $labels.service }}: replicas that are not ready after 25m: {{ $value }}; a cold start, or one that fails",
+			"runbook_url": s.Runbook,
+		},
 	}
 	if diff := cmp.Diff(want, cold); diff != "" {
 		t.Errorf("cold start (-want +got):\n%s", diff)
@@ -164,6 +166,40 @@ func TestEngineOfService(t *testing.T) {
 	}
 	if len(firing) != 1 || text(firing[0]) != "alertname=InferenceStalled namespace=serving service=chat severity=critical" {
 		t.Errorf("fires: %v", firing)
+	}
+	// A pod after the other starts within its time; the last one does not. Others are not the service's.
+	p = newPrometheus(t)
+	for pod, readyAt := range map[string]int{"chat-0": 20, "chat-1": 40, "chat-2": 90, "chat-web-7d4b9-x2x8z": 90, "chatter-0": 90} {
+		from := max(0, readyAt-20)
+		if readyAt == 90 {
+			from = 40
+		}
+		p.scrape(`kube_pod_status_ready{namespace="serving",pod="`+pod+`",condition="true"}`, 80, func(m int) float64 {
+			switch {
+			case m < from:
+				return nan
+			case m < readyAt:
+				return 0
+			default:
+				return 1
+			}
+		})
+	}
+	for m, want := range map[int]int{30: 0, 60: 0, 70: 1} {
+		v := p.query(cold.Expr, start.Add(time.Duration(m)*time.Minute))
+		if len(v) != want || want > 0 && v[0].F != 1 {
+			t.Errorf("not ready after %dm: %v, want %d\n%s", m, v, want, cold.Expr)
+		}
+	}
+	p = newPrometheus(t)
+	for _, pod := range []string{"chat-7d4b9c8f6-x2x8z", "chat-web-0", "chat-web-7d4b9c8f6-x2x8z"} {
+		p.scrape(`kube_pod_status_ready{namespace="serving",pod="`+pod+`",condition="true"}`, 20, func(int) float64 { return 0 })
+	}
+	if g, err = EngineGroup(chat("vllm", SLO{})); err != nil {
+		t.Fatal(err)
+	}
+	if v := p.query(g.Rules[len(g.Rules)-1].Expr, start.Add(19*time.Minute)); len(v) != 1 || v[0].F != 1 {
+		t.Errorf("not ready: %v, want the pod of the Deployment alone", v)
 	}
 	if _, err := EngineGroup(Service{Name: "a", Source: "x.yaml:2"}); err == nil || !strings.Contains(err.Error(), "x.yaml:2: service a has no engine") {
 		t.Errorf("without an engine: %v", err)

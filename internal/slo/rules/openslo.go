@@ -27,6 +27,10 @@ func (r *reader) openSLO(d *yamldoc.Document) bool {
 	if m == nil {
 		return false
 	}
+	if n := m.Get("apiVersion"); n.Value == "sloth.slok.dev/v1" {
+		d.Report(n, m.At("apiVersion"), "Sloth's Kubernetes resources are not read", "write its spec as a document of version: prometheus/v1")
+		return false
+	}
 	m.Constant("apiVersion", "openslo/v1")
 	m.Need("kind", "one of "+strings.Join(openKinds, ", "))
 	kind, name := m.Text("kind"), metadata(m).name

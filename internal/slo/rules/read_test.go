@@ -74,6 +74,7 @@ func TestRefused(t *testing.T) {
 		"spelling of one":    {slothOf(`sum(rate(vllm:time_to_first_token_seconds_bucket{le="1"}[{{.window}}]))`), `le="1" finds the bucket in some versions of Prometheus only: they write 1 and 1.0 (write le=~"1(\\.0)?")`},
 
 		"version":        {"apiVersion: openslo/v2alpha\nkind: SLO\nmetadata: {name: x}\nspec: {}\n", `x.yaml:1:13: apiVersion: unsupported value "openslo/v2alpha" (this version reads openslo/v1)`},
+		"resource":       {"apiVersion: sloth.slok.dev/v1\nkind: PrometheusServiceLevel\n", "x.yaml:1:13: apiVersion: Sloth's Kubernetes resources are not read (write its spec as"},
 		"kind":           {"apiVersion: openslo/v1\nkind: Slo\nmetadata: {name: x}\nspec: {}\n", `x.yaml:2:7: kind: unknown kind "Slo" (did you mean "SLO"?`},
 		"alert policy":   {"apiVersion: openslo/v1\nkind: AlertPolicy\nmetadata: {name: x}\nspec: {}\n", "x.yaml:2:7: kind: AlertPolicy is not supported (remove the document"},
 		"field":          {openOf("  timeWindows: []\n", "target: 0.99", good), `x.yaml:7:3: spec: unknown field "timeWindows" (did you mean "timeWindow"?`},
