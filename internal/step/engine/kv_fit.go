@@ -113,11 +113,11 @@ func fit(v slo.View, window time.Duration, with kvFitWith) (out kvFitOut, facts 
 	if wanted >= 1 {
 		most := int(math.Floor(total/wanted) * size)
 		out.ModelLen = &most
-		fact := fmt.Sprintf("%.0f blocks / %.0f sequences: all fit if none is longer than %d tokens (--%s %d)", total, wanted, most, flags.length, most)
 		if float64(most) < length {
-			fact += fmt.Sprintf("; that refuses requests, since a sequence has %.0f at p95", length)
+			add("%.0f blocks / %.0f sequences: all fit if none is longer than %d tokens (--%s %d); that refuses requests, since a sequence has %.0f at p95", total, wanted, most, flags.length, most, length)
+		} else if with.Sequences > 0 {
+			add("%.0f blocks / %.0f sequences: all fit if none is longer than %d tokens", total, wanted, most)
 		}
-		facts = append(facts, fact)
 	}
 	facts = append(facts, out.larger(kv, with.Utilization, total, each, flags))
 	return out, facts
