@@ -167,8 +167,25 @@ func TestEngineOfService(t *testing.T) {
 	if len(firing) != 1 || text(firing[0]) != "alertname=InferenceStalled namespace=serving service=chat severity=critical" {
 		t.Errorf("fires: %v", firing)
 	}
-	// A pod after the other starts within its time; the last one does not. Others are not the service's.
-	p = newPrometheus(t)
+	if _, err := EngineGroup(Service{Name: "a", Source: "x.yaml:2"}); err == nil || !strings.Contains(err.Error(), "x.yaml:2: service a has no engine") {
+		t.Errorf("without an engine: %v", err)
+	}
+}
+
+// A pod after the other starts within its time, as in a rollout, and the last one
+// does not. Pods of other workloads are not the service's.
+func TestColdStart(t *testing.T) {
+	coldStart := func(s Service) string {
+		g, err := EngineGroup(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return g.Rules[len(g.Rules)-1].Expr
+	}
+	s := chat("sglang", SLO{})
+	s.LoadTime, s.Kind = 25*time.Minute, "StatefulSet"
+	expr := coldStart(s)
+	p := newPrometheus(t)
 	for pod, readyAt := range map[string]int{"chat-0": 20, "chat-1": 40, "chat-2": 90, "chat-web-7d4b9-x2x8z": 90, "chatter-0": 90} {
 		from := max(0, readyAt-20)
 		if readyAt == 90 {
@@ -186,22 +203,16 @@ func TestEngineOfService(t *testing.T) {
 		})
 	}
 	for m, want := range map[int]int{30: 0, 60: 0, 70: 1} {
-		v := p.query(cold.Expr, start.Add(time.Duration(m)*time.Minute))
+		v := p.query(expr, start.Add(time.Duration(m)*time.Minute))
 		if len(v) != want || want > 0 && v[0].F != 1 {
-			t.Errorf("not ready after %dm: %v, want %d\n%s", m, v, want, cold.Expr)
+			t.Errorf("not ready after %dm: %v, want %d\n%s", m, v, want, expr)
 		}
 	}
 	p = newPrometheus(t)
 	for _, pod := range []string{"chat-7d4b9c8f6-x2x8z", "chat-web-0", "chat-web-7d4b9c8f6-x2x8z"} {
 		p.scrape(`kube_pod_status_ready{namespace="serving",pod="`+pod+`",condition="true"}`, 20, func(int) float64 { return 0 })
 	}
-	if g, err = EngineGroup(chat("vllm", SLO{})); err != nil {
-		t.Fatal(err)
-	}
-	if v := p.query(g.Rules[len(g.Rules)-1].Expr, start.Add(19*time.Minute)); len(v) != 1 || v[0].F != 1 {
+	if v := p.query(coldStart(chat("vllm", SLO{})), start.Add(19*time.Minute)); len(v) != 1 || v[0].F != 1 {
 		t.Errorf("not ready: %v, want the pod of the Deployment alone", v)
-	}
-	if _, err := EngineGroup(Service{Name: "a", Source: "x.yaml:2"}); err == nil || !strings.Contains(err.Error(), "x.yaml:2: service a has no engine") {
-		t.Errorf("without an engine: %v", err)
 	}
 }
