@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/inference-responder/responder/internal/kube"
 	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/slo"
 	"github.com/inference-responder/responder/internal/step"
@@ -22,7 +23,8 @@ func ProgressKind() playbook.Kind {
 		Doc: `Tells of every replica whether it makes progress. A replica is ` + "`stuck`" + ` when it has kept requests running for two minutes while its counters of steps
 and tokens stand still, ` + "`saturated`" + ` when its queue, its batch or its KV cache limits it, as ` + "`engine.snapshot`" + ` has it, ` + "`idle`" + ` when it has no requests, and
 ` + "`serving`" + ` otherwise. It is ` + "`unknown`" + ` without a sample of the last two minutes, without a counter of steps, and while it has taken no step for less
-than two minutes. Neither its readiness nor /health counts: a stuck engine answers both. A ready pod without series is unknown too.`,
+than two minutes. Neither its readiness nor /health counts: a stuck engine answers both. A ready pod
+without series is unknown too; stale series of a pod that is gone do not count.`,
 		With: step.Fields[progressWith](),
 		Out:  step.Fields[progressOut](),
 	}
@@ -99,20 +101,51 @@ func (c progress) Run(ctx context.Context, in step.Input) (step.Finding, error) 
 	if err != nil {
 		return step.Finding{}, err
 	}
-	all := states(shown, stuck)
+	var dark []progressing
 	if c.w != nil {
 		w, err := c.w.Workload(ctx, step.RefOf(in.Service))
 		if err != nil {
 			lacks = append(lacks, "which pods there are is not known: "+err.Error())
 		}
-		for _, p := range w.Pods {
-			if p.Ready && !slices.ContainsFunc(all, func(r progressing) bool { return r.Name == p.Name }) {
-				all = append(all, progressing{Name: p.Name, State: isUnknown, Why: "it is ready, and none of its series exists"})
-			}
+		var note string
+		if shown, dark, note = match(shown, w.Pods); note != "" {
+			lacks = append(lacks, note)
 		}
 	}
+	all := append(states(shown, stuck), dark...)
 	out, facts := tally(all)
 	return step.Finding{Out: out, Facts: slices.Concat([]string{out.Why}, facts, lacks)}, nil
+}
+
+// match leaves out what is stale of pods that are gone, and returns the ready pods
+// without series. note says why that cannot be done; empty: it was.
+func match(shown []slo.Shown, pods []kube.Pod) (kept []slo.Shown, dark []progressing, note string) {
+	there, seen := map[string]bool{}, map[string]bool{}
+	named := false
+	for _, r := range shown {
+		seen[r.Name] = true
+	}
+	for _, p := range pods {
+		there[p.Name] = true
+		named = named || seen[p.Name]
+	}
+	switch {
+	case len(pods) == 0:
+		return shown, nil, ""
+	case len(shown) > 0 && !named:
+		return shown, nil, "no series has the name of a pod in its label pod: pods without series are not seen"
+	}
+	for _, r := range shown {
+		if r.Fresh() || there[r.Name] {
+			kept = append(kept, r)
+		}
+	}
+	for _, p := range pods {
+		if p.Ready && !seen[p.Name] {
+			dark = append(dark, progressing{Name: p.Name, State: isUnknown, Why: "it is ready, and none of its series exists"})
+		}
+	}
+	return kept, dark, ""
 }
 
 // states returns the state of every replica.

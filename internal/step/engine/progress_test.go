@@ -105,6 +105,39 @@ func TestProgress(t *testing.T) {
 	}
 }
 
+// TestProgressPods: what is left of the series of a pod that is gone is no replica, and
+// pods are missed only where series have their names.
+func TestProgressPods(t *testing.T) {
+	s := &store{}
+	usual().add(s, "a", nil)
+	usual().add(s, "evicted", func(_ string, i, v float64) float64 {
+		if i > scrapeCount-12 {
+			return math.NaN()
+		}
+		return v
+	})
+	for name, tt := range map[string]struct {
+		pods    []string
+		unknown int
+		said    string
+	}{
+		"evicted":          {[]string{"a"}, 0, "of 1 replicas 1 serving"},
+		"one without":      {[]string{"a", "b"}, 1, "b: it is ready, and none of its series exists"},
+		"other names":      {[]string{"x", "y"}, 1, "no series has the name of a pod"},
+		"pods not known":   {nil, 1, "evicted: its newest sample is 2m45s old"},
+		"evicted, no more": {[]string{"a", "evicted"}, 1, "evicted: its newest sample"},
+	} {
+		f, err := NewProgress(step.Deps{Querier: s, Workloads: pods{names: tt.pods}}).Run(t.Context(), step.Input{Service: chat(), Now: end})
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, _ := f.Out.(progressOut)
+		if out.Unknown != tt.unknown || out.Serving != 1 || !strings.Contains(strings.Join(f.Facts, "\n"), tt.said) {
+			t.Errorf("%s: %+v %q", name, out, f.Facts)
+		}
+	}
+}
+
 // TestProgressUnknown: without series nothing is idle.
 func TestProgressUnknown(t *testing.T) {
 	out, facts := find[progressOut](t, &store{}, NewProgress, step.Input{})
