@@ -232,7 +232,7 @@ func (f *sloRules) check() (period time.Duration, err error) {
 	case !slices.Contains([]string{"", "slo", "engine"}, f.only):
 		return 0, fmt.Errorf("--only: there is no %q; there is slo, engine", f.only)
 	case !objectName.MatchString(f.object.Name):
-		return 0, fmt.Errorf("--name: %q is not the name of an object: lower-case letters, digits, - and .", f.object.Name)
+		return 0, fmt.Errorf("--name: %q is not the name of an object: write lower-case letters, digits, dashes and dots", f.object.Name)
 	case f.format == "rules" && (len(f.labels) > 0 || f.object.Namespace != ""):
 		return 0, errors.New("--label and --namespace are of a PrometheusRule: add --format prometheusrule")
 	}
