@@ -90,7 +90,7 @@ func TestChangesAreWeighed(t *testing.T) {
 		suspect        bool
 		why            string
 	}{
-		{"a bad release", "bad-rollout", nil, nil, true, true, "after revision 3 took effect, which changed --max-num-batched-tokens, image; traffic is 1.0 times"},
+		{"a bad release", "bad-rollout", nil, nil, true, true, "after revision 3 took effect, which changed --max-num-batched-tokens, image; traffic, in requests or prompt tokens, is 1.0 times"},
 		{
 			"a log level while traffic triples", "traffic-burst", history(20*time.Minute, logs, "info", "debug"), nil, true, false,
 			"requests wait: the load explains it better than revision 7, which changed --log-level only",

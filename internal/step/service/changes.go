@@ -20,8 +20,8 @@ func ChangesKind() playbook.Kind {
 		Role: playbook.RoleCheck,
 		Doc: `Reads what changed about the service within the window, in the cluster and, where Argo CD owns the workload, in Git, and weighs whether that is what
 began the breach. A release is a suspect when the service met its objectives before it took effect, or was clearly better, and nothing explains the
-breach better. In this order: pods of both revisions that serve side by side decide; traffic of 1.5 times that before with requests in the queue
-explains the breach better; labels, annotations, logging and more replicas cannot be the cause. ` + "`why`" + ` says which, with figures.
+breach better. In this order: pods of both revisions that serve side by side decide; traffic of 1.5 times that before with requests in the queue, or of three
+times, explains the breach better; labels, annotations, logging and more replicas cannot be the cause. ` + "`why`" + ` says which, with figures.
 
 Where Git or Prometheus cannot be read, the rest still counts, and ` + "`missing`" + ` says what is not known. The check fails only where neither the
 cluster nor Git can be read. Faulty hardware is ruled out by gpu.health, not here.`,

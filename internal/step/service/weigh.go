@@ -14,6 +14,10 @@ import (
 // a release does, if requests wait as well.
 const moreTraffic = 1.5
 
+// muchMore is how many times it does also where none wait: prompts that are computed
+// at once make first tokens late without a queue.
+const muchMore = 3
+
 // sameMoment is how much earlier than a change a breach may seem to begin that the
 // change caused: the beginning is found on a grid of minutes.
 const sameMoment = 2 * time.Minute
@@ -62,7 +66,7 @@ func (w weight) weigh() (suspect bool, why string) {
 		why = fmt.Sprintf("the breach began %s after %s took effect, which changed %s", step.DurationText(after), w.subject, w.movedText())
 	}
 	if !math.IsNaN(w.times) {
-		why += fmt.Sprintf("; traffic is %.1f times that before", w.times)
+		why += fmt.Sprintf("; traffic, in requests or prompt tokens, is %.1f times that before", w.times)
 	}
 	if w.unknown != "" {
 		why += "; " + w.unknown
@@ -124,17 +128,22 @@ func (w weight) settled() (bool, string) {
 	return false, ""
 }
 
-// loaded: there is much more to do than before, and requests wait.
+// loaded: there is more to do than before and requests wait, or there is much more.
 func (w weight) loaded() (bool, string) {
-	if !(w.times >= moreTraffic && w.waiting >= 1) {
+	waits := ""
+	switch {
+	case w.times >= moreTraffic && w.waiting >= 1:
+		waits = fmt.Sprintf(" and %.0f requests wait", w.waiting)
+	case w.times >= muchMore:
+	default:
 		return false, ""
 	}
 	only := ""
 	if !w.matters {
 		only = " only"
 	}
-	return false, fmt.Sprintf("traffic is %.1f times that before the breach and %.0f requests wait: the load explains it better than %s, which changed %s%s",
-		w.times, w.waiting, w.subject, w.movedText(), only)
+	return false, fmt.Sprintf("traffic, in requests or prompt tokens, is %.1f times that before the breach%s: the load explains it better than %s, which changed %s%s",
+		w.times, waits, w.subject, w.movedText(), only)
 }
 
 // harmless: what moved cannot change how requests are served.

@@ -31,24 +31,28 @@ func TestWeigh(t *testing.T) {
 	}{
 		{
 			"a release, then the breach", release(func(*weight) {}), true,
-			"the breach began 3m after revision 7 took effect, which changed image; traffic is 1.0 times that before",
+			"the breach began 3m after revision 7 took effect, which changed image; traffic, in requests or prompt tokens, is 1.0 times that before",
 		},
 		{"nothing changed", release(func(w *weight) { w.changed = false }), false, "nothing changed within 1h"},
 		{"our own rollback", release(func(w *weight) { w.ours = true }), false, "revision 7 is a repair by Responder"},
 		{"traffic is 2.4 times normal, and a log level moved", release(func(w *weight) {
 			w.times, w.waiting, w.matters, w.moved = 2.4, 31, false, []string{"--log-level"}
-		}), false, "traffic is 2.4 times that before the breach and 31 requests wait: the load explains it better than revision 7, which changed --log-level only"},
+		}), false, "traffic, in requests or prompt tokens, is 2.4 times that before the breach and 31 requests wait: the load explains it better than revision 7, which changed --log-level only"},
 		{
 			"traffic is 2.4 times normal, and an image moved", release(func(w *weight) { w.times, w.waiting = 2.4, 31 }), false,
-			"traffic is 2.4 times that before the breach and 31 requests wait: the load explains it better than revision 7, which changed image",
+			"traffic, in requests or prompt tokens, is 2.4 times that before the breach and 31 requests wait: the load explains it better than revision 7, which changed image",
 		},
 		{
 			"more traffic, and nobody waits", release(func(w *weight) { w.times = 2.4 }), true,
-			"the breach began 3m after revision 7 took effect, which changed image; traffic is 2.4 times that before",
+			"the breach began 3m after revision 7 took effect, which changed image; traffic, in requests or prompt tokens, is 2.4 times that before",
+		},
+		{
+			"three times the traffic, and nobody waits", release(func(w *weight) { w.times = 3.2 }), false,
+			"traffic, in requests or prompt tokens, is 3.2 times that before the breach: the load explains it better than revision 7, which changed image",
 		},
 		{
 			"a queue without more traffic is the release's", release(func(w *weight) { w.times, w.waiting = 1.1, 80 }), true,
-			"the breach began 3m after revision 7 took effect, which changed image; traffic is 1.1 times that before",
+			"the breach began 3m after revision 7 took effect, which changed image; traffic, in requests or prompt tokens, is 1.1 times that before",
 		},
 		{
 			"a log level alone", release(func(w *weight) { w.matters, w.moved = false, []string{"--uvicorn-log-level", "annotations[team]"} }), false,
@@ -60,7 +64,7 @@ func TestWeigh(t *testing.T) {
 		},
 		{
 			"its pods do not serve yet, and those left drown", release(func(w *weight) { w.oldPods = slo.Counts{Bad: 600, Total: 2000} }), true,
-			"the breach began 3m after revision 7 took effect, which changed image; traffic is 1.0 times that before",
+			"the breach began 3m after revision 7 took effect, which changed image; traffic, in requests or prompt tokens, is 1.0 times that before",
 		},
 		{
 			"as bad before it", release(func(w *weight) { w.before = slo.Counts{Bad: 1600, Total: 4000} }), false,
@@ -68,14 +72,14 @@ func TestWeigh(t *testing.T) {
 		},
 		{
 			"bad before it, and much worse since", release(func(w *weight) { w.before = slo.Counts{Bad: 400, Total: 4000} }), true,
-			"the breach began 3m after revision 7 took effect, which changed image; traffic is 1.0 times that before",
+			"the breach began 3m after revision 7 took effect, which changed image; traffic, in requests or prompt tokens, is 1.0 times that before",
 		},
 		{"it came after the breach began", release(func(w *weight) {
 			w.before, w.at, w.since = slo.Counts{}, noon.Add(-5*time.Minute), noon.Add(-17*time.Minute)
 		}), false, "the breach began 12m before revision 7 took effect"},
 		{
 			"the minute of the release", release(func(w *weight) { w.before, w.since = slo.Counts{}, w.at.Add(-time.Minute) }), true,
-			"the breach began 0s after revision 7 took effect, which changed image; traffic is 1.0 times that before",
+			"the breach began 0s after revision 7 took effect, which changed image; traffic, in requests or prompt tokens, is 1.0 times that before",
 		},
 		{"side by side, the new one is bad", release(func(w *weight) {
 			w.times, w.waiting = 2.4, 31
@@ -86,7 +90,7 @@ func TestWeigh(t *testing.T) {
 		}), false, "30 % of requests are slow on pods of revision 7, 33 % on pods of revision 6: both revisions suffer alike"},
 		{"too few requests to compare", release(func(w *weight) {
 			w.newPods, w.oldPods = slo.Counts{Bad: 2, Total: 3}, slo.Counts{Bad: 0, Total: 2}
-		}), true, "the breach began 3m after revision 7 took effect, which changed image; traffic is 1.0 times that before"},
+		}), true, "the breach began 3m after revision 7 took effect, which changed image; traffic, in requests or prompt tokens, is 1.0 times that before"},
 		{"the load is not known", release(func(w *weight) {
 			w.times, w.waiting, w.unknown = math.NaN(), math.NaN(), "the load could not be read: no answer in time"
 		}), true, "the breach began 3m after revision 7 took effect, which changed image; the load could not be read: no answer in time"},
