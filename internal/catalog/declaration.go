@@ -35,7 +35,7 @@ type Declaration struct {
 	Autonomy  playbook.Autonomy `yaml:"autonomy" enum:"observe,suggest,auto" doc:"Ceiling for this service."`
 	MinReady  int               `yaml:"min_ready" doc:"Replicas that must stay ready. Default: guards.min_ready."`
 	MaxScale  int               `yaml:"max_scale" doc:"Most replicas a lever may ask for. Default 0: no lever may scale up."`
-	LoadTime  time.Duration     `yaml:"load_time" doc:"How long a replica takes to load its model, at most 24h: so long a slow rollout is no failed one. Default: learned from the replicas that run."`
+	LoadTime  time.Duration     `yaml:"load_time" doc:"How long a replica takes to load its model, at most 24h: so long a slow rollout is no failed one. Default: unknown; a change then waits twice as long as the replicas before took, 30m to 2h."`
 	Recovery  time.Duration     `yaml:"recovery" doc:"How long all objectives must have been met before capacity that was added for an incident is given back, at most 24h. Default: loans.recovery."`
 	Selector  string            `yaml:"selector" doc:"PromQL label matchers of the service's series, without braces. Default: its namespace and workload's name as service."`
 	Match     Match             `yaml:"match" type:"list of string" doc:"Alerts that are certainly this service's, in Alertmanager's matcher syntax, e.g. {namespace=\"serving\", service=\"chat\"}. Or a mapping of labels to values, which must all match."`

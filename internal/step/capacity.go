@@ -1,7 +1,6 @@
 package step
 
 import (
-	"slices"
 	"time"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
@@ -39,24 +38,21 @@ func RolloutRisk(plan *machine.Plan, w kube.Workload) {
 	}
 }
 
-// mostLoading bounds what counts as loading: a pod that was not ready for a while in
-// between looks as if it had loaded for days.
-const mostLoading = 4 * time.Hour
+// mostLoading bounds what counts as loading. A pod that was not ready for a while in
+// between seems to have loaded until then, for days maybe.
+const mostLoading = time.Hour
 
-// Loading returns how long the replicas of a workload took to become ready, the
-// median of those that are; 0: not known.
+// Loading returns how long the replicas of a workload took to become ready: the
+// shortest of those that are, since only a shorter time cannot be feigned; 0: not
+// known.
 func Loading(w kube.Workload) time.Duration {
-	var all []time.Duration
+	var least time.Duration
 	for _, p := range w.Pods {
-		if p.Loading > 0 && p.Loading <= mostLoading {
-			all = append(all, p.Loading)
+		if p.Loading > 0 && p.Loading <= mostLoading && (least == 0 || p.Loading < least) {
+			least = p.Loading
 		}
 	}
-	if len(all) == 0 {
-		return 0
-	}
-	slices.Sort(all)
-	return all[len(all)/2].Round(time.Second)
+	return least.Round(time.Second)
 }
 
 // RolloutPlan fills in the capacity and the risk of a change of the pod

@@ -143,19 +143,15 @@ func (t *turn) settleOutcome(o OpenEffect, out Outcome) {
 // slow reports whether a rollout that makes no progress is waited for all the
 // same. Kubernetes reports a rollout as failed after its progress deadline, also
 // one whose pods only load a large model. A setting that keeps pods from
-// starting is harmful, so it is waited for only as long as a load takes, by the
-// service or by the replicas before it.
+// starting is harmful, so it is waited for only as long as the service says a
+// load takes.
 func (t *turn) slow(out Outcome) bool {
 	l := t.s.Lever
 	if !out.Slow || l.Waits != "" || !t.now.Before(l.Deadline) {
 		return false
 	}
 	class, _ := t.s.class()
-	loads := t.s.Start.Service.LoadTime
-	if l.Plan != nil {
-		loads = max(loads, l.Plan.Loading)
-	}
-	return class != playbook.ClassSetting || t.now.Before(l.AppliedAt.Add(loads))
+	return class != playbook.ClassSetting || t.now.Before(l.AppliedAt.Add(t.s.Start.Service.LoadTime))
 }
 
 // notInEffect ends a change that did not come into effect. Taking back a
@@ -202,14 +198,15 @@ func (s State) settleWithin() time.Duration {
 	return s.rolloutWithin()
 }
 
-// rolloutWithin returns how long replicas may take until they serve: at least what
-// the service says that they load, and twice what those before them did.
+// rolloutWithin returns how long replicas may take until they serve: at least as
+// long as the service says that they load, or else twice as long as those before
+// them did.
 func (s State) rolloutWithin() time.Duration {
-	within := max(SettleWithin, s.Start.Service.LoadTime)
-	if p := s.Lever.Plan; p != nil {
-		within = max(within, 2*p.Loading)
+	loads := s.Start.Service.LoadTime
+	if p := s.Lever.Plan; loads == 0 && p != nil {
+		loads = 2 * p.Loading
 	}
-	return within
+	return max(SettleWithin, loads)
 }
 
 // settleWithin returns how long the change, or its undo, may take to take
