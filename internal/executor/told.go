@@ -69,10 +69,21 @@ func (b *batch) toldBefore(st *staged, c machine.Command, events []machine.Event
 }
 
 // standsTold reports whether what a run told is not told again: within the hour,
-// while one of that run's alerts fires. Once they have all resolved, what comes is
-// another incident.
+// while one of that run's alerts fires or a run that left it to that one is open.
 func (e *Executor) standsTold(by machine.Telling, now time.Time) bool {
-	return recent(by.At, now) && !e.dispatch.Over(by.Run)
+	return recent(by.At, now) && (!e.dispatch.Over(by.Run) || e.leftTo(by.Run))
+}
+
+// leftTo reports whether an open run left what it had to tell to another run.
+func (e *Executor) leftTo(teller string) bool {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	for _, r := range e.open {
+		if r.state.LeftTo(teller) {
+			return true
+		}
+	}
+	return false
 }
 
 // withdrew reports whether the batch has it that the run told nobody after all.

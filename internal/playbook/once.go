@@ -3,7 +3,7 @@ package playbook
 // toldFields returns the fields of the evidence of a notify state with once.
 func toldFields() []Field {
 	return []Field{
-		{Name: "first", Type: Type{Name: Bool}, Doc: "This run tells it. Otherwise another run told the same text of `once` within the last hour, an alert of it still fires, and this one tells nobody."},
+		{Name: "first", Type: Type{Name: Bool}, Doc: "This run tells it. Otherwise another run told the same text of `once` within the last hour, it is not over, and this one tells nobody."},
 		{Name: "run", Type: Type{Name: String}, Doc: "The run that told it first."},
 	}
 }

@@ -192,7 +192,7 @@ func stateSchema(kinds []Kind, with schemaObject) schemaObject {
 		"title": text(), "with": schemaObject{"type": "object"}, "next": def("next"), "on_error": def("name"),
 		"timeout": def("duration"), "retry": def("retry"), "autonomy": def("autonomy"),
 		"approve": def("approve"), "verify": def("verify"), "guards": def("guards"), "to": channelsSchema(),
-		"once": schemaObject{"type": "string", "minLength": 1, "description": "Tells people only if no other run, of which an alert still fires, has told the same text within the last hour. out.first says whether this run did."},
+		"once": schemaObject{"type": "string", "minLength": 1, "description": "Tells people only if no other run has told the same text in this incident, within the last hour. out.first says whether this run did."},
 		"step": closed([]string{"by", "times"}, schemaObject{
 			"by":    schemaObject{"anyOf": []any{schemaObject{"type": "number"}, def("expression")}, "description": "What each step changes: of kube.scale and gitops.set_replicas the replicas to add, of gitops.set_flag the difference to the value of the step before."},
 			"times": schemaObject{"type": "integer", "minimum": 2, "maximum": maxSteps, "description": "Most steps of one run. A step follows one that improved the service without proving it, or had no effect."},

@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -8,8 +9,7 @@ import (
 	"time"
 )
 
-// OnceWithin is how long what one run told is told by no other run, while an alert
-// of it fires.
+// OnceWithin is how long at most what one run told is told by no other run.
 const OnceWithin = time.Hour
 
 // Telling is what a run told with once.
@@ -31,6 +31,17 @@ func toldData(first bool, run string) json.RawMessage {
 		panic("machine: " + err.Error()) // unreachable: it is a bool and a string
 	}
 	return data
+}
+
+// LeftTo reports whether the run told nobody because another one had.
+func (s State) LeftTo(teller string) bool {
+	want := toldData(false, teller)
+	for _, e := range s.Evidence {
+		if bytes.Equal(e.Data, want) {
+			return true
+		}
+	}
+	return false
 }
 
 // once returns the text that the current notify state tells once; empty: every
