@@ -355,7 +355,7 @@ func (t *turn) end(e Ending) {
 		}
 		t.emit(Event{
 			Kind: EffectStarted, State: t.s.Current, Effect: t.key(ActionNotify), Action: ActionNotify, Attempt: 1,
-			Ending: &e, Message: fmt.Sprintf("run %s ends %s: %s", t.s.Start.Run, e.Outcome, e.Message),
+			Ending: &e, Message: fmt.Sprintf("run %s ends %s: %s", t.s.Start.Run, e.Outcome, e.Message) + t.s.lastFound(),
 		})
 	default:
 		t.emit(Event{Kind: RunEnded, Ending: &e})

@@ -184,3 +184,39 @@ func (s State) tried(name string) string {
 	}
 	return "not taken: " + st.Title + " was tried in this run"
 }
+
+// longestFound bounds a line about evidence in what people are told, in bytes.
+const longestFound = 300
+
+// lastFound returns what the last gather found, a line for each check, for people
+// who take over; empty: the run gathered nothing.
+func (s State) lastFound() string {
+	for i := len(s.Path) - 1; i >= 0 && s.Playbook != nil; i-- {
+		st := s.Playbook.State(s.Path[i].State)
+		if st == nil || st.Kind != playbook.StateGather {
+			continue
+		}
+		var out strings.Builder
+		for _, name := range st.Gathers() {
+			e := s.Evidence[name]
+			switch {
+			case e == nil:
+			case e.Unknown != "":
+				fmt.Fprintf(&out, "\n%s: not known: %s", name, firstLine(e.Unknown))
+			case len(e.Facts) > 0:
+				fmt.Fprintf(&out, "\n%s: %s", name, firstLine(e.Facts[0]))
+			}
+		}
+		return out.String()
+	}
+	return ""
+}
+
+// firstLine returns the first line of a text, cut where it is too long.
+func firstLine(text string) string {
+	text, _, _ = strings.Cut(text, "\n")
+	if len(text) > longestFound {
+		text = strings.ToValidUTF8(text[:longestFound], "") + "..."
+	}
+	return text
+}

@@ -12,7 +12,7 @@ func eventLine(e Event) string {
 	parts := []string{string(e.Kind)}
 	add := func(name string, v any) {
 		if text := fmt.Sprint(v); text != "" && text != "0" && text != "false" {
-			parts = append(parts, name+"="+strings.ReplaceAll(text, " ", "_"))
+			parts = append(parts, name+"="+strings.NewReplacer(" ", "_", "\n", "|").Replace(text))
 		}
 	}
 	add("state", e.State)
