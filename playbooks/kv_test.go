@@ -12,7 +12,7 @@ import (
 // it, and what is not known leads to people.
 func TestKVDecisions(t *testing.T) {
 	usual := map[string]string{
-		"slo":     `{"status":"breached","ending":false,"worst":"ttft","since":"2026-01-01T11:58:00Z"}`,
+		"slo":     `{"status":"breached","ending":false,"worst":"ttft","since":"2026-01-01T11:58:00Z","stuck_replicas":0}`,
 		"engine":  `{"bound":"kv","replicas_short":2,"running":60.0,"ready":4}`,
 		"fit":     `{"status":"over","max_num_seqs":11,"running":20.0,"gpu_memory_utilization":0.9,"max_num_seqs_at_utilization":13}`,
 		"spread":  `{"scope":"all","pod":"","node":""}`,
@@ -42,7 +42,11 @@ func TestKVDecisions(t *testing.T) {
 		{"an agent does not answer", inGit, map[string]string{"gpus": `{"verdict":"unknown","throttle":"","hot_nodes":0,"unread_nodes":1,"reset":false,"rma":false}`}, "escalated"},
 		{"replicas crash", inGit, map[string]string{"pods": `{"ready":3,"desired":4,"bad_nodes":0,"oom_killed":0,"restarts":9,"waiting":["CrashLoopBackOff"]}`}, "out-of-memory"},
 		{"replicas load", inGit, map[string]string{"pods": `{"ready":3,"desired":4,"bad_nodes":0,"oom_killed":0,"restarts":0,"waiting":[]}`}, "loading"},
-		{"the cache is not what limits it", inGit, map[string]string{"engine": `{"bound":"queue","replicas_short":2,"running":60.0,"ready":4}`}, "escalated"},
+		{"the cache is not what limits it", inGit, map[string]string{"engine": `{"bound":"queue","replicas_short":2,"running":60.0,"ready":4}`}, "scale"},
+		{"nothing limits the engine", inGit, map[string]string{"engine": `{"bound":"none","replicas_short":0,"running":6.0,"ready":4}`}, "escalated"},
+		{"a replica stands still", inGit, map[string]string{"slo": `{"status":"breached","ending":false,"stuck_replicas":1}`}, "stuck"},
+		{"killed for memory weeks ago", inGit, map[string]string{"pods": `{"ready":4,"desired":4,"bad_nodes":0,"oom_killed":1,"restarts":1,"waiting":[]}`}, "cap-concurrency"},
+		{"more memory makes room for no more", inGit, map[string]string{"fit": `{"status":"fits","max_num_seqs":30,"running":20.0,"gpu_memory_utilization":0.93,"max_num_seqs_at_utilization":30}`}, "scale"},
 		{"the engine says nothing", inGit, map[string]string{"engine": ""}, "escalated"},
 		{"within its SLO", inGit, map[string]string{"slo": `{"status":"met","ending":false}`}, "not-confirmed"},
 		{"ends by itself", inGit, map[string]string{"slo": `{"status":"breached","ending":true}`}, "easing"},
