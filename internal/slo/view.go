@@ -71,6 +71,8 @@ type KV struct {
 	Tokens      float64
 	Utilization float64 // share of the GPU's memory that the engine may use
 	Fixed       bool    // its size was set directly, so Utilization does not matter
+
+	Labels map[string]string // that the engine tells of its configuration
 }
 
 // The parts of the answer about a view; the objective of their keys is -4, and
@@ -98,7 +100,8 @@ const (
 const engineLabels = "namespace, pod, instance, engine, dp_rank, tp_rank, pp_rank, model_name"
 
 // configLabels are those of the configuration of a KV cache.
-const configLabels = "num_gpu_blocks, block_size, kv_cache_size_tokens, gpu_memory_utilization, kv_cache_memory_bytes, num_gpu_blocks_override"
+const configLabels = "num_gpu_blocks, block_size, kv_cache_size_tokens, gpu_memory_utilization, kv_cache_memory_bytes, num_gpu_blocks_override, " +
+	"enable_prefix_caching, cache_dtype"
 
 // Views measures what the engines of a service do over a window that ends now, and
 // did over windows that ended so long ago, with one query.
@@ -369,7 +372,10 @@ func (a answered) caches(source int) []KV {
 	var out []KV
 	for _, s := range a.parts[key{-4, source, 0, partConfig}] {
 		number := func(label string) float64 { return parsed(s.Labels[label]) }
-		kv := KV{Engines: int(s.Value), Blocks: number("num_gpu_blocks"), BlockSize: number("block_size"), Tokens: number("kv_cache_size_tokens"), Utilization: number("gpu_memory_utilization")}
+		kv := KV{
+			Engines: int(s.Value), Blocks: number("num_gpu_blocks"), BlockSize: number("block_size"), Tokens: number("kv_cache_size_tokens"),
+			Utilization: number("gpu_memory_utilization"), Labels: s.Labels,
+		}
 		kv.Fixed = number("kv_cache_memory_bytes") > 0 || number("num_gpu_blocks_override") > 0
 		if !(kv.Tokens > 0) {
 			kv.Tokens = kv.Blocks * kv.BlockSize

@@ -97,8 +97,12 @@ func fit(v slo.View, window time.Duration, with kvFitWith) (out kvFitOut, facts 
 	out.Seqs = &seqs
 	add("a sequence has %.0f prompt and %.0f output tokens (p95 of each), together %.0f: %.0f blocks of %.0f", n.Prompt.P95, n.Output.P95, length, each, size)
 	add("%.0f blocks / %.0f = %d sequences fit in the KV cache of one engine (--%s %d)", total, each, seqs, flags.seqs, max(seqs, 1))
-	if len(v.KV) > 1 {
-		add("the engines have KV caches of %d different sizes; this is the smallest", len(v.KV))
+	sizes := map[float64]bool{}
+	for _, kv := range v.KV {
+		sizes[kv.Tokens] = true
+	}
+	if len(sizes) > 1 {
+		add("the engines have KV caches of %d different sizes; this is the smallest", len(sizes))
 	}
 	running := value(out.Running)
 	out.Status, out.Why = kvFits, fmt.Sprintf("%d sequences fit in the KV cache of one engine, at most %.0f ran at once", seqs, running)

@@ -80,8 +80,9 @@ type snapshotOut struct {
 	BlockSize *float64 `json:"kv_block_size,omitempty" unit:"tokens" doc:"Tokens of one block."`
 	KVTokens  *float64 `json:"kv_tokens,omitempty" unit:"tokens" doc:"Tokens that the KV cache of one engine holds."`
 
-	Missing  []string   `json:"missing" doc:"Fields that are absent, because nothing was measured."`
-	Replicas []shownOut `json:"replicas" doc:"What each replica does, at most 20: those that are bound first, then those with most requests."`
+	Flags    map[string]string "json:\"flags\" doc:\"Flags in force, as the engines tell them by a series of their own: gpu-memory-utilization, block-size, kv-cache-dtype, enable-prefix-caching. Values that differ between engines are joined by ` or `, as while a change rolls out. Empty: they tell none; no series tells other flags.\""
+	Missing  []string          `json:"missing" doc:"Fields that are absent, because nothing was measured."`
+	Replicas []shownOut        `json:"replicas" doc:"What each replica does, at most 20: those that are bound first, then those with most requests."`
 }
 
 // Values of snapshotOut.Bound.

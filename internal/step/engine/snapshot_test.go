@@ -194,6 +194,23 @@ func TestSnapshotBadInput(t *testing.T) {
 	}
 }
 
+// TestSnapshotFlags: flags are those that engines run with, and a change that reached
+// only some of them shows.
+func TestSnapshotFlags(t *testing.T) {
+	s := &store{}
+	for i := range 2 {
+		usual().add(s, podName(i), nil)
+	}
+	if out, facts := snapshotOf(t, s); out.Flags["gpu-memory-utilization"] != "0.9" || out.Flags["block-size"] != "16" || strings.Contains(strings.Join(facts, "\n"), "the same") {
+		t.Errorf("%v %q", out.Flags, facts)
+	}
+	config("2400", "gpu_memory_utilization", "0.94")(s)
+	out, facts := snapshotOf(t, s)
+	if out.Flags["gpu-memory-utilization"] != "0.9 or 0.94" || out.Flags["block-size"] != "16" || !strings.Contains(strings.Join(facts, "\n"), "do not run with the same --gpu-memory-utilization: 0.9 or 0.94") {
+		t.Errorf("%v %q", out.Flags, facts)
+	}
+}
+
 // TestSnapshotOldNames: replicas of an old version beside those of a new one count too.
 func TestSnapshotOldNames(t *testing.T) {
 	s := &store{}

@@ -3,6 +3,7 @@ package engine
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -128,7 +129,7 @@ func (out *snapshotOut) fill(s sight) {
 			out.Missing = append(out.Missing, f.name)
 		}
 	}
-	out.Restarted = s.view.Restarted
+	out.Restarted, out.Flags = s.view.Restarted, flagsInForce(s.view.KV)
 	slices.Sort(out.Missing)
 	out.Replicas = shownReplicas(s.replicas)
 }
@@ -150,6 +151,26 @@ func smallest(all []slo.KV) slo.KV {
 	return slices.MinFunc(all, func(a, b slo.KV) int { return cmp.Compare(a.Tokens, b.Tokens) })
 }
 
+// flagsInForce returns the flags that the engines tell, the value of most engines
+// first.
+func flagsInForce(all []slo.KV) map[string]string {
+	out := map[string]string{}
+	for flag, label := range map[string]string{
+		"gpu-memory-utilization": "gpu_memory_utilization", "block-size": "block_size", "kv-cache-dtype": "cache_dtype", "enable-prefix-caching": "enable_prefix_caching",
+	} {
+		var values []string
+		for _, kv := range all {
+			if v := kv.Labels[label]; v != "" && v != "None" && !slices.Contains(values, v) {
+				values = append(values, v)
+			}
+		}
+		if len(values) > 0 {
+			out[flag] = strings.Join(values, " or ")
+		}
+	}
+	return out
+}
+
 // facts returns the lines for people.
 func (out snapshotOut) facts(s sight) []string {
 	facts := []string{out.Why}
@@ -168,6 +189,11 @@ func (out snapshotOut) facts(s sight) []string {
 	}
 	if out.Failed != nil && *out.Failed > 0 || out.Aborted != nil && *out.Aborted > 0 {
 		add("%.2g requests per second fail, %.2g are given up by their clients", value(out.Failed), value(out.Aborted))
+	}
+	for _, flag := range slices.Sorted(maps.Keys(out.Flags)) {
+		if strings.Contains(out.Flags[flag], " or ") {
+			add("the engines do not run with the same --%s: %s", flag, out.Flags[flag])
+		}
 	}
 	if s.view.Copies > 1 {
 		add("every replica is scraped %.0f times; its requests are counted once", s.view.Copies)
