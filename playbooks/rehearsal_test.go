@@ -11,26 +11,21 @@ import (
 	"github.com/inference-responder/responder/internal/step/kinds"
 )
 
-// The cases of tests/ hold, and together take every edge of their playbook.
+// Each playbook has cases in tests/, which hold and together take every edge of it.
 func TestRehearsals(t *testing.T) {
-	files, err := filepath.Glob("tests/*.test.yaml")
-	if err != nil || len(files) == 0 {
-		t.Fatal(files, err)
-	}
-	set := load(t)
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".test.yaml"), func(t *testing.T) {
+	for _, p := range load(t).All() {
+		t.Run(p.Name, func(t *testing.T) {
+			file := filepath.Join("tests", p.Name+".test.yaml")
 			data, err := os.ReadFile(file)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("%v: write the playbook's cases", err)
 			}
 			suite, err := rehearsal.Read(file, data)
 			if err != nil {
 				t.Fatal(err)
 			}
-			p := set.ByName(strings.TrimSuffix(filepath.Base(suite.Playbook), ".yaml"))
-			if p == nil {
-				t.Fatalf("%s names %s, which is not shipped", file, suite.Playbook)
+			if suite.Playbook != "../"+p.Name+".yaml" {
+				t.Fatalf("%s is of playbook %s", file, suite.Playbook)
 			}
 			if err := suite.Compile(p, kinds.Declarations()); err != nil {
 				t.Fatal(err)

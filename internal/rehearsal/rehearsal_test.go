@@ -143,3 +143,31 @@ a.test.yaml:7:3: results: playbook all has no state "lock" (did you mean "look"?
 		}
 	}
 }
+
+// Whatever a file holds, it is refused or runs to an end.
+func FuzzSuite(f *testing.F) {
+	data, err := os.ReadFile("testdata/all.test.yaml")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(data)
+	doc, err := os.ReadFile("testdata/all.yaml")
+	if err != nil {
+		f.Fatal(err)
+	}
+	all, err := playbook.Parse("all.yaml", doc, testKinds())
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		s, err := Read("a.test.yaml", data)
+		if err != nil || s.Compile(all[0], testKinds()) != nil {
+			return
+		}
+		for _, c := range s.Cases {
+			if r := c.Run(all[0]); r.Outcome == "" && len(r.Failed) == 0 {
+				t.Errorf("%s neither ended nor failed", c.Name)
+			}
+		}
+	})
+}
