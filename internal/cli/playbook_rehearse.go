@@ -25,7 +25,7 @@ const testSuffix = ".test.yaml"
 
 // testFlags are the flags of playbook test.
 type testFlags struct {
-	run            string
+	run, junit     string
 	verbose, cover bool
 }
 
@@ -49,12 +49,14 @@ Exit codes:
 		Args: some("FILE or DIR..., such as queue-too-long.test.yaml"),
 		Example: `  responder playbook test playbooks/
   responder playbook test queue-too-long.test.yaml -v --run 'replica'
-  responder playbook test playbooks/ --cover`,
+  responder playbook test playbooks/ --cover
+  responder playbook test playbooks/ --junit playbooks.xml`,
 		RunE: func(_ *cobra.Command, args []string) error { return testPlaybooks(p, &out, f, args) },
 	}
 	cmd.Flags().StringVar(&f.run, "run", "", "only cases whose name this regular expression matches")
 	cmd.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "show every case: the edges it took, and its levers")
 	cmd.Flags().BoolVar(&f.cover, "cover", false, "list the states and edges that no case took")
+	cmd.Flags().StringVar(&f.junit, "junit", "", "also write the results to this file, as JUnit XML for CI systems")
 	out.AddFlag(cmd)
 	return cmd
 }
@@ -94,6 +96,11 @@ func testPlaybooks(p *command.Process, out *command.Output, f testFlags, args []
 	if f.cover {
 		for _, of := range sortedKeys(covered) {
 			report.Coverage = append(report.Coverage, coverageOf(books[of], covered[of]))
+		}
+	}
+	if f.junit != "" {
+		if err := writeJUnit(f.junit, report); err != nil {
+			return err
 		}
 	}
 	err = out.Print(p.Stdout, report, func(w io.Writer) error { return writePlaybookTests(w, report, f.verbose) })
