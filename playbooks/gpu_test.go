@@ -131,7 +131,7 @@ func TestGPUDecisions(t *testing.T) {
 				Status: playbook.Firing, Labels: map[string]string{"alertname": "GPUFault", "node": "gpu-17"},
 				StartsAt: time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC),
 			}
-			if got := walk(t, p, playbook.Service{}, test.from, alert, test.evidence); got != test.want {
+			if got := walk(t, p, test.from, alert, test.evidence); got != test.want {
 				t.Errorf("came to %s, want %s", got, test.want)
 			}
 		})

@@ -99,9 +99,9 @@ func TestRunbookGraph(t *testing.T) {
 
 // walk goes from a state along conditions, given evidence by name, to the first
 // state that is no check. Evidence that the test does not give is unknown.
-func walk(t *testing.T, p *playbook.Playbook, service playbook.Service, from string, alert playbook.Alert, out map[string]string) string {
+func walk(t *testing.T, p *playbook.Playbook, from string, alert playbook.Alert, out map[string]string) string {
 	t.Helper()
-	scope := playbook.Scope{Alert: alert, Service: service, Now: alert.StartsAt.Add(10 * time.Minute), Evidence: map[string]json.RawMessage{}, Unknown: map[string]string{}}
+	scope := playbook.Scope{Alert: alert, Now: alert.StartsAt.Add(10 * time.Minute), Evidence: map[string]json.RawMessage{}, Unknown: map[string]string{}}
 	for name, data := range out { // of checks that came before
 		scope.Evidence[name] = json.RawMessage(data)
 	}
@@ -241,7 +241,7 @@ func TestDecisions(t *testing.T) {
 				Status: playbook.Firing, Labels: map[string]string{"alertname": "InferenceTTFTFastBurn"},
 				StartsAt: time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC),
 			}
-			if got := walk(t, p, playbook.Service{}, test.from, alert, test.evidence); got != test.want {
+			if got := walk(t, p, test.from, alert, test.evidence); got != test.want {
 				t.Errorf("came to %s, want %s", got, test.want)
 			}
 		})
