@@ -129,7 +129,7 @@ var mayImport = map[string][]string{
 	"internal/web":     {"internal/playbook", "internal/executor/machine", "internal/runview"}, // the page: the words and tables of the terminal
 	// The sandbox stands behind step's interfaces, so it speaks their types.
 	"internal/sandbox": {
-		"internal/fault", "internal/sandbox/physics",
+		"internal/fault", "internal/sandbox/physics", "internal/slo/rules",
 		"internal/playbook", "internal/step", "internal/kube", "internal/slo", "internal/gpu", "internal/gpu/judge",
 	},
 	"internal/sandbox/physics": {}, // one engine: of clusters and names of metrics it knows nothing

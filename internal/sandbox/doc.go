@@ -14,5 +14,5 @@
 // Time is the [Clock]'s. The world is advanced lazily: whoever asks first lets
 // the time up to now pass, in steps of fixed length and at fixed moments, so that
 // what the series hold does not depend on who asked when. Everything that looks
-// random is a hash of the scenario's seed and the moment.
+// random is a hash of the scenario's seed and the time since the world began.
 package sandbox

@@ -1,12 +1,9 @@
 package sandbox
 
 import (
-	"math"
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/inference-responder/responder/internal/sandbox/physics"
 )
 
 // exporter turns the pods' engines into series, scrape by scrape.
@@ -109,7 +106,7 @@ func (x *exporter) diagnoses(at time.Time, nodes []nodeSpec, start time.Time) {
 // podLabels are the labels that scraping adds.
 func podLabels(f *fleet, p *pod) []string {
 	return []string{
-		"job", "vllm", "instance", p.name + ":8000",
+		"job", f.dialect().name, "instance", p.name + ":8000",
 		"namespace", f.ref.Namespace, "service", f.ref.Name, "pod", p.name,
 		"model_name", f.spec.service.Model,
 	}
@@ -117,33 +114,16 @@ func podLabels(f *fleet, p *pod) []string {
 
 // expose makes the series of an engine.
 func (x *exporter) expose(at time.Time, f *fleet, p *pod) []gauge {
-	e, base := p.engine, append(podLabels(f, p), "engine", "0")
+	e, base := p.engine, append(podLabels(f, p), f.dialect().labels...)
 	var out []gauge
 	add := func(name string, read func() float64, pairs ...string) {
 		all := append(append([]string{}, base...), pairs...)
 		out = append(out, gauge{x.store.add(name, at, all...), read})
 	}
-	count := func(v *float64) func() float64 { return func() float64 { return *v } }
-	whole := func(of func() int) func() float64 { return func() float64 { return float64(of()) } }
-
-	add("vllm:num_requests_running", whole(e.Running))
-	add("vllm:num_requests_waiting", whole(e.Waiting))
-	add("vllm:num_requests_waiting_by_reason", whole(e.Waiting), "reason", "capacity")
-	add("vllm:num_requests_waiting_by_reason", func() float64 { return 0 }, "reason", "deferred")
-	add("vllm:kv_cache_usage_perc", e.Usage)
-	add("vllm:num_preemptions_total", count(&e.Preempted))
-	add("vllm:prompt_tokens_total", count(&e.Prompted))
-	add("vllm:generation_tokens_total", count(&e.Generated))
-	add("vllm:prefix_cache_queries_total", count(&e.Queried))
-	add("vllm:prefix_cache_hits_total", count(&e.Hit))
-	add("vllm:iteration_tokens_total_count", count(&e.Steps))
-	add("vllm:request_success_total", func() float64 { return e.Finished - math.Floor(e.Finished/10) }, "finished_reason", "stop")
-	add("vllm:request_success_total", func() float64 { return math.Floor(e.Finished / 10) }, "finished_reason", "length")
-	add("vllm:request_success_total", count(&e.Aborted), "finished_reason", "abort")
-	add("vllm:request_success_total", count(&e.Failed), "finished_reason", "error")
-	add("vllm:cache_config_info", func() float64 { return 1 }, cacheConfig(e)...)
-
-	for _, h := range histograms(e) {
+	for _, m := range f.dialect().metrics(e) {
+		add(m.name, m.read, m.labels...)
+	}
+	for _, h := range f.dialect().histograms(e) {
 		seen := 0.0 // the buckets are read in this order
 		for i, b := range h.h.Bounds {
 			add(h.name+"_bucket", func() float64 {
@@ -157,23 +137,9 @@ func (x *exporter) expose(at time.Time, f *fleet, p *pod) []gauge {
 		all := func() float64 { return seen + h.h.Counts[len(h.h.Bounds)] }
 		add(h.name+"_bucket", all, "le", "+Inf")
 		add(h.name+"_count", all)
-		add(h.name+"_sum", count(&h.h.Sum))
+		add(h.name+"_sum", func() float64 { return h.h.Sum })
 	}
 	return out
-}
-
-// cacheConfig are the labels of vLLM's cache_config_info that tell how large the KV
-// cache is, and why.
-func cacheConfig(e *physics.Engine) []string {
-	f := e.Flags()
-	caching := "True"
-	if f.NoPrefixCaching {
-		caching = "False"
-	}
-	return []string{
-		"block_size", strconv.Itoa(f.BlockSize), "num_gpu_blocks", strconv.Itoa(e.Blocks()), "cache_dtype", "auto", "enable_prefix_caching", caching,
-		"gpu_memory_utilization", strconv.FormatFloat(f.GPUMemoryUtilization, 'f', -1, 64), "kv_cache_size_tokens", strconv.Itoa(e.Blocks() * f.BlockSize),
-	}
 }
 
 // bound writes a bucket's bound as Python and Prometheus 3 do: 1.0, not 1.

@@ -24,6 +24,7 @@ type fleet struct {
 	events      []kube.EventCount
 	born        int       // pods ever made
 	changed     time.Time // when the spec was first changed through the API; zero: never
+	ticks       uint64    // that it has served: what is random does not depend on the time of day
 	turn        int       // requests handed out
 	rng         hash
 }
@@ -236,7 +237,7 @@ func (f *fleet) start(p *pod, at time.Time, place func() string) {
 		}
 		load := f.spec.loading
 		if load == 0 {
-			load = loadLeast
+			load = time.Duration(f.spec.hardware.Load(diskRate) * float64(time.Second))
 		}
 		load += time.Duration(f.rng.unit("load", nameHash(p.name)) * float64(loadSpread))
 		p.loaded = at.Add(load.Round(time.Second))
@@ -251,9 +252,10 @@ func (f *fleet) start(p *pod, at time.Time, place func() string) {
 	p.ready = true
 }
 
-// How long a pod takes to load its model, and when its probe first complains.
+// How fast a pod reads its model, up to how much longer it takes to start, and when its
+// probe first complains.
 const (
-	loadLeast  = 35 * time.Second
+	diskRate   = 5.65e9 // bytes per second: local disks
 	loadSpread = 15 * time.Second
 	probeDelay = 30 * time.Second
 )
@@ -284,6 +286,7 @@ func (f *fleet) serving() []*pod {
 // hands them out in turn. Clients of a stuck pod send theirs again, to another one.
 func (f *fleet) serve(at, start time.Time, d time.Duration) {
 	since := at.Sub(start)
+	f.ticks++
 	f.sicken(since, d)
 	pods := f.serving()
 	var moving []*pod
@@ -299,7 +302,7 @@ func (f *fleet) serve(at, start time.Time, d time.Duration) {
 	if len(pods) == 0 {
 		return
 	}
-	seed, to := f.rng.of("requests", uint64(at.Unix())), float64(at.Unix())
+	seed, to := f.rng.of("requests", f.ticks), float64(at.Unix())
 	for _, r := range f.load(at, since).Requests(seed, to-d.Seconds(), to) {
 		p := pods[f.turn%len(pods)]
 		p.engine.Arrive(r)
@@ -316,7 +319,7 @@ func (f *fleet) serve(at, start time.Time, d time.Duration) {
 // load returns what clients send at a moment.
 func (f *fleet) load(at time.Time, since time.Duration) physics.Load {
 	l := f.spec.load
-	l.Rate *= factor(f.spec.traffic, since) * (1 + 0.03*f.rng.normal("traffic", uint64(at.Unix()/60)))
+	l.Rate *= factor(f.spec.traffic, since) * (1 + 0.02*f.rng.normal("traffic", f.ticks/uint64(time.Minute/tick)))
 	l.Prompt.Mean *= factor(f.spec.prompts, since)
 	if !f.changed.IsZero() && f.spec.leaves > 0 && at.Sub(f.changed) >= f.spec.leaves {
 		l.Rate = 0

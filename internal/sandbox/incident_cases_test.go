@@ -182,7 +182,7 @@ func benchDecode() Incident {
 		Name: "decode-bound", Cause: "saturated|decode|batch|load", Right: []string{"kube.scale"}, Outcome: "resolved", Bad: 7,
 		world: chatWorld(31, 50*time.Minute, func(chat *serviceSpec) {
 			chat.hardware.KVToken *= 4 // more KV heads, and a long context that every token reads
-			chat.load.Prompt, chat.load.Shared = physics.Length{Mean: 5800, Sigma: 0.1}, 5100
+			chat.load.Prompt, chat.load.Shared = physics.Length{Mean: 7400, Sigma: 0.05}, 6700
 			for i := range chat.revisions {
 				chat.revisions[i].fields["containers[vllm].args[--max-num-seqs]"] = "64"
 			}
@@ -193,17 +193,9 @@ func benchDecode() Incident {
 
 // benchCache: long prompts do not fit into the KV cache; requests are preempted.
 func benchCache() Incident {
-	return Incident{
-		Name: "kv-thrash", Cause: "kv|cache|preempt", Right: []string{"kube.scale"}, Outcome: "resolved", Bad: 8,
-		world: chatWorld(32, 12*time.Minute, func(chat *serviceSpec) {
-			for i := range chat.revisions {
-				chat.revisions[i].fields["containers[vllm].args[--gpu-memory-utilization]"] = "0.52"
-				chat.revisions[i].fields["containers[vllm].args[--max-num-seqs]"] = "64"
-			}
-			chat.load.Rate, chat.load.Output.Mean = 6, 400
-			chat.prompts = []shift{{from: -12 * time.Minute, factor: 3}}
-		}),
-	}
+	w := kvThrash()
+	w.engineAlerts = false // only the objective's alert tells
+	return Incident{Name: "kv-thrash", Cause: "kv|cache|preempt", Right: []string{"kube.scale"}, Outcome: "resolved", Bad: 8, world: w}
 }
 
 // benchComing: three times the traffic, and somebody has scaled a minute ago.

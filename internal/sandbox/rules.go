@@ -99,11 +99,12 @@ type watch struct {
 	mu    sync.Mutex // guards what follows; taken before the world's
 	world *World
 	next  time.Time
-	seen  map[model.Fingerprint]*playbook.Alert // since it first fired
+	seen  map[model.Fingerprint]*playbook.Alert      // since it first fired
+	since map[string]map[model.Fingerprint]time.Time // of each rule, when what is active became so
 }
 
 func (a *watch) init(w *World) {
-	a.world, a.seen = w, map[model.Fingerprint]*playbook.Alert{}
+	a.world, a.seen, a.since = w, map[model.Fingerprint]*playbook.Alert{}, map[string]map[model.Fingerprint]time.Time{}
 	a.next = w.start.Add(-watched).Truncate(evaluate)
 	if since := w.clock.Now().Add(-history); a.next.Before(since) {
 		a.next = since.Truncate(evaluate) // resumed long after: there are no older samples
@@ -129,6 +130,11 @@ func (a *watch) alerts(ctx context.Context, now time.Time) ([]playbook.Alert, er
 		for _, r := range a.world.scenario.alerting() {
 			if err := a.evaluate(ctx, r, a.next); err != nil {
 				return nil, fmt.Errorf("evaluate rule %s: %w", r.alert, err)
+			}
+		}
+		for _, r := range engineRules(a.world.scenario) {
+			if err := a.evaluateEngine(ctx, r, a.next); err != nil {
+				return nil, fmt.Errorf("evaluate rule %s: %w", r.Alert, err)
 			}
 		}
 	}
@@ -164,29 +170,46 @@ func (a *watch) evaluate(ctx context.Context, r rule, at time.Time) error {
 	if err != nil {
 		return err
 	}
-	active := map[model.Fingerprint]bool{}
+	var active []playbook.Alert
 	for _, s := range v.Samples {
 		labels := maps.Clone(s.Labels)
 		maps.Copy(labels, map[string]string{"alertname": r.alert, "severity": "critical", "slo": r.slo, "short": r.short, "long": r.long})
-		fp := fingerprint(labels)
-		active[fp] = true
+		active = append(active, playbook.Alert{Labels: labels, Annotations: map[string]string{
+			"runbook": "runbook-inference-slo-breach: inference SLO breach (RB-6)",
+			"summary": r.summary(labels, s.Value),
+		}})
+	}
+	a.update(r.alert, 0, active, at)
+	return nil
+}
+
+// update brings the alerts of one rule up to date: those that were active for long
+// enough fire, those that are not active have resolved.
+func (a *watch) update(name string, wait time.Duration, active []playbook.Alert, at time.Time) {
+	before, since := a.since[name], map[model.Fingerprint]time.Time{}
+	for _, x := range active {
+		fp := fingerprint(x.Labels)
+		since[fp] = at
+		if was, ok := before[fp]; ok {
+			since[fp] = was
+		}
+		if at.Sub(since[fp]) < wait {
+			continue
+		}
 		al := a.seen[fp]
 		if al == nil || al.Status != playbook.Firing {
 			// No generatorURL: there is no page to link to.
-			al = &playbook.Alert{Fingerprint: fp.String(), Status: playbook.Firing, Labels: labels, StartsAt: at.UTC()}
+			al = &playbook.Alert{Fingerprint: fp.String(), Status: playbook.Firing, Labels: x.Labels, StartsAt: at.UTC()}
 			a.seen[fp] = al
 		}
-		al.Annotations = map[string]string{
-			"runbook": "runbook-inference-slo-breach: inference SLO breach (RB-6)",
-			"summary": r.summary(labels, s.Value),
-		}
+		al.Annotations = x.Annotations
 	}
+	a.since[name] = since
 	for fp, al := range a.seen {
-		if al.Labels["alertname"] == r.alert && al.Status == playbook.Firing && !active[fp] {
+		if _, ok := since[fp]; al.Labels["alertname"] == name && al.Status == playbook.Firing && !ok {
 			al.Status, al.EndsAt = playbook.Resolved, at.UTC()
 		}
 	}
-	return nil
 }
 
 // fingerprint is Alertmanager's: over all labels.

@@ -27,9 +27,10 @@ type scenario struct {
 	services []serviceSpec
 	nodes    []nodeSpec
 
-	gpuAlerts bool   // the node agents' alerts reach Responder
-	rules     []rule // that fire alerts; nil: those of deploy/prometheus
-	away      []span // Prometheus does not answer
+	gpuAlerts    bool   // the node agents' alerts reach Responder
+	engineAlerts bool   // so do those about engines that no objective covers
+	rules        []rule // that fire alerts; nil: those of deploy/prometheus about objectives
+	away         []span // Prometheus does not answer
 }
 
 // alerting returns the rules that fire alerts.
@@ -53,7 +54,7 @@ type serviceSpec struct {
 	scaled    []scaling
 	sick      []sickness
 
-	loading time.Duration // until a new pod has loaded the model; 0: loadLeast and a little
+	loading time.Duration // until a new pod has loaded the model; 0: as long as its weights take, and a little
 	surge   int           // pods that a rolling update adds at once; 0: 1
 
 	// leaves is how long after the first change to the workload the traffic stops; 0:
@@ -106,7 +107,7 @@ type nodeSpec struct {
 
 // all returns every scenario, those of the demo first.
 func all() []scenario {
-	return []scenario{badRollout(), slowLoad(), trafficBurst(), noHelp(), noTraffic(), twoSeconds(), gpuFault(), thermalEmergency(), hotRoom(), nodeReturn()}
+	return []scenario{badRollout(), slowLoad(), trafficBurst(), noHelp(), noTraffic(), twoSeconds(), kvThrash(), longPrompts(), stuckEngine(), coldStart(), gpuFault(), thermalEmergency(), hotRoom(), nodeReturn()}
 }
 
 // Scenarios lists the incidents that can be simulated, those of the demo first.

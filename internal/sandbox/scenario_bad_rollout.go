@@ -54,7 +54,7 @@ func chatService() serviceSpec {
 		},
 		hardware: physics.Llama70B(), replicas: 4,
 		load: physics.Load{
-			Rate: 5.8, Prompt: physics.Length{Mean: 900, Sigma: 0.25}, Output: physics.Length{Mean: 220, Sigma: 0.3},
+			Rate: 5.8, Prompt: physics.Length{Mean: 900, Sigma: 0.25}, Output: physics.Length{Mean: 220, Sigma: 0.2},
 			Prefixes: 4, Shared: 280, Share: 1,
 		},
 		revisions: []revisionSpec{

@@ -38,8 +38,9 @@
 //
 // The quadratic part of attention in prefill is left out: below 8k tokens it is under a
 // tenth. Blocks of finished requests beyond the shared prefix are never hit again, so a
-// preempted request finds nothing of its own. There is no speculation, no LoRA, no KV
-// transfer, no pipeline of steps. Consecutive steps of pure decode are advanced at once
-// while no event can fall between them, and the inter-token times of such a row are
-// counted at their mean. Numbers are right in direction and rough size, not measured.
+// preempted request finds nothing of its own. SGLang is simulated by the same scheduler,
+// under its own names. There is no speculation, no LoRA, no KV transfer, no pipeline of
+// steps. Consecutive steps of pure decode are advanced at once while no event can fall
+// between them, and the inter-token times of such a row are counted at their mean.
+// Numbers are right in direction and rough size, not measured.
 package physics

@@ -54,6 +54,14 @@ func (h Hardware) Blocks(utilization float64, size int) int {
 	return max(0, int(room/h.KVToken/float64(size)))
 }
 
+// warmUp is how many seconds an engine profiles its memory and captures CUDA graphs
+// with everything compiled before. Compilation adds minutes.
+const warmUp = 10
+
+// Load returns how many seconds a replica takes until it serves, if it reads its
+// weights at that many bytes per second.
+func (h Hardware) Load(storage float64) float64 { return h.Parameters*h.Width/storage + warmUp }
+
 // pace is the time of a step's parts on the hardware in its present condition.
 type pace struct{ overhead, weights, token, context, sequence float64 }
 
