@@ -24,7 +24,7 @@ var untold = map[string][]string{
 		`{"status":"partial","series":[{"labels":{"sli":"ttft"},"value":0}]}`,
 	},
 	"gpu.health": {
-		noGPUKnown(0, 0), noGPUKnown(0, 1), noGPUKnown(3, 1),
+		noGPUKnown(0, 0, 0), noGPUKnown(0, 1, 0), noGPUKnown(3, 1, 0), noGPUKnown(3, 1, 1),
 	},
 	"fleet.breaches":  {},
 	"kube.workload":   {`{"desired":4,"ready":4,"bad_nodes":0,"nodes":[],"events":[],"owners":[]}`},
@@ -44,9 +44,9 @@ var untold = map[string][]string{
 // half is the answer of one indicator where two were asked for.
 const half = `{"status":"ok","value":0,"series":[{"labels":{"sli":"ttft"},"value":0}]}`
 
-func noGPUKnown(healthy, unknown int) string {
+func noGPUKnown(healthy, unknown, unread int) string {
 	return fmt.Sprintf(`{"verdict":"unknown","throttle":"","why":"no answer","node":"","gpu":"","reset":false,"rma":false,"repair_gpus":[],"repair_why":"",
-		"healthy_nodes":%d,"unknown_nodes":%d,"unread_nodes":0,"bad_nodes":0,"hot_nodes":0,"bad_pods":[],"nodes":[],"reasons":[]}`, healthy, unknown)
+		"healthy_nodes":%d,"unknown_nodes":%d,"unread_nodes":%d,"bad_nodes":0,"hot_nodes":0,"bad_pods":[],"nodes":[],"reasons":[]}`, healthy, unknown, unread)
 }
 
 // others is what was found in the states before.
