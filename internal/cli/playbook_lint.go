@@ -84,11 +84,8 @@ func lintPlaybooks(ctx context.Context, p *command.Process, out *command.Output,
 		}
 	}
 	warnings, unchecked, away := lintSeries(ctx, good, from, time.Now())
-	if away != nil && len(found) == 0 {
-		return away // what could not be asked is not called fine
-	}
 	report := api.PlaybookLint{Playbooks: len(good), Problems: faultsOf(found), Warnings: faultsOf(warnings), Unchecked: unchecked}
-	err = printLint(p, out, report, lintResult{found, warnings, unchecked, runview.Count(len(good), "playbook")})
+	err = printLint(p, out, report, lintResult{found, warnings, unchecked, runview.Count(len(good), "playbook"), away != nil})
 	return cmp.Or(away, err)
 }
 
@@ -97,6 +94,7 @@ type lintResult struct {
 	problems, warnings yamldoc.Problems
 	unchecked          []string // metrics whose labels could not be compared
 	read               string   // what was read, e.g. 2 playbooks
+	away               bool     // Prometheus could not be asked: without problems nothing is called fine
 }
 
 // printLint prints the report of a linter, or its problems and what was read.
@@ -112,9 +110,14 @@ func printLint(p *command.Process, out *command.Output, report any, r lintResult
 		if len(r.unchecked) > 0 {
 			fmt.Fprintf(w, "not in Prometheus now, so labels and buckets were not compared: %s\n", runview.Printable(strings.Join(r.unchecked, ", ")))
 		}
-		fmt.Fprintf(w, "%s, %s", r.read, runview.Count(len(r.problems), "problem"))
+		if fmt.Fprint(w, r.read); !r.away || len(r.problems) > 0 {
+			fmt.Fprint(w, ", ", runview.Count(len(r.problems), "problem"))
+		}
 		if len(r.warnings) > 0 {
-			fmt.Fprintf(w, ", %s", runview.Count(len(r.warnings), "warning"))
+			fmt.Fprint(w, ", ", runview.Count(len(r.warnings), "warning"))
+		}
+		if r.away {
+			fmt.Fprint(w, "; their series were not looked up")
 		}
 		_, err := fmt.Fprintln(w)
 		return err

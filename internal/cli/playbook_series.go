@@ -91,18 +91,28 @@ func lintSeries(ctx context.Context, playbooks []*playbook.Playbook, from series
 	l := seriesLint{known: knownSeries(), from: from, since: now.Add(-seriesPast), labels: map[string][]string{}, bounds: map[string][]string{}}
 	if from != nil {
 		if l.stored, err = from.Metrics(ctx, l.since); err != nil {
-			return nil, nil, fmt.Errorf("look series up: %w", err)
+			return withoutSource(ctx, playbooks, now, err)
 		}
 	}
 	for _, p := range playbooks {
 		for _, s := range p.Selectors() {
 			if err := l.selector(ctx, s); err != nil {
-				return nil, nil, fmt.Errorf("look series up: %w", err)
+				return withoutSource(ctx, playbooks, now, err)
 			}
 		}
 	}
 	slices.Sort(l.unchecked)
 	return l.warnings.Sorted(), slices.Compact(l.unchecked), nil
+}
+
+// withoutSource returns the warnings that need no Prometheus, and why it could not be
+// asked.
+func withoutSource(ctx context.Context, playbooks []*playbook.Playbook, now time.Time, away error) (yamldoc.Problems, []string, error) {
+	if ctx.Err() != nil {
+		return nil, nil, ctx.Err()
+	}
+	warnings, _, err := lintSeries(ctx, playbooks, nil, now)
+	return warnings, nil, cmp.Or(err, fmt.Errorf("look series up: %w", away))
 }
 
 // knownSeries returns the names that the adapters of engines and GPUs know.

@@ -141,6 +141,9 @@ func TestLintPrometheusAway(t *testing.T) {
 	away.Close()
 	token := writeFile(t, "token", "secret\n")
 	wrong := writeFile(t, "wrong.yaml", strings.Replace(asksSeries, "start: ", "start: not-", 1))
+	if _, stdout, _ := lint(t, file, "--prometheus", away.URL); !strings.Contains(stdout, "knows the series vllm:num_preemptions (nearest: vllm:num_preemptions_total)") || !strings.HasSuffix(stdout, "1 playbook, 4 warnings; their series were not looked up\n") {
+		t.Errorf("what needs no Prometheus is not told:\n%s", stdout)
+	}
 	if code, stdout, stderr := lint(t, wrong, "--prometheus", away.URL); code != command.ExitError || !strings.Contains(stdout, "spec.start") || !strings.Contains(stderr, "cannot be reached") {
 		t.Errorf("a file that is wrong, and Prometheus away: exit code %d\n%s%s", code, stdout, stderr)
 	}
