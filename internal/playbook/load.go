@@ -28,6 +28,8 @@ type Library struct {
 	Dir     string   // of one's own playbooks; empty: there are none
 	Shipped []File   // in force unless Dir has a playbook of the same name
 	Disable []string // names of shipped playbooks that are not in force
+
+	Autonomy Overrides // levels in place of those that the playbooks set
 }
 
 // Load loads the library as one set.
@@ -71,7 +73,11 @@ func (l Library) load(own []File, kinds []Kind) (*Set, error) {
 			return nil, fmt.Errorf("playbooks.disable: no shipped playbook is named %q (%s)", yamldoc.Clip(name), yamldoc.DidYouMean(name, names))
 		}
 	}
-	return NewSet(all)
+	set, err := NewSet(all)
+	if err != nil {
+		return nil, err
+	}
+	return set.Overridden(l.Autonomy)
 }
 
 // File is the content of a playbook file, up to one byte more than [Parse]

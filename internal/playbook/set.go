@@ -18,6 +18,8 @@ type Set struct {
 	digest   string
 	warnings Problems
 
+	overrides map[string]*Override // by name of the playbook; see Overridden
+
 	index   []labelIndex // of the matcher sets that name a value
 	pattern []entry      // of the matcher sets that name only patterns
 }
