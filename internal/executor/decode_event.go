@@ -103,7 +103,7 @@ func (d *decoder) compound(e *machine.Event, field string) *problem {
 
 func (d *decoder) start(s *machine.Start) *problem {
 	fields := [...]string{
-		"run", "playbook", "digest", "service", "alert", "autonomy", "truncated", "notification", "divertedFrom", "by", "reason", "loan", "evidence",
+		"run", "playbook", "digest", "service", "alert", "autonomy", "truncated", "notification", "divertedFrom", "by", "reason", "loan", "evidence", "override",
 	}
 	return d.object(fields[:], func(field string) *problem {
 		switch field {
@@ -131,8 +131,10 @@ func (d *decoder) start(s *machine.Start) *problem {
 			return text(d, &s.Reason)
 		case "loan":
 			return text(d, &s.Loan)
-		default: // evidence
+		case "evidence":
 			return d.other(&s.Evidence)
+		default: // override
+			return d.other(&s.Override)
 		}
 	})
 }

@@ -48,7 +48,7 @@ func (e *Executor) guard(s machine.State) machine.Outcome {
 		return machine.Outcome{Status: machine.StatusFailed, Reason: fault.Invalid, Message: "there is no plan to guard"}
 	}
 	q := guard.Question{Now: e.clock.now(), State: st, Paused: e.pauses.why(s.Start.Service.Name, s.Start.Playbook)}
-	q.Ceiling, q.Gone, q.Unsure = e.ceiling(s.Start)
+	q.Ceiling, q.Gone, q.Unsure = e.ceiling(s.Start, st)
 	if s.Start.Loan != "" {
 		q.Firing = e.incident(s.Start)
 	}
@@ -63,14 +63,19 @@ func (e *Executor) guard(s machine.State) machine.Outcome {
 }
 
 // ceiling returns the lowest level that configuration, service and playbook allow
-// now. The run began under what they said then. A playbook that is no longer
+// a state now. The run began under what they said then. A playbook that is no longer
 // loaded says what it said then: the run has its document. A service that the catalog
 // no longer has is gone, and only observed: whoever removed it does not want it
 // changed. While the catalog cannot say whether it is gone, unsure says why.
-func (e *Executor) ceiling(s machine.Start) (level playbook.Autonomy, gone bool, unsure error) {
+func (e *Executor) ceiling(s machine.Start, st *playbook.State) (level playbook.Autonomy, gone bool, unsure error) {
 	level = e.o.Autonomy
-	if p := e.o.Playbooks().ByName(s.Playbook); p != nil {
-		level = min(level, p.Autonomy)
+	set := e.o.Playbooks()
+	if p := set.ByName(s.Playbook); p != nil {
+		if now := p.State(st.Name); now != nil {
+			st = now
+		}
+		allowed, _ := p.Level(st, set.Override(s.Playbook))
+		level = min(level, allowed)
 	}
 	if e.o.Catalog == nil {
 		return level, false, nil

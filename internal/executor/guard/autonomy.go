@@ -17,10 +17,20 @@ func guardAutonomy(q Question) machine.GuardVerdict {
 	case q.Unsure != nil && level > playbook.Observe:
 		return later("autonomy", "the catalog cannot say whether it still has service %s: %s", q.Run.Start.Service.Name, q.Unsure)
 	case q.Ceiling >= level:
-		return pass("autonomy", "%s", level)
+		return pass("autonomy", "%s", levelText(q))
 	case q.Ceiling == playbook.Suggest && asked:
 		return pass("autonomy", "lowered to %s since the run began, and people are asked", q.Ceiling)
 	default:
 		return refuse("autonomy", "lowered to %s since the run began under %s", q.Ceiling, level)
 	}
+}
+
+// levelText describes the level of the question's state, and the setting of the
+// configuration that it comes from.
+func levelText(q Question) string {
+	text := q.Run.Autonomy(q.State).String()
+	if by := q.Run.AutonomyBy(q.State); by != "" {
+		text += " by " + by
+	}
+	return text
 }

@@ -79,7 +79,9 @@ type limit struct {
 type limiter int
 
 const (
-	byConfiguration limiter = iota // also of the service, the playbook and the state
+	byConfiguration limiter = iota // also of the service
+	byPlaybook                     // its document, or the configuration in place of it
+	byState                        // the document
 	byPolicy
 	byLadder
 	byAbsence // what it is about is not there
@@ -104,12 +106,15 @@ func (n Levels) levels(id LeverID) []limit {
 		add(playbook.Observe, byAbsence, "playbook "+id.Playbook+" is not loaded")
 		return out
 	}
-	add(p.Autonomy, byConfiguration, "playbook "+id.Playbook)
-	switch st := p.State(id.State); {
-	case st == nil || st.Step != id.Lever:
+	st := p.State(id.State)
+	if st == nil || st.Step != id.Lever {
 		add(playbook.Observe, byAbsence, fmt.Sprintf("playbook %s has no state %s with %s any more", id.Playbook, id.State, id.Lever))
-	case st.Autonomy != nil:
-		add(*st.Autonomy, byConfiguration, "state "+id.State)
+		return out
+	}
+	level, by := p.LevelOf(id.State, n.Playbooks.Override(id.Playbook))
+	add(level, byPlaybook, cmp.Or(by, "playbook "+id.Playbook))
+	if st.Autonomy != nil {
+		add(*st.Autonomy, byState, "state "+id.State)
 	}
 	return out
 }
@@ -168,6 +173,8 @@ func (v Entry) propose(limits []limit, after int) string {
 		case x.Level >= next:
 		case x.of == byAbsence:
 			return ""
+		case x.of == byPlaybook:
+			also = append(also, fmt.Sprintf("set playbooks.autonomy: {%s/%s: %s} in the configuration", v.Playbook, v.State, next))
 		case x.of == byPolicy:
 			also = append(also, "change "+x.Rule)
 		case x.of == byLadder:

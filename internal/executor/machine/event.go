@@ -121,6 +121,7 @@ type Start struct {
 	Reason       string                     `json:"reason,omitempty"`       // why they started it
 	Loan         string                     `json:"loan,omitempty"`         // the loan that this run gives back
 	Evidence     map[string]json.RawMessage `json:"evidence,omitempty"`     // handed over, by state
+	Override     *playbook.Override         `json:"override,omitempty"`     // of the playbook's autonomy, by the configuration when the run began; nil: none
 }
 
 // ByHand reports whether a person started the run, not an alert.

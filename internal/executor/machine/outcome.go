@@ -234,8 +234,10 @@ func (t *turn) would(out Outcome, busy string) {
 		after = " (after waiting: " + busy + ")"
 	}
 	why := "autonomy is observe"
-	if t.s.uncapped(t.s.current()) > playbook.Observe {
+	if st := t.s.current(); t.s.uncapped(st) > playbook.Observe {
 		why += " by " + t.s.terms().Cap.Rule
+	} else if by := t.s.AutonomyBy(st); by != "" {
+		why += " by " + by
 	}
 	if t.s.Start.Loan != "" {
 		t.emit(Event{Kind: PlanRefused, State: t.s.Current, Reason: fault.Guard, Message: why})

@@ -302,11 +302,17 @@ func (s State) Autonomy(state *playbook.State) playbook.Autonomy {
 	return level
 }
 
+// AutonomyBy returns the setting of the configuration in place of the playbook's
+// own level, where the effective level of a state is what it says; else "".
+func (s State) AutonomyBy(state *playbook.State) string {
+	if level, by := s.Playbook.Level(state, s.Start.Override); level == s.Autonomy(state) {
+		return by
+	}
+	return ""
+}
+
 // uncapped returns the level without the policy's cap.
 func (s State) uncapped(state *playbook.State) playbook.Autonomy {
-	level := min(s.Start.Autonomy, s.Start.Service.Autonomy, s.Playbook.Autonomy)
-	if state.Autonomy != nil {
-		level = min(level, *state.Autonomy)
-	}
-	return level
+	level, _ := s.Playbook.Level(state, s.Start.Override)
+	return min(level, s.Start.Autonomy, s.Start.Service.Autonomy)
 }
