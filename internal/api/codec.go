@@ -111,7 +111,8 @@ func waitingText(w machine.Waiting) string {
 func RunOf(s machine.State) Run {
 	out := Run{
 		RunSummary: SummaryOf(s), Digest: s.Start.Digest, Autonomy: s.Start.Autonomy.String(), StartedBy: startedBy(s.Start),
-		Alerts: alertsOf(s), Truncated: s.Truncated || s.Start.Truncated, ServiceSpec: ServiceOf(s.Start.Service),
+		Override: one(s.Start.Override, overrideOf),
+		Alerts:   alertsOf(s), Truncated: s.Truncated || s.Start.Truncated, ServiceSpec: ServiceOf(s.Start.Service),
 		Path:   each(s.Path, func(v machine.Visit) Visit { return Visit{v.State, v.Visit, v.At.UTC(), v.Edge, v.To} }),
 		Effect: one(s.Open, effectOf), Lever: one(s.Lever, leverOf), Gate: one(s.Gate, gateOf), Approval: approvalOf(s.Consent()),
 		Waiting: one(s.Waiting, func(w machine.Waiting) Waiting {
@@ -139,6 +140,7 @@ func (r Run) Machine() machine.State {
 		Start: machine.Start{
 			Run: r.Run, Playbook: r.Playbook, Digest: r.Digest, Service: r.ServiceSpec.Playbook(),
 			Autonomy: parseAutonomy(r.Autonomy), DivertedFrom: r.DivertedFrom, Loan: r.Loan,
+			Override: one(r.Override, Override.playbook),
 		},
 		Phase: machine.Phase(r.Status), Current: r.State, Began: r.Began, Updated: r.Updated, Ended: r.Ended, Head: r.Events,
 		Path: some(r.Path, func(v Visit) machine.Visit {
@@ -446,7 +448,7 @@ func (e Event) Machine() machine.Event {
 func startedOf(s machine.Start) Started {
 	out := Started{
 		Run: s.Run, Playbook: s.Playbook, Digest: s.Digest, Service: s.Service.Name, Autonomy: s.Autonomy.String(),
-		StartedBy: startedBy(s), DivertedFrom: s.DivertedFrom, Truncated: s.Truncated,
+		StartedBy: startedBy(s), DivertedFrom: s.DivertedFrom, Truncated: s.Truncated, Override: one(s.Override, overrideOf),
 	}
 	if out.StartedBy == nil {
 		out.Alert = one(&s.Alert, AlertOf)
@@ -457,7 +459,7 @@ func startedOf(s machine.Start) Started {
 func (s Started) machine() machine.Start {
 	out := machine.Start{
 		Run: s.Run, Playbook: s.Playbook, Digest: s.Digest, Service: playbook.Service{Name: s.Service}, Autonomy: parseAutonomy(s.Autonomy),
-		DivertedFrom: s.DivertedFrom, Truncated: s.Truncated,
+		DivertedFrom: s.DivertedFrom, Truncated: s.Truncated, Override: one(s.Override, Override.playbook),
 	}
 	if s.StartedBy != nil {
 		s.StartedBy.into(&out)
@@ -509,12 +511,43 @@ func (s Service) Playbook() playbook.Service {
 	return out
 }
 
-// PlaybookOf returns a playbook that is loaded.
-func PlaybookOf(p *playbook.Playbook) Playbook {
+// PlaybookOf returns a playbook of the set that is in force.
+func PlaybookOf(set *playbook.Set, p *playbook.Playbook) Playbook {
+	o := set.Override(p.Name)
+	level, _ := p.LevelOf("", o)
 	return Playbook{
 		Playbook: p.Name, Title: p.Title, Description: p.Description, Runbook: p.Runbook, Digest: p.Digest, Source: p.Source,
-		Autonomy: p.Autonomy.String(), Start: p.Start, States: len(p.States),
+		Autonomy: level.String(), Override: one(o, overrideOf), Start: p.Start, States: len(p.States),
 	}
+}
+
+func overrideOf(o playbook.Override) Override {
+	out := Override{By: o.By}
+	if o.Level != nil {
+		out.Level = o.Level.String()
+	}
+	for state, level := range o.States {
+		if out.States == nil {
+			out.States = map[string]string{}
+		}
+		out.States[state] = level.String()
+	}
+	return out
+}
+
+func (o Override) playbook() playbook.Override {
+	out := playbook.Override{By: o.By}
+	if o.Level != "" {
+		level := parseAutonomy(o.Level)
+		out.Level = &level
+	}
+	for state, level := range o.States {
+		if out.States == nil {
+			out.States = map[string]playbook.Autonomy{}
+		}
+		out.States[state] = parseAutonomy(level)
+	}
+	return out
 }
 
 // MatchOf returns whether and why a playbook matches an alert.

@@ -54,10 +54,16 @@ var (
 	ending = machine.Ending{Outcome: machine.OutcomeDiverted, Reason: fault.Degraded, Message: "a GPU is at fault", Divert: "gpu-fault"}
 )
 
+// override raises the playbook and lowers one lever of it.
+func override() *playbook.Override {
+	level := playbook.Auto
+	return &playbook.Override{Level: &level, States: map[string]playbook.Autonomy{"rollback": playbook.Observe}, By: "playbooks.autonomy of responder.yaml"}
+}
+
 // state is a run in which everything is set that an open run can have.
 func state() machine.State {
 	return machine.State{
-		Start: machine.Start{Run: "r-1", Playbook: "bad-rollout", Digest: "sha256:2", Service: service, Alert: alert, Autonomy: playbook.Suggest, DivertedFrom: "r-0"},
+		Start: machine.Start{Run: "r-1", Playbook: "bad-rollout", Digest: "sha256:2", Service: service, Alert: alert, Autonomy: playbook.Suggest, DivertedFrom: "r-0", Override: override()},
 		Began: noon, Head: 12, Phase: machine.PhaseSettling, Current: "rollback", Updated: later, Truncated: true,
 		Path:     []machine.Visit{{State: "triage", Visit: 1, At: noon, Edge: "change in burn window", To: "rollback"}, {State: "rollback", Visit: 1, At: later}},
 		Evidence: map[string]*machine.Evidence{"triage": {At: noon, Step: "slo.burn", Data: json.RawMessage(`{"status":"burning"}`), Facts: []string{"burns 14x"}}},
@@ -119,7 +125,7 @@ func explanation() PolicyExplanation {
 	need, limit := NeedOf(gate.Needs[0]), Limit{Level: "suggest", Rule: "r"}
 	cause := Cause{Rule: "two", Place: "policy two, policy.yaml:4", Effect: "require_approval", Why: "w", Need: &need, Cap: &limit}
 	return PolicyExplanation{Service: "serving/chat", At: noon, Policy: "policy.yaml", Digest: "sha256:1", Levers: []LeverExplanation{{
-		Playbook: "p", State: "rollback", Kind: "lever", Lever: "kube.rollback", Answer: "asks", Autonomy: "suggest", HeldBy: []Limit{limit}, Cap: &limit,
+		Playbook: "p", State: "rollback", Kind: "lever", Lever: "kube.rollback", Answer: "asks", Autonomy: "suggest", LevelBy: "playbooks.autonomy of responder.yaml", HeldBy: []Limit{limit}, Cap: &limit,
 		Denied: []Cause{cause}, Needs: []Need{need}, Within: "15m", Tiers: []Tier{TierOf(gate.Tiers[0])}, BreakGlass: []string{"user:ada"}, Depends: []Cause{cause},
 	}}}
 }
@@ -138,11 +144,25 @@ var (
 		Figures: []DemoFigure{{Name: "requests served", Unit: "/s", Before: &number, Target: "under 1x"}}, Audit: verified, Verified: true, Journal: "journal.db",
 	}
 	checked = ConfigCheck{
-		File: "responder.yaml", Listen: ":8080", Autonomy: "suggest", Services: 1, Playbooks: 2, Prometheus: "http://prometheus:9090", Cluster: "the one it runs in", Discovery: true, IncidentWindow: "30m", NodePools: []string{"h100: group:dc-ops (nvidia.com/gpu.product=NVIDIA-H100)"}, DefaultSLOs: []string{"ttft 99 % within 0.5 s"}, Defaulted: []string{"serving/chat"},
+		File: "responder.yaml", Listen: ":8080", Autonomy: "suggest", Services: 1, Playbooks: 2, Prometheus: "http://prometheus:9090", Cluster: "the one it runs in", Discovery: true, IncidentWindow: "30m", Levels: []string{"p: auto by playbooks.autonomy, itself suggest"}, NodePools: []string{"h100: group:dc-ops (nvidia.com/gpu.product=NVIDIA-H100)"}, DefaultSLOs: []string{"ttft 99 % within 0.5 s"}, Defaulted: []string{"serving/chat"},
 		Repositories: []string{"https://git.example/fleet"}, ArgoCD: "argocd:443", Channels: []string{"oncall"}, Warnings: []string{"w"},
 		Policy: &ConfigPolicy{File: "policy.yaml", Rules: 1, BreakGlass: []PolicyRule{rule}},
 	}
 )
+
+// loaded returns a playbook whose autonomy the configuration sets.
+func loaded(t *testing.T) (*playbook.Set, *playbook.Playbook) {
+	t.Helper()
+	p := &playbook.Playbook{Name: "p", Title: "P", Digest: "sha256:2", Source: "p.yaml", Start: "s"}
+	set, err := playbook.NewSet([]*playbook.Playbook{p})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if set, err = set.Overridden(playbook.Overrides{{Playbook: "p", Level: playbook.Auto, By: "playbooks.autonomy of responder.yaml"}}); err != nil {
+		t.Fatal(err)
+	}
+	return set, p
+}
 
 // TestAPI holds the bytes of the API.
 func TestAPI(t *testing.T) {
@@ -161,7 +181,7 @@ func TestAPI(t *testing.T) {
 		"runs":      RunList{Runs: []RunSummary{SummaryOf(state()), SummaryOf(ended), SummaryOf(byHand)}},
 		"event":     EventOf(3, event()),
 		"services":  ServiceList{Services: []Service{ServiceOf(service), ServiceOf(playbook.Service{Name: "a"})}},
-		"playbooks": PlaybookList{Playbooks: []Playbook{PlaybookOf(&playbook.Playbook{Name: "p", Title: "P", Digest: "sha256:2", Source: "p.yaml", Start: "s"})}},
+		"playbooks": PlaybookList{Playbooks: []Playbook{PlaybookOf(loaded(t))}},
 		"pauses":    PauseList{Pauses: []Pause{{Scope: "service:serving/chat", Service: "serving/chat", Since: noon, By: "user:ada", Reason: "load test"}}, Note: "n"},
 		"ladder":    LeverList{Levers: []TrackRecord{{Service: "serving/chat", Playbook: "p", Lever: "rollback", Kind: "kube.rollback", Level: "suggest", HeldBy: []Limit{LimitOf(machine.Cap{Level: playbook.Suggest, Rule: "ladder"})}, Tried: 1, OK: 1, Results: []string{"verified"}, Last: noon, Demoted: true, Changed: later, Why: "w"}}},
 		"last_good": LastGoodList{Good: []LastGood{{Service: "serving/chat", Variable: "image", Value: "v1", Commit: "c", Verified: noon, Run: "r-1", Lever: "git.revert"}}},

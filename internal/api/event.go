@@ -81,6 +81,7 @@ type Started struct {
 	Digest       string     `json:"digest"`
 	Service      string     `json:"service"`
 	Autonomy     string     `json:"autonomy"`
+	Override     *Override  `json:"override,omitempty"` // of the playbook's own level, by the configuration
 	StartedBy    *StartedBy `json:"startedBy,omitempty"`
 	Alert        *Alert     `json:"alert,omitempty"` // absent: a person started the run
 	DivertedFrom string     `json:"divertedFrom,omitempty"`

@@ -15,12 +15,13 @@ type PolicyExplanation struct {
 type LeverExplanation struct {
 	Playbook   string   `json:"playbook"`
 	State      string   `json:"state"`
-	Kind       string   `json:"kind"`             // lever or gate
-	Lever      string   `json:"lever,omitempty"`  // of a lever: its kind, e.g. kube.scale
-	Answer     string   `json:"answer"`           // denied, observed, asks or applies
-	Autonomy   string   `json:"autonomy"`         // effective, policy included
-	HeldBy     []Limit  `json:"heldBy,omitempty"` // what holds it below auto; all of them have to be raised
-	Cap        *Limit   `json:"cap,omitempty"`    // of the policy, or of the track record
+	Kind       string   `json:"kind"`              // lever or gate
+	Lever      string   `json:"lever,omitempty"`   // of a lever: its kind, e.g. kube.scale
+	Answer     string   `json:"answer"`            // denied, observed, asks or applies
+	Autonomy   string   `json:"autonomy"`          // effective, policy included
+	LevelBy    string   `json:"levelBy,omitempty"` // the setting of the configuration that it comes from, in place of the playbook's own
+	HeldBy     []Limit  `json:"heldBy,omitempty"`  // what holds it below auto; all of them have to be raised
+	Cap        *Limit   `json:"cap,omitempty"`     // of the policy, or of the track record
 	Denied     []Cause  `json:"denied,omitempty"`
 	Needs      []Need   `json:"needs,omitempty"`  // every one has to be met
 	Within     string   `json:"within,omitempty"` // duration

@@ -178,6 +178,8 @@ type ConfigCheck struct {
 
 	IncidentWindow string `json:"incidentWindow,omitempty"` // incident.window; absent: 0
 
+	Levels []string `json:"levels,omitempty"` // playbooks.autonomy: what is set in place of playbooks' own levels
+
 	NodePools []string `json:"nodePools,omitempty"` // with their owners and labels; absent: the services' owners decide about nodes
 
 	DefaultSLOs []string `json:"defaultSLOs"` // the objectives of services that declare none, in words

@@ -48,6 +48,7 @@ type Run struct {
 	DivertedTo string     `json:"divertedTo,omitempty"` // the playbook that it handed over to
 	Digest     string     `json:"digest"`               // of the playbook's document
 	Autonomy   string     `json:"autonomy"`             // the configured ceiling: observe, suggest or auto
+	Override   *Override  `json:"override,omitempty"`   // of the playbook's own level, by the configuration when the run began
 	StartedBy  *StartedBy `json:"startedBy,omitempty"`  // the person who started it; absent: an alert did
 	Alerts     []Alert    `json:"alerts"`               // the first one started the run, unless a person did
 	Truncated  bool       `json:"truncated,omitempty"`  // a notification was truncated: more alerts may belong to it
@@ -154,4 +155,12 @@ type ObserveOnlyOutcome struct {
 	Recovered bool      `json:"recovered"`           // all of them resolved in that time
 	After     string    `json:"after,omitempty"`     // duration since the run's end
 	ChangedBy string    `json:"changedBy,omitempty"` // another run that changed the service meanwhile
+}
+
+// Override is the autonomy that the configuration sets for a playbook, in place
+// of what its document says.
+type Override struct {
+	Level  string            `json:"level,omitempty"`  // of all its levers; absent: as the document says
+	States map[string]string `json:"states,omitempty"` // of single levers, by state
+	By     string            `json:"by"`               // the setting
 }

@@ -66,15 +66,16 @@ type PlaybookList struct {
 
 // Playbook is one playbook that is loaded.
 type Playbook struct {
-	Playbook    string `json:"playbook"` // its name
-	Title       string `json:"title,omitempty"`
-	Description string `json:"description,omitempty"`
-	Runbook     string `json:"runbook,omitempty"`
-	Digest      string `json:"digest"`
-	Source      string `json:"source"`
-	Autonomy    string `json:"autonomy"`
-	Start       string `json:"start"`  // the first state
-	States      int    `json:"states"` // number of them
+	Playbook    string    `json:"playbook"` // its name
+	Title       string    `json:"title,omitempty"`
+	Description string    `json:"description,omitempty"`
+	Runbook     string    `json:"runbook,omitempty"`
+	Digest      string    `json:"digest"`
+	Source      string    `json:"source"`
+	Autonomy    string    `json:"autonomy"`           // of its levers, unless override has another for one
+	Override    *Override `json:"override,omitempty"` // by the configuration, in place of what the document says
+	Start       string    `json:"start"`              // the first state
+	States      int       `json:"states"`             // number of them
 }
 
 // PauseList is the answer of every method on /api/v1/pauses: the pauses in force

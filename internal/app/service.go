@@ -162,7 +162,7 @@ func (s *Service) receiverOptions(c config.Config) webhook.Options {
 		Ladder:        trackRecord{s.executor, s.ladder},
 		Log:           journalLog{s.journal},
 		Journal:       s.retention,
-		Playbooks:     func() []*playbook.Playbook { return s.library.set().All() },
+		Playbooks:     s.library.set,
 		Services:      s.world.Services,
 		Ready:         s.missing,
 		Watch:         s.journal.Watch,

@@ -59,11 +59,16 @@ func loadedTable(all []api.Playbook) *runview.Table {
 			{Head: "TITLE", Flex: true},
 			{Head: "SOURCE", Wide: true},
 			{Head: "DIGEST", Wide: true},
+			{Head: "AUTONOMY SET BY", Wide: true},
 		},
 		Empty: "no playbooks",
 	}
 	for _, pb := range all {
-		t.Add(pb.Playbook, pb.Autonomy, fmt.Sprint(pb.States), pb.Title, pb.Source, pb.Digest)
+		by := "the playbook"
+		if pb.Override != nil {
+			by = pb.Override.By
+		}
+		t.Add(pb.Playbook, pb.Autonomy, fmt.Sprint(pb.States), pb.Title, pb.Source, pb.Digest, by)
 	}
 	return t
 }

@@ -19,7 +19,11 @@ func DescribeEvent(e machine.Event) (what string, details []string) {
 		if e.Start.ByHand() {
 			by = startedBy(*e.Start)
 		}
-		return fmt.Sprintf("%s, autonomy at most %s", by, e.Start.Autonomy), nil
+		text := fmt.Sprintf("%s, autonomy at most %s", by, e.Start.Autonomy)
+		if o := e.Start.Override; o != nil {
+			text += fmt.Sprintf("; of the playbook: %s", o)
+		}
+		return text, nil
 	case machine.EpisodeJoined, machine.EpisodeRefired, machine.EpisodeResolved, machine.AlertsTruncated:
 		return describeEpisode(kind, e), nil
 	case machine.StateEntered:

@@ -61,6 +61,24 @@ func TestEveryEventHasWords(t *testing.T) {
 	}
 }
 
+// A level that the configuration sets in place of the playbook's own is shown with
+// its setting, in the head of the run and where it began.
+func TestOverrideIsShown(t *testing.T) {
+	level := playbook.Auto
+	start := machine.Start{Run: "r-1", Playbook: "p", Autonomy: playbook.Auto, Override: &playbook.Override{
+		Level: &level, States: map[string]playbook.Autonomy{"rollback": playbook.Suggest}, By: "playbooks.autonomy of responder.yaml",
+	}}
+	const want = "auto, rollback suggest, by playbooks.autonomy of responder.yaml"
+	if what, _ := DescribeEvent(machine.Event{Kind: machine.RunStarted, Start: &start}); !strings.HasSuffix(what, "; of the playbook: "+want) {
+		t.Errorf("it began as %q", what)
+	}
+	var b strings.Builder
+	NewRenderer(&b).Head(machine.State{Start: start})
+	if !strings.Contains(b.String(), "\nautonomy  "+want+"\n") {
+		t.Errorf("the head is\n%s", b.String())
+	}
+}
+
 // People see how far a change is on its way, and how it came to that.
 func TestProgressIsShown(t *testing.T) {
 	facts := []string{"15:04:05Z argocd/chat: apps/Deployment serving/chat: Waiting for rollout to finish: 1 out of 3 new replicas have been updated"}

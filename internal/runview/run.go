@@ -76,6 +76,9 @@ func (r *Renderer) Head(s machine.State) {
 	r.Run = s
 	r.Printf("run       %s\n", s.Start.Run)
 	r.Printf("playbook  %s %s\n", s.Start.Playbook, Short(s.Start.Digest, 19))
+	if o := s.Start.Override; o != nil {
+		r.Printf("autonomy  %s\n", o)
+	}
 	r.Printf("service   %s\n", s.Start.Service.Name)
 	if s.Start.ByHand() {
 		r.Printf("alert     none: %s\n", startedBy(s.Start))

@@ -156,8 +156,7 @@ func (s *Server) unknownName(req api.PauseRequest) string {
 	case req.Service != "" && s.o.Services != nil &&
 		!slices.ContainsFunc(s.o.Services(), func(v playbook.Service) bool { return v.Name == req.Service }):
 		return fmt.Sprintf("no service in the catalog is named "+holdsUp, req.Service)
-	case req.Playbook != "" && s.o.Playbooks != nil &&
-		!slices.ContainsFunc(s.o.Playbooks(), func(v *playbook.Playbook) bool { return v.Name == req.Playbook }):
+	case req.Playbook != "" && s.o.Playbooks != nil && s.o.Playbooks().ByName(req.Playbook) == nil:
 		return fmt.Sprintf("no loaded playbook is named "+holdsUp, req.Playbook)
 	default:
 		return ""

@@ -14,8 +14,9 @@ func (s *Server) listPlaybooks(c echo.Context, _ Identity) error {
 		return ErrNotFound
 	}
 	list := api.PlaybookList{Playbooks: []api.Playbook{}}
-	for _, p := range s.o.Playbooks() {
-		list.Playbooks = append(list.Playbooks, api.PlaybookOf(p))
+	set := s.o.Playbooks()
+	for _, p := range set.All() {
+		list.Playbooks = append(list.Playbooks, api.PlaybookOf(set, p))
 	}
 	return reply(c, list)
 }

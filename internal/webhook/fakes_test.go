@@ -245,6 +245,10 @@ const (
 
 func options(t testing.TB, h *fakeHouse) Options {
 	t.Helper()
+	loaded, err := playbook.NewSet([]*playbook.Playbook{{Name: "p", Autonomy: playbook.Suggest}})
+	if err != nil {
+		t.Fatal(err)
+	}
 	dir := t.TempDir()
 	var a Auth
 	for name, token := range map[string]string{"intake": intakeToken, "read": readToken, "decide": decideToken, "admin": adminToken} {
@@ -253,7 +257,7 @@ func options(t testing.TB, h *fakeHouse) Options {
 	}
 	return Options{
 		Intake: h, Control: h, Starter: h, Pauses: h, Views: h, Ladder: h, Log: fakeLog{h}, Journal: fakeJournal{}, Watch: h.Watch,
-		Playbooks: func() []*playbook.Playbook { return []*playbook.Playbook{{Name: "p", Autonomy: playbook.Suggest}} },
+		Playbooks: func() *playbook.Set { return loaded },
 		Services:  func() []playbook.Service { return nil },
 		Version:   map[string]string{"version": "v1"},
 		Pages:     fakePages{},

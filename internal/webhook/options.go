@@ -78,7 +78,7 @@ type Options struct {
 	Log     Log
 	Journal Journal
 
-	Playbooks func() []*playbook.Playbook
+	Playbooks func() *playbook.Set
 	Services  func() []playbook.Service
 	Ready     func() []string                  // what is missing before work can be done; empty: ready. nil: always ready
 	Watch     func() (<-chan struct{}, func()) // signals after every append to the journal; the function ends it. nil: follow=1 is refused
