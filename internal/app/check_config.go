@@ -85,6 +85,7 @@ func summarize(file string, c config.Config, w World, set *playbook.Set, rules *
 	for _, p := range c.NodePools {
 		summary.NodePools = append(summary.NodePools, p.String())
 	}
+	levelsTell(&summary, c, set)
 	summary.Keep, summary.Archive = playbook.FormatDuration(c.Journal.Keep), c.Journal.Archive
 	if info, err := os.Stat(c.Journal.Archive); c.Journal.Archive != "" && (err != nil || !info.IsDir()) {
 		summary.Warnings = append(summary.Warnings, "journal.archive: "+c.Journal.Archive+" is not a directory: nothing is archived, and the journal only grows")
@@ -126,6 +127,21 @@ func objectivesTell(summary *api.ConfigCheck, c config.Config) {
 		}
 		for _, problem := range catalog.Unusual(e.Service) {
 			summary.Warnings = append(summary.Warnings, e.Service.Name+": "+problem)
+		}
+	}
+}
+
+// levelsTell adds the levels that stand in place of those of playbooks.
+func levelsTell(summary *api.ConfigCheck, c config.Config, set *playbook.Set) {
+	for _, l := range c.Playbooks.Autonomy {
+		p := set.ByName(l.Playbook)
+		own := p.Autonomy
+		if st := p.State(l.State); st != nil {
+			own, _ = p.Level(st, nil)
+		}
+		summary.Levels = append(summary.Levels, fmt.Sprintf("%s: %s by playbooks.autonomy, itself %s", l.Name(), l.Level, own))
+		if l.Level > c.Autonomy {
+			summary.Warnings = append(summary.Warnings, fmt.Sprintf("playbooks.autonomy.%s: %s acts as %s: autonomy is at most that", l.Name(), l.Level, c.Autonomy))
 		}
 	}
 }

@@ -53,6 +53,9 @@ func newLibrary(source config.Playbooks, journal *audit.Journal, allows func(*pl
 	}
 	if err != nil {
 		last, lastErr := lastGood(journal)
+		if lastErr == nil {
+			last, lastErr = last.Overridden(source.Autonomy)
+		}
 		if lastErr != nil {
 			return nil, fmt.Errorf("load playbooks (and %w):\n%w", lastErr, err)
 		}
@@ -193,7 +196,11 @@ func (l *library) tell(set *playbook.Set) {
 // file in place of a directory, as dry-run has, stands for itself.
 func ConfiguredPlaybooks(source config.Playbooks) (*playbook.Set, error) {
 	if info, err := os.Stat(source.Dir); err == nil && !info.IsDir() {
-		return LoadPlaybooks(source.Dir)
+		set, err := LoadPlaybooks(source.Dir)
+		if err != nil {
+			return nil, err
+		}
+		return set.Overridden(source.Autonomy)
 	}
 	l, err := libraryOf(source)
 	if err != nil {
@@ -204,7 +211,7 @@ func ConfiguredPlaybooks(source config.Playbooks) (*playbook.Set, error) {
 
 // libraryOf returns the library of a configuration.
 func libraryOf(source config.Playbooks) (playbook.Library, error) {
-	l := playbook.Library{Dir: source.Dir, Disable: source.Disable}
+	l := playbook.Library{Dir: source.Dir, Disable: source.Disable, Autonomy: source.Autonomy}
 	if !source.Shipped {
 		return l, nil
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/inference-responder/responder/internal/executor"
+	"github.com/inference-responder/responder/internal/playbook"
 )
 
 // inForce is the set that is in force by the journal: digests by name. It is
@@ -141,5 +142,52 @@ func TestMissingPlaybookDirectory(t *testing.T) {
 			pb := s.library.set().ByName("test-rollback")
 			return pb != nil && pb.Title == "Another title"
 		})
+	})
+}
+
+// A reload keeps the levels that the configuration sets in place of the playbook's
+// own, and a playbook that they no longer fit is not put in force: the last good one
+// stays, over a restart too.
+func TestConfiguredAutonomyOverAReload(t *testing.T) {
+	good, err := os.ReadFile(rollbackPlaybook)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.Replace(string(good), "autonomy: auto", "autonomy: suggest", 1)
+	c := SandboxConfig()
+	c.Playbooks.Shipped = false
+	c.Playbooks.Dir, c.Journal.Dir = t.TempDir(), t.TempDir()
+	c.Playbooks.Autonomy = playbook.Overrides{{Playbook: "test-rollback", State: "rollback", Level: playbook.Auto, By: "playbooks.autonomy of responder.yaml"}}
+	put := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(c.Playbooks.Dir, "playbook.yaml"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	level := func(s *Service) playbook.Autonomy {
+		set := s.library.set()
+		level, _ := set.All()[0].LevelOf("rollback", set.Override("test-rollback"))
+		return level
+	}
+	put(text)
+	t.Run("reload", func(t *testing.T) {
+		s, _ := startServiceWith(t, c, false)
+		until(t, "ready", func() bool { return len(s.missing()) == 0 })
+		put(strings.Replace(text, "title: Test rollback", "title: Another title", 1))
+		until(t, "the new file is in force", func() bool { return s.library.set().All()[0].Title == "Another title" })
+		if got := level(s); got != playbook.Auto {
+			t.Errorf("%s after a reload", got)
+		}
+		put(strings.NewReplacer("    rollback:", "    back:", "to: rollback", "to: back").Replace(text))
+		until(t, "the rejection is counted", func() bool { return scrape(t, s.metrics)["responder_playbooks_rejected_total"] == "1" })
+		if got := level(s); got != playbook.Auto || s.library.set().All()[0].State("rollback") == nil {
+			t.Errorf("%s after a rejected reload, title %s", got, s.library.set().All()[0].Title)
+		}
+	})
+	t.Run("start with the last good", func(t *testing.T) {
+		s, _ := startServiceWith(t, c, false)
+		if got := level(s); got != playbook.Auto {
+			t.Errorf("%s after a start", got)
+		}
 	})
 }

@@ -55,6 +55,16 @@ func policyLines(s *api.ConfigPolicy) []string {
 	return out
 }
 
+// playbookLines counts the playbooks, and lists the levels that the configuration sets
+// for them.
+func playbookLines(s api.ConfigCheck) []string {
+	out := []string{fmt.Sprint(s.Playbooks)}
+	for _, l := range s.Levels {
+		out = append(out, runview.Wrap(runview.Printable(l), runview.Width-summaryIndent)...)
+	}
+	return out
+}
+
 func archiveLine(s api.ConfigCheck) string {
 	if s.Archive == "" {
 		return "none: the journal keeps everything and grows (journal.archive)"
@@ -98,7 +108,7 @@ func writeConfigSummary(w io.Writer, s api.ConfigCheck) error {
 		{"objectives", strings.Join(objectiveLines(s), "\n"+strings.Repeat(" ", summaryIndent))},
 		{"incident", incidentLine(s)},
 		{"node pools", runview.OrText(strings.Join(s.NodePools, "\n"+strings.Repeat(" ", summaryIndent)), "none: the owners of a service decide about its nodes")},
-		{"playbooks", fmt.Sprint(s.Playbooks)},
+		{"playbooks", strings.Join(playbookLines(s), "\n"+strings.Repeat(" ", summaryIndent))},
 		{"policy", strings.Join(policyLines(s.Policy), "\n"+strings.Repeat(" ", summaryIndent))},
 		{"prometheus", runview.OrText(s.Prometheus, "none: no PromQL, so nothing can be verified")},
 		{"cluster", runview.OrText(s.Cluster, "none: no kube checks and levers")},

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -74,7 +75,7 @@ guards of the configuration, such as cooldown and budget, are not evaluated.`,
 }
 
 // holds lists the settings that are at the lowest level, where that is below auto.
-func (f explainFlags) holds(c config.Config, pb *playbook.Playbook, st *playbook.State, service playbook.Service) []api.Limit {
+func (f explainFlags) holds(c config.Config, run machine.State, st *playbook.State) []api.Limit {
 	// by names a setting; where nobody set it, the default that holds instead.
 	by := func(set bool, what string) string {
 		if !set {
@@ -82,13 +83,15 @@ func (f explainFlags) holds(c config.Config, pb *playbook.Playbook, st *playbook
 		}
 		return "autonomy of " + what
 	}
+	pb, service := run.Playbook, run.Start.Service
+	ofPlaybook, setting := pb.LevelOf(st.Name, run.Start.Override)
 	all := []struct {
 		level playbook.Autonomy
 		by    string
 	}{
 		{c.Autonomy, by(c.IsSet("autonomy"), f.config)},
 		{service.Autonomy, by(setsAutonomy(c, service.Name), "service "+service.Name)},
-		{pb.Autonomy, by(pb.SetsAutonomy, "playbook "+pb.Name)},
+		{ofPlaybook, cmp.Or(setting, by(pb.SetsAutonomy, "playbook "+pb.Name))},
 	}
 	if st.Autonomy != nil {
 		all = append(all, all[0])
@@ -161,7 +164,8 @@ func explainPolicy(ctx context.Context, f explainFlags, server *client.Client, a
 	answer := api.PolicyExplanation{Service: service.Name, At: at.UTC(), Policy: file, Digest: set.Digest(), Levers: []api.LeverExplanation{}}
 	for _, pb := range books.All() {
 		if (f.playbook == "" || pb.Name == f.playbook) && pb.Serves(service.Name) {
-			answer.Levers = append(answer.Levers, f.explainPlaybook(set, pb, service, c, at, caps)...)
+			start := machine.Start{Playbook: pb.Name, Service: service, Autonomy: c.Autonomy, Override: books.Override(pb.Name)}
+			answer.Levers = append(answer.Levers, f.explainPlaybook(set, machine.State{Playbook: pb, Start: start, Updated: at}, c, caps)...)
 		}
 	}
 	return answer, nil
@@ -248,22 +252,25 @@ func unknownName(what, got string, names []string) error {
 	return fmt.Errorf("no %s is named %q; %sthere is %s", what, got, hint, runview.OrText(strings.Join(names, ", "), "none"))
 }
 
-// explainPlaybook reports what would become of each lever and gate of a playbook.
-func (f explainFlags) explainPlaybook(set *policy.Set, pb *playbook.Playbook, service playbook.Service, c config.Config, at time.Time, caps map[stateName]machine.Cap) []api.LeverExplanation {
+// explainPlaybook reports what would become of each lever and gate of a playbook in
+// a run that begins now.
+func (f explainFlags) explainPlaybook(set *policy.Set, began machine.State, c config.Config, caps map[stateName]machine.Cap) []api.LeverExplanation {
 	var out []api.LeverExplanation
+	pb := began.Playbook
 	for _, st := range pb.States {
 		if st.Kind != playbook.StateLever && st.Kind != playbook.StateGate {
 			continue
 		}
-		run := machine.State{Playbook: pb, Current: st.Name, Start: machine.Start{Playbook: pb.Name, Service: service, Autonomy: c.Autonomy}, Updated: at}
-		result := set.Explain(policy.Input{Now: at, Service: service, Playbook: pb, State: st, Autonomy: run.Autonomy(st)})
+		run := began
+		run.Current = st.Name
+		result := set.Explain(policy.Input{Now: run.Updated, Service: run.Start.Service, Playbook: pb, State: st, Autonomy: run.Autonomy(st)})
 		if most, ok := caps[stateName{pb.Name, st.Name}]; ok && (result.Terms.Cap == nil || result.Terms.Cap.Level > most.Level) {
 			result.Terms.Cap = &most
 		}
 		run = run.Under(&result.Terms)
 		e := api.LeverExplanation{
 			Playbook: pb.Name, State: st.Name, Kind: string(st.Kind), Lever: st.Step, Autonomy: run.Autonomy(st).String(),
-			HeldBy: f.holds(c, pb, st, service),
+			HeldBy: f.holds(c, run, st), LevelBy: run.AutonomyBy(st),
 		}
 		if most := result.Terms.Cap; most != nil {
 			e.Cap = limitOf(*most)

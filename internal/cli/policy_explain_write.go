@@ -58,6 +58,9 @@ func writeReasons(b *strings.Builder, e api.LeverExplanation) {
 	for _, h := range e.HeldBy {
 		writeReason(b, "level", h.Level+" by "+h.Rule, "")
 	}
+	if len(e.HeldBy) == 0 && e.LevelBy != "" {
+		writeReason(b, "level", e.Autonomy+" by "+e.LevelBy, "")
+	}
 	if e.Cap != nil {
 		writeReason(b, "level", "at most "+e.Cap.Level, e.Cap.Rule)
 	}

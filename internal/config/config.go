@@ -121,6 +121,8 @@ type Playbooks struct {
 	Dir     string   `yaml:"dir" doc:"Directory of your own playbooks, *.yaml, also a mounted ConfigMap. Changes are picked up; a bad file keeps the last good set. Empty: none."`
 	Shipped bool     `yaml:"shipped" doc:"Keep the shipped playbooks in force beside those of dir. One of the same name in dir replaces a shipped one."`
 	Disable []string `yaml:"disable" doc:"Names of shipped playbooks that are not in force."`
+
+	Autonomy playbook.Overrides `yaml:"autonomy" type:"map of levels" doc:"Levels in place of those that playbooks themselves set, higher or lower: PLAYBOOK: LEVEL for all its levers, PLAYBOOK/STATE: LEVEL for one. The levels of the installation, the service and a state itself, the policy and a demotion still lower them." enum:"observe,suggest,auto"`
 }
 
 // Policy names the file of the rules over all playbooks.

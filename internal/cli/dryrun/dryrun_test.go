@@ -85,6 +85,37 @@ func TestDryRunChangesNothing(t *testing.T) {
 	}
 }
 
+// What the configuration sets in place of the playbook's level is what a dry run
+// tells; levels of playbooks that it does not look at are left out.
+func TestDryRunTellsConfiguredAutonomy(t *testing.T) {
+	api := kubetest.New(t)
+	api.Workload(t, kube.Ref{Kind: "Deployment", Namespace: "serving", Name: "chat"}, 3, kubetest.Template("chat", "vllm:v1"), kubetest.Template("chat", "vllm:v2"))
+	config := clusterConfig(t, api, fakePrometheus(t), "auto")
+	text, err := os.ReadFile(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text = append(text, "playbooks: {autonomy: {test-rollback/rollback: suggest, gpu-fault: observe}}\n"...)
+	if err := os.WriteFile(config, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for what, playbooks := range map[string]string{"a file": rollbackPlaybook, "a directory": filepath.Dir(rollbackPlaybook)} {
+		t.Run(what, func(t *testing.T) {
+			report, err := Run(t.Context(), emptyProcess(), Options{
+				Config: config, Timeout: time.Minute, Playbook: playbooks,
+				Source: Source{Labels: map[string]string{"alertname": "TestBreach", "namespace": "serving", "service": "chat"}},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			a := report.Runs[0].Levers[0].Approval
+			if a.Autonomy != "suggest" || !a.Needed || a.Why != "playbooks.autonomy of "+config {
+				t.Errorf("autonomy %s by %s, approval needed %v", a.Autonomy, a.Why, a.Needed)
+			}
+		})
+	}
+}
+
 // fakePrometheus answers every query with 1.
 func fakePrometheus(t *testing.T) string {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

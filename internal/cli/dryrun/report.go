@@ -1,6 +1,7 @@
 package dryrun
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -186,7 +187,11 @@ func approvalOf(ceiling playbook.Autonomy, run machine.State, st *playbook.State
 		}
 	}
 	lower(run.Start.Service.Autonomy, "service "+run.Start.Service.Name)
-	lower(run.Playbook.Autonomy, "playbook "+run.Playbook.Name)
+	own, setting := run.Playbook.LevelOf(st.Name, run.Start.Override)
+	lower(own, cmp.Or(setting, "playbook "+run.Playbook.Name))
+	if setting != "" && level == own {
+		why = setting
+	}
 	if st.Autonomy != nil {
 		lower(*st.Autonomy, "state "+st.Name)
 	}
