@@ -29,9 +29,9 @@ type Replica struct {
 	InFlight float64 // requests that it runs and keeps waiting
 }
 
-// stuckAfter is how long a replica must run requests without a step to count as
+// StuckAfter is how long a replica must run requests without a step to count as
 // stuck. A long prompt takes seconds; two scrapes a minute must fit in.
-const stuckAfter = 2 * time.Minute
+const StuckAfter = 2 * time.Minute
 
 // replicaLabels tell replicas apart, rankLabels the engines within one.
 const (
@@ -43,26 +43,39 @@ const (
 const (
 	partStuck    = "stuck"    // in flight on replicas that stand still
 	partFinished = "finished" // requests that ended, by replica
-	partMoving   = "moving"   // replicas that have a counter of steps
+	partMoving   = "moving"   // engines that have a counter of steps, by replica
 	partReplicas = "replicas" // replicas that have the gauge of running requests
 )
 
-// StandStill returns the replicas that run requests and take no step, and why that
-// cannot be told; empty: it can.
-func StandStill(ctx context.Context, q Asker, service string, all []Progress, at time.Time) (replicas []Replica, note string, err error) {
+// Still is which replicas stand still.
+type Still struct {
+	Stuck []Replica
+	Told  map[string]bool // replicas of which it can be told, by name
+	Note  string          // why it cannot be told of any; empty: it can
+}
+
+// StandStill returns the replicas that run requests and take no step. It cannot be told
+// of a replica without two samples of a counter of steps within two minutes.
+func StandStill(ctx context.Context, q Asker, service string, all []Progress, at time.Time) (Still, error) {
 	v, err := ask(ctx, q, stuck(service, all), at)
 	if err != nil {
-		return nil, "", err
+		return Still{}, err
 	}
-	replicas, _, note = unfinished(v)
-	return replicas, note, nil
+	out := Still{Told: map[string]bool{}}
+	out.Stuck, _, out.Note = unfinished(v)
+	for _, s := range v.Samples {
+		if k, ok := parseKey(s.Labels[askLabel]); ok && k.part == partMoving {
+			out.Told[nameOf(s.Labels)] = true
+		}
+	}
+	return out, nil
 }
 
 // stuck asks which replicas stand still. A replica must have been there for all
 // of the time, so one that has just started is not judged.
 func stuck(service string, all []Progress) string {
 	by := func(labels, expr string) string { return "sum by (" + labels + ") (" + expr + ")" }
-	window := Span{Window: stuckAfter}
+	window := Span{Window: StuckAfter}
 	var terms []string
 	for j, p := range all {
 		ask := func(part, expr string) { terms = append(terms, key{-1, j, 0, part}.ask(expr)) }
@@ -74,10 +87,10 @@ func stuck(service string, all []Progress) string {
 		moved := "(" + strings.Join(steps, " or ") + ")"
 		inFlight := fmt.Sprintf("(%[1]s + %[2]s or %[1]s)", by(rankLabels, running), by(rankLabels, waiting))
 		busy := by(rankLabels, fmt.Sprintf("min_over_time(%s%s)", running, window)) + " > 0"
-		there := by(rankLabels, fmt.Sprintf("%s offset %dms", running, stuckAfter.Milliseconds()))
+		there := by(rankLabels, fmt.Sprintf("%s offset %dms", running, StuckAfter.Milliseconds()))
 		ask(partStuck, by(replicaLabels, fmt.Sprintf("%s and (%s) and (%s == 0) and %s", inFlight, busy, moved, there)))
 		ask(partFinished, by(replicaLabels, fmt.Sprintf("increase(%s%s)", selector(p.Finished, service), window)))
-		ask(partMoving, fmt.Sprintf("count(%s)", moved))
+		ask(partMoving, fmt.Sprintf("count by (%s) (%s)", replicaLabels, moved))
 		ask(partReplicas, fmt.Sprintf("count(%s)", by(rankLabels, running)))
 	}
 	return strings.Join(terms, " or ")

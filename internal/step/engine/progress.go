@@ -22,8 +22,8 @@ func ProgressKind() playbook.Kind {
 		Role: playbook.RoleCheck,
 		Doc: `Tells of every replica whether it makes progress. A replica is ` + "`stuck`" + ` when it has kept requests running for two minutes while its counters of steps
 and tokens stand still, ` + "`saturated`" + ` when its queue, its batch or its KV cache limits it, as ` + "`engine.snapshot`" + ` has it, ` + "`idle`" + ` when it has no requests, and
-` + "`serving`" + ` otherwise. It is ` + "`unknown`" + ` without a sample of the last two minutes, without a counter of steps, and while it has taken no step for less
-than two minutes. Neither its readiness nor /health counts: a stuck engine answers both. A ready pod
+` + "`serving`" + ` otherwise. It is ` + "`unknown`" + ` without a sample of the last two minutes, without two samples of a counter of steps in them, and while it has taken
+no step for less than two minutes. Neither its readiness nor /health counts: a stuck engine answers both. A ready pod
 without series is unknown too; stale series of a pod that is gone do not count.`,
 		With: step.Fields[progressWith](),
 		Out:  step.Fields[progressOut](),
@@ -97,9 +97,12 @@ func (c progress) Run(ctx context.Context, in step.Input) (step.Finding, error) 
 	if err != nil {
 		return step.Finding{}, err
 	}
-	stuck, _, err := slo.StandStill(ctx, q, ask.Service, ask.Progress, in.Now)
+	still, err := slo.StandStill(ctx, q, ask.Service, ask.Progress, in.Now)
 	if err != nil {
 		return step.Finding{}, err
+	}
+	if still.Note != "" {
+		lacks = append(lacks, still.Note)
 	}
 	var dark []progressing
 	if c.w != nil {
@@ -112,7 +115,7 @@ func (c progress) Run(ctx context.Context, in step.Input) (step.Finding, error) 
 			lacks = append(lacks, note)
 		}
 	}
-	all := append(states(shown, stuck), dark...)
+	all := append(states(shown, still, window), dark...)
 	out, facts := tally(all)
 	return step.Finding{Out: out, Facts: slices.Concat([]string{out.Why}, facts, lacks)}, nil
 }
@@ -149,11 +152,11 @@ func match(shown []slo.Shown, pods []kube.Pod) (kept []slo.Shown, dark []progres
 }
 
 // states returns the state of every replica.
-func states(shown []slo.Shown, stuck []slo.Replica) []progressing {
+func states(shown []slo.Shown, still slo.Still, window time.Duration) []progressing {
 	var out []progressing
 	for _, r := range shown {
 		p := progressing{Name: r.Name}
-		p.State, p.Why = stateOf(r, slices.ContainsFunc(stuck, func(s slo.Replica) bool { return s.Name == r.Name }))
+		p.State, p.Why = stateOf(r, still, window)
 		if r.Fresh() {
 			p.Running, p.Waiting, p.Steps = known(r.Running), known(r.Waiting), known(r.Steps)
 		}
@@ -162,8 +165,10 @@ func states(shown []slo.Shown, stuck []slo.Replica) []progressing {
 	return out
 }
 
-// stateOf returns the state of one replica, and why it is unknown.
-func stateOf(r slo.Shown, stuck bool) (state, why string) {
+// stateOf returns the state of one replica, and why it is unknown. Its steps are those
+// of the window.
+func stateOf(r slo.Shown, still slo.Still, window time.Duration) (state, why string) {
+	stuck := slices.ContainsFunc(still.Stuck, func(s slo.Replica) bool { return s.Name == r.Name })
 	switch limit := boundOf(r); {
 	case !r.Fresh():
 		return isUnknown, fmt.Sprintf("its newest sample is %s old", r.Age.Round(time.Second))
@@ -177,6 +182,10 @@ func stateOf(r slo.Shown, stuck bool) (state, why string) {
 		return isUnknown, "its counter of steps is missing, or has fewer than two samples in the window"
 	case r.Running == 0:
 		return isUnknown, "requests wait and none is computed"
+	case !still.Told[r.Name]:
+		return isUnknown, "whether it stands still is not known: its counter of steps has fewer than two samples within two minutes"
+	case !(r.Steps > 0) && window < slo.StuckAfter:
+		return isUnknown, fmt.Sprintf("it took no step for %s, a stuck replica takes none for two minutes", window)
 	case !(r.Steps > 0):
 		return isUnknown, "it takes no step, but has not run requests for two minutes"
 	case limit != boundNone:

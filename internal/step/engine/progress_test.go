@@ -138,6 +138,44 @@ func TestProgressPods(t *testing.T) {
 	}
 }
 
+// TestProgressTold: a replica without a step is said to be neither serving nor young
+// where nobody can tell whether it stands still.
+func TestProgressTold(t *testing.T) {
+	const last = scrapeCount - 1
+	rarely := func(_ string, i, v float64) float64 { // every three minutes
+		if math.Mod(last-i, 12) != 0 {
+			return math.NaN()
+		}
+		return v
+	}
+	since := func(from float64, and func(string, float64, float64) float64) func(string, float64, float64) float64 {
+		return func(name string, i, v float64) float64 {
+			if strings.Contains(name, "_total") && i > from {
+				v = 9000
+			}
+			return and(name, i, v)
+		}
+	}
+	always := func(_ string, _, v float64) float64 { return v }
+	for name, tt := range map[string]struct {
+		change func(name string, i, v float64) float64
+		window string
+		why    string
+		fact   string
+	}{
+		"hangs, scraped rarely": {since(0, rarely), "10m", "whether it stands still is not known", "requests that never finish are not seen"},
+		"works, scraped rarely": {rarely, "10m", "whether it stands still is not known", "requests that never finish are not seen"},
+		"a short window":        {since(last-5, always), "1m", "it took no step for 1m0s, a stuck replica takes none for two minutes", ""},
+	} {
+		s := &store{}
+		usual().add(s, "a", tt.change)
+		out, facts := find[progressOut](t, s, NewProgress, step.Input{With: map[string]any{"window": tt.window}})
+		if out.Unknown != 1 || !strings.Contains(out.Replicas[0].Why, tt.why) || !strings.Contains(strings.Join(facts, "\n"), tt.fact) {
+			t.Errorf("%s: %+v %q", name, out, facts)
+		}
+	}
+}
+
 // TestProgressUnknown: without series nothing is idle.
 func TestProgressUnknown(t *testing.T) {
 	out, facts := find[progressOut](t, &store{}, NewProgress, step.Input{})
