@@ -154,3 +154,31 @@ func TestConfiguredAutonomyOfOpenRuns(t *testing.T) {
 		})
 	}
 }
+
+// A run that takes over from another begins with what is set for its own playbook.
+func TestConfiguredAutonomyOfADivertedRun(t *testing.T) {
+	for name, tt := range map[string]struct {
+		levels  map[string]playbook.Autonomy
+		applied int
+	}{
+		"of the first": {map[string]playbook.Autonomy{"asks": playbook.Auto}, 0},
+		"of the next":  {map[string]playbook.Autonomy{"ladder": playbook.Auto}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, h *rig) {
+				h.world.object("a").value = 6
+				h.set = overridden(t, suggesting(t), tt.levels)
+				h.start()
+				h.post(alertOf("Ask", "a"))
+				h.pass(time.Minute)
+				runs := h.runs()
+				if len(runs) != 2 || runs[1].Start.DivertedFrom == "" {
+					t.Fatalf("%d runs: %v", len(runs), h.fates())
+				}
+				if n := h.world.count("apply"); n != tt.applied {
+					t.Errorf("%d applied, want %d; the next run began with %v", n, tt.applied, runs[1].Start.Override)
+				}
+			})
+		})
+	}
+}
