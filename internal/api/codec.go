@@ -535,6 +535,9 @@ func overrideOf(o playbook.Override) Override {
 	return out
 }
 
+// String lists the levels and the setting.
+func (o Override) String() string { return o.playbook().String() }
+
 func (o Override) playbook() playbook.Override {
 	out := playbook.Override{By: o.By}
 	if o.Level != "" {

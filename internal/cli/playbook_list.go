@@ -59,16 +59,16 @@ func loadedTable(all []api.Playbook) *runview.Table {
 			{Head: "TITLE", Flex: true},
 			{Head: "SOURCE", Wide: true},
 			{Head: "DIGEST", Wide: true},
-			{Head: "AUTONOMY SET BY", Wide: true},
+			{Head: "CONFIGURED AUTONOMY", Wide: true},
 		},
 		Empty: "no playbooks",
 	}
 	for _, pb := range all {
-		by := "the playbook"
+		override := "none"
 		if pb.Override != nil {
-			by = pb.Override.By
+			override = pb.Override.String()
 		}
-		t.Add(pb.Playbook, pb.Autonomy, fmt.Sprint(pb.States), pb.Title, pb.Source, pb.Digest, by)
+		t.Add(pb.Playbook, pb.Autonomy, fmt.Sprint(pb.States), pb.Title, pb.Source, pb.Digest, override)
 	}
 	return t
 }
