@@ -14,6 +14,7 @@ import (
 // counters began anew within the window has no rates.
 type Shown struct {
 	Name      string        // its pod, else its instance
+	IsPod     bool          // its series have the label pod
 	Age       time.Duration // of its newest sample
 	Restarted bool          // its counters began anew within the window
 
@@ -63,7 +64,7 @@ func Replicas(ctx context.Context, q Asker, service string, all []Progress, at t
 	if err != nil {
 		return nil, err
 	}
-	values := map[string]map[string]float64{} // by replica, then part
+	values, pods := map[string]map[string]float64{}, map[string]bool{} // by replica, then part
 	for _, s := range v.Samples {
 		k, ok := parseKey(s.Labels[askLabel])
 		if !ok {
@@ -73,6 +74,7 @@ func Replicas(ctx context.Context, q Asker, service string, all []Progress, at t
 		if values[name] == nil {
 			values[name] = map[string]float64{}
 		}
+		pods[name] = s.Labels["pod"] != ""
 		// A pod may have several targets, one for each of its engines.
 		switch was, again := values[name][k.part]; {
 		case !again:
@@ -86,7 +88,9 @@ func Replicas(ctx context.Context, q Asker, service string, all []Progress, at t
 	var out []Shown
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		if _, ok := values[name][partAge]; ok {
-			out = append(out, shown(name, values[name], at, window, copies))
+			r := shown(name, values[name], at, window, copies)
+			r.IsPod = pods[name]
+			out = append(out, r)
 		}
 	}
 	return out, nil

@@ -121,12 +121,12 @@ func (c progress) Run(ctx context.Context, in step.Input) (step.Finding, error) 
 }
 
 // match leaves out what is stale of pods that are gone, and returns the ready pods
-// without series. note says why that cannot be done; empty: it was.
+// without series. note says why those are not known; empty: they are.
 func match(shown []slo.Shown, pods []kube.Pod) (kept []slo.Shown, dark []progressing, note string) {
 	there, seen := map[string]bool{}, map[string]bool{}
-	named := false
+	named, unnamed := false, false
 	for _, r := range shown {
-		seen[r.Name] = true
+		seen[r.Name], unnamed = true, unnamed || !r.IsPod
 	}
 	for _, p := range pods {
 		there[p.Name] = true
@@ -139,9 +139,12 @@ func match(shown []slo.Shown, pods []kube.Pod) (kept []slo.Shown, dark []progres
 		return shown, nil, "no series has the name of a pod in its label pod: pods without series are not seen"
 	}
 	for _, r := range shown {
-		if r.Fresh() || there[r.Name] {
+		if r.Fresh() || there[r.Name] || !r.IsPod {
 			kept = append(kept, r)
 		}
+	}
+	if unnamed {
+		return kept, nil, "series without the label pod: which pods have no series is not known"
 	}
 	for _, p := range pods {
 		if p.Ready && !seen[p.Name] {

@@ -138,6 +138,28 @@ func TestProgressPods(t *testing.T) {
 	}
 }
 
+// TestProgressInstances: series without the label pod do not tell which pods have none.
+func TestProgressInstances(t *testing.T) {
+	for name, named := range map[string]int{"no series has the label": 0, "some have it": 2} {
+		s := &store{}
+		for i, pod := range []string{"a", "b", "c"} {
+			v := usual()
+			if i >= named {
+				v.labels = map[string]string{"pod": "", "instance": "10.0.0.1:800" + pod}
+			}
+			v.add(s, pod, nil)
+		}
+		f, err := NewProgress(step.Deps{Querier: s, Workloads: pods{names: []string{"a", "b", "c"}}}).Run(t.Context(), step.Input{Service: chat(), Now: end})
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, _ := f.Out.(progressOut)
+		if out.Serving != 3 || out.Unknown != 0 || strings.Count(strings.Join(f.Facts, "\n"), "label pod") != 1 {
+			t.Errorf("%s: %+v %q", name, out, f.Facts)
+		}
+	}
+}
+
 // TestProgressTold: a replica without a step is said to be neither serving nor young
 // where nobody can tell whether it stands still.
 func TestProgressTold(t *testing.T) {
