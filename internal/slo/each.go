@@ -36,11 +36,12 @@ const (
 )
 
 // Replicas measures every replica of a service over a window, with one query.
-// copies is how many times each is scraped.
-func Replicas(ctx context.Context, q Asker, service string, all []Progress, at time.Time, window time.Duration, copies float64) ([]Shown, error) {
+// copies is how many times each is scraped. note says why it is not known which
+// replicas there are; empty: it is.
+func Replicas(ctx context.Context, q Asker, service string, engines []Progress, at time.Time, window time.Duration, copies float64) (all []Shown, note string, err error) {
 	span := Span{Window: window}
 	var terms []string
-	for j, p := range all {
+	for j, p := range engines {
 		ask := func(part, how, expr string) {
 			if expr != "" {
 				terms = append(terms, key{-5, j, 0, part}.ask(how+" by ("+replicaLabels+") ("+expr+")"))
@@ -62,7 +63,10 @@ func Replicas(ctx context.Context, q Asker, service string, all []Progress, at t
 	}
 	v, err := ask(ctx, q, strings.Join(terms, " or "), at)
 	if err != nil {
-		return nil, err
+		return nil, "", err
+	}
+	if p := v.partial(); p != "" {
+		return nil, mayBePartial + p, nil
 	}
 	values, pods := map[string]map[string]float64{}, map[string]bool{} // by replica, then part
 	for _, s := range v.Samples {
@@ -85,15 +89,14 @@ func Replicas(ctx context.Context, q Asker, service string, all []Progress, at t
 			values[name][k.part] += s.Value
 		}
 	}
-	var out []Shown
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		if _, ok := values[name][partAge]; ok {
 			r := shown(name, values[name], at, window, copies)
 			r.IsPod = pods[name]
-			out = append(out, r)
+			all = append(all, r)
 		}
 	}
-	return out, nil
+	return all, "", nil
 }
 
 // nameOf returns the name of a replica.

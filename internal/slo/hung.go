@@ -60,8 +60,12 @@ func hung(service string, all []Progress) string {
 }
 
 // hanging returns how many requests in flight never finish, and whether that can be
-// told: not without an hour of history, nor where one takes longer than hungLongest.
+// told: not of a partial answer, without an hour of history, or where one takes longer
+// than hungLongest.
 func (a answered) hanging(sources int) (requests float64, known bool) {
+	if a.partial != "" {
+		return 0, false
+	}
 	for j := range sources {
 		flight, lost, mean := a.lost(j, 0)
 		if math.IsNaN(lost) {

@@ -33,7 +33,8 @@ const (
 )
 
 // Loads measures the load over each span with one query. A saturated engine
-// finishes no more requests the more arrive, so what piles up counts as arrived.
+// finishes no more requests the more arrive, so what piles up counts as arrived. A
+// partial answer measures nothing.
 func Loads(ctx context.Context, q Asker, service string, all []Progress, at time.Time, spans ...Span) ([]Load, error) {
 	var terms []string
 	for j, p := range all {
@@ -72,6 +73,9 @@ func Loads(ctx context.Context, q Asker, service string, all []Progress, at time
 	for k := range spans {
 		out[k] = Load{Ended: math.NaN(), Rate: math.NaN(), Tokens: math.NaN(), Running: math.NaN(), Waiting: math.NaN(), Cache: math.NaN()}
 		for j := range all {
+			if got.partial != "" {
+				break
+			}
 			if l := got.load(j, k, spans[k].Window); !math.IsNaN(l.Rate) || !math.IsNaN(l.Waiting) {
 				out[k] = l
 				break

@@ -88,7 +88,7 @@ type Measurement struct {
 	Hung       float64   // without stuck replicas: requests that never finish: more are in flight than those that finish account for
 	HungKnown  bool      // it can be told whether requests hang
 	Unfinished float64   // requests on stuck replicas, and hung ones; part of the counts of every span that ends now
-	Note       string    // why stuck replicas could not be looked for; empty: they were
+	Note       string    // why not all stuck replicas are known; empty: they are
 }
 
 // Measure counts the events of every objective over every span that ends at the
@@ -178,13 +178,23 @@ func read(ctx context.Context, q Asker, expr string, at time.Time) (answered, er
 			out.parts[k] = append(out.parts[k], s)
 		}
 	}
-	for _, w := range v.Warnings {
-		if !strings.HasPrefix(w, "PromQL info") {
-			out.partial = w
-		}
-	}
+	out.partial = v.partial()
 	return out, nil
 }
+
+// partial returns what Prometheus could not read; empty: it read all.
+func (v Vector) partial() string {
+	out := ""
+	for _, w := range v.Warnings {
+		if !strings.HasPrefix(w, "PromQL info") {
+			out = w
+		}
+	}
+	return out
+}
+
+// mayBePartial is how an answer is described of which Prometheus could not read a part.
+const mayBePartial = "the answer may be partial: "
 
 // ask evaluates a query; its error is a [*fault.Error].
 func ask(ctx context.Context, q Asker, expr string, at time.Time) (Vector, error) {
@@ -202,7 +212,7 @@ func ask(ctx context.Context, q Asker, expr string, at time.Time) (Vector, error
 // choose returns the first source of an objective that answers, or nil and why.
 func choose(i int, o Objective, there answered, at time.Time, why *Measured) *chosen {
 	if there.partial != "" {
-		why.Reason, why.Detail = fault.NoData, "the answer may be partial: "+there.partial
+		why.Reason, why.Detail = fault.NoData, mayBePartial+there.partial
 		return nil
 	}
 	var names []string
@@ -290,7 +300,7 @@ func collect(i int, o Objective, c *chosen, got answered, spans []Span, unfinish
 	}
 	switch {
 	case got.partial != "":
-		base.Reason, base.Detail = fault.NoData, "the answer may be partial: "+got.partial
+		base.Reason, base.Detail = fault.NoData, mayBePartial+got.partial
 	case len(values) == 0:
 		base.Reason, base.Detail = fault.NoData, base.Series+" has fewer than two samples in the window"
 	case len(values) > maxValues:

@@ -339,8 +339,10 @@ func TestMeasureFails(t *testing.T) {
 	if _, err := Measure(t.Context(), failing{}, Ask{Objectives: ttft().Objectives}, end, five); !errors.As(err, &e) || e.Reason != fault.Invalid {
 		t.Errorf("no selector: %v", err)
 	}
-	m, err := Measure(t.Context(), partly{}, ttft(), end, five)
-	if err != nil || m.Measured[0].Reason != fault.NoData || !strings.Contains(m.Measured[0].Detail, "store is away") {
+	a := ttft()
+	a.Progress = []Progress{{Running: "running", Waiting: "waiting", Steps: []string{"steps_total"}, Finished: "finished_total"}}
+	m, err := Measure(t.Context(), partly{}, a, end, five)
+	if err != nil || m.Measured[0].Reason != fault.NoData || !strings.Contains(m.Measured[0].Detail, "store is away") || !strings.Contains(m.Note, "store is away") {
 		t.Errorf("partial: %+v, %v", m, err)
 	}
 }

@@ -61,6 +61,9 @@ func StandStill(ctx context.Context, q Asker, service string, all []Progress, at
 	if err != nil {
 		return Still{}, err
 	}
+	if p := v.partial(); p != "" {
+		return Still{Note: mayBePartial + p}, nil
+	}
 	out := Still{Told: map[string]bool{}}
 	out.Stuck, _, out.Note = unfinished(v)
 	for _, s := range v.Samples {
@@ -99,7 +102,7 @@ func stuck(service string, all []Progress) string {
 // unfinished reads the answer to stuck. Every stuck replica counts as many bad
 // requests as it has in flight, at least as many as another replica finishes in
 // the same time on average: clients that gave up are no longer in flight, and
-// balancers send new ones.
+// balancers send new ones. Of a partial answer they are the least that there are.
 func unfinished(v Vector) (replicas []Replica, requests float64, note string) {
 	values := map[string]map[string]float64{} // by part, then replica
 	for _, s := range v.Samples {
@@ -124,7 +127,9 @@ func unfinished(v Vector) (replicas []Replica, requests float64, note string) {
 	for _, r := range replicas {
 		requests += max(r.InFlight, mean)
 	}
-	switch {
+	switch p := v.partial(); {
+	case p != "":
+		note = mayBePartial + p + ": there may be more requests that never finish"
 	case len(values[partReplicas]) == 0:
 		note = "no gauge of running requests: requests that never finish are not seen"
 	case len(values[partMoving]) == 0:

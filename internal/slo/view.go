@@ -238,7 +238,7 @@ func (a answered) view(all []Progress, at time.Time, spans []Span) View {
 		out.Before[k] = unmeasured()
 	}
 	if a.partial != "" {
-		out.Why = "the answer may be partial: " + a.partial
+		out.Why = mayBePartial + a.partial
 		return out
 	}
 	var names []string

@@ -24,7 +24,7 @@ func ProgressKind() playbook.Kind {
 and tokens stand still, ` + "`saturated`" + ` when its queue, its batch or its KV cache limits it, as ` + "`engine.snapshot`" + ` has it, ` + "`idle`" + ` when it has no requests, and
 ` + "`serving`" + ` otherwise. It is ` + "`unknown`" + ` without a sample of the last two minutes, without two samples of a counter of steps in them, and while it has taken
 no step for less than two minutes. Neither its readiness nor /health counts: a stuck engine answers both. A ready pod
-without series is unknown too; stale series of a pod that is gone do not count.`,
+without series is unknown too, where series have the label pod; stale series of a pod that is gone do not count.`,
 		With: step.Fields[progressWith](),
 		Out:  step.Fields[progressOut](),
 	}
@@ -93,7 +93,7 @@ func (c progress) Run(ctx context.Context, in step.Input) (step.Finding, error) 
 	case math.IsNaN(copies):
 		copies, lacks = 1, append(lacks, "some replicas are scraped more often than others: their requests and steps are counted as often")
 	}
-	shown, err := slo.Replicas(ctx, q, ask.Service, ask.Progress, in.Now, window, copies)
+	shown, none, err := slo.Replicas(ctx, q, ask.Service, ask.Progress, in.Now, window, copies)
 	if err != nil {
 		return step.Finding{}, err
 	}
@@ -105,7 +105,7 @@ func (c progress) Run(ctx context.Context, in step.Input) (step.Finding, error) 
 		lacks = append(lacks, still.Note)
 	}
 	var dark []progressing
-	if c.w != nil {
+	if c.w != nil && none == "" {
 		w, err := c.w.Workload(ctx, step.RefOf(in.Service))
 		if err != nil {
 			lacks = append(lacks, "which pods there are is not known: "+err.Error())
@@ -116,7 +116,7 @@ func (c progress) Run(ctx context.Context, in step.Input) (step.Finding, error) 
 		}
 	}
 	all := append(states(shown, still, window), dark...)
-	out, facts := tally(all)
+	out, facts := tally(all, none)
 	return step.Finding{Out: out, Facts: slices.Concat([]string{out.Why}, facts, lacks)}, nil
 }
 
@@ -186,7 +186,7 @@ func stateOf(r slo.Shown, still slo.Still, window time.Duration) (state, why str
 	case r.Running == 0:
 		return isUnknown, "requests wait and none is computed"
 	case !still.Told[r.Name]:
-		return isUnknown, "whether it stands still is not known: its counter of steps has fewer than two samples within two minutes"
+		return isUnknown, "whether it stands still is not known: " + cmp.Or(still.Note, "its counter of steps has fewer than two samples within two minutes")
 	case !(r.Steps > 0) && window < slo.StuckAfter:
 		return isUnknown, fmt.Sprintf("it took no step for %s, a stuck replica takes none for two minutes", window)
 	case !(r.Steps > 0):
@@ -197,8 +197,9 @@ func stateOf(r slo.Shown, still slo.Still, window time.Duration) (state, why str
 	return isServing, ""
 }
 
-// tally counts the states, and returns lines for people.
-func tally(all []progressing) (out progressOut, facts []string) {
+// tally counts the states, and returns lines for people. none says why it is not known
+// which replicas there are; empty: it is, if there are any.
+func tally(all []progressing, none string) (out progressOut, facts []string) {
 	rank := []string{isStuck, isUnknown, isSaturated, isServing, isIdle}
 	slices.SortStableFunc(all, func(a, b progressing) int {
 		return cmp.Or(cmp.Compare(slices.Index(rank, a.State), slices.Index(rank, b.State)), -cmp.Compare(value(a.Waiting), value(b.Waiting)), strings.Compare(a.Name, b.Name))
@@ -222,7 +223,7 @@ func tally(all []progressing) (out progressOut, facts []string) {
 	out.Replicas = append([]progressing{}, all[:min(len(all), maxReplicas)]...)
 	if len(all) == 0 {
 		out.Unknown = -1
-		out.Why = "it is not known which replicas there are: none of their series exists"
+		out.Why = "it is not known which replicas there are: " + cmp.Or(none, "none of their series exists")
 		return out, nil
 	}
 	var words []string

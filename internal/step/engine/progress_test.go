@@ -5,8 +5,10 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/inference-responder/responder/internal/kube"
+	"github.com/inference-responder/responder/internal/slo"
 	"github.com/inference-responder/responder/internal/step"
 )
 
@@ -156,6 +158,44 @@ func TestProgressInstances(t *testing.T) {
 		out, _ := f.Out.(progressOut)
 		if out.Serving != 3 || out.Unknown != 0 || strings.Count(strings.Join(f.Facts, "\n"), "label pod") != 1 {
 			t.Errorf("%s: %+v %q", name, out, f.Facts)
+		}
+	}
+}
+
+// partly is a store that answers its n-th query only in part.
+type partly struct {
+	*store
+	n int
+}
+
+func (p partly) Instant(ctx context.Context, expr string, at time.Time) (slo.Vector, error) {
+	v, err := p.store.Instant(ctx, expr, at)
+	if p.queries == p.n {
+		v.Warnings = append(v.Warnings, "store-2 is away")
+	}
+	return v, err
+}
+
+// TestPartial: whichever part of the answer is not complete, no replica counts as one
+// that makes progress, and nothing is the bound.
+func TestPartial(t *testing.T) {
+	for n, unknown := range []int{2, -1, 2} { // the view, the replicas, which stand still
+		s := &store{}
+		usual().add(s, "a", nil)
+		f, err := NewProgress(step.Deps{Querier: partly{s, n + 1}, Workloads: pods{names: []string{"a", "b"}}}).Run(t.Context(), step.Input{Service: chat(), Now: end})
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, _ := f.Out.(progressOut)
+		if out.Unknown != unknown || out.Serving != 0 || !strings.Contains(strings.Join(f.Facts, "\n"), "partial: store-2 is away") {
+			t.Errorf("progress, query %d: %+v %q", n+1, out, f.Facts)
+		}
+		s.queries = 0
+		if f, err = NewSnapshot(step.Deps{Querier: partly{s, n + 1}}).Run(t.Context(), step.Input{Service: chat(), Now: end}); err != nil {
+			t.Fatal(err)
+		}
+		if out, _ := f.Out.(snapshotOut); out.Bound != boundUnknown || out.ReplicasShort != 0 {
+			t.Errorf("snapshot, query %d: %+v %q", n+1, out, f.Facts)
 		}
 	}
 }

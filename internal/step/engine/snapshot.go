@@ -170,10 +170,11 @@ func look(ctx context.Context, q step.Querier, check string, in step.Input, wind
 	if err != nil {
 		return sight{}, err
 	}
-	replicas, err := slo.Replicas(ctx, q, ask.Service, ask.Progress, in.Now, window, view.Copies)
+	replicas, note, err := slo.Replicas(ctx, q, ask.Service, ask.Progress, in.Now, window, view.Copies)
 	if err != nil {
 		return sight{}, err
 	}
+	view.Why = cmp.Or(view.Why, note)
 	return sight{in.Now, loads[0].Over(view.Copies), view, replicas}, nil
 }
 
@@ -216,7 +217,7 @@ func judgeLoad(l slo.Load, ready, answering int) snapshotOut {
 	out := snapshotOut{Bound: bound(l, cmp.Or(ready, answering)), PrefillCause: causeNone, Ready: ready, Running: known(l.Running), Waiting: known(l.Waiting), Rate: known(l.Rate), KVUsage: known(l.Cache), Preemptions: known(l.Preempted)}
 	switch out.Bound {
 	case boundUnknown:
-		out.Why = "what the engine does is not known: no gauges of requests that run and wait"
+		out.Why = "what the engine does is not known: no gauges of requests that run and wait, or only a part of them was read"
 		return out
 	case boundNone:
 		out.Why = "the engine is not saturated: " + loadWords(l)

@@ -62,7 +62,7 @@ type burnOut struct {
 	HungKnown     bool           `json:"hung_known" doc:"Whether hung could be told: not while replicas are stuck, without an hour of history, or where a request takes longer than a minute. Then hung is 0."`
 	Unfinished    float64        `json:"unfinished" unit:"requests" doc:"Requests on stuck replicas, at least as many as another replica finishes in the same time, and hung ones."`
 	Objectives    []objectiveOut `json:"objectives" doc:"Every objective, and every value of its label where it has one."`
-	Note          string         `json:"note" doc:"Why stuck replicas could not be looked for; empty: they were."`
+	Note          string         `json:"note" doc:"Why not all stuck replicas are known; empty: they are."`
 }
 
 type stuckOut struct {
