@@ -37,7 +37,7 @@ type kvFitOut struct {
 	Sequence *float64 `json:"sequence_tokens,omitempty" unit:"tokens" doc:"Tokens of a sequence: p95 of prompts and p95 of outputs."`
 	Tokens   *float64 `json:"kv_tokens,omitempty" unit:"tokens" doc:"Tokens that the KV cache of one engine holds; of the smallest where they differ."`
 	Running  *float64 `json:"running,omitempty" unit:"requests" doc:"Most sequences that ran at once on one engine within the window."`
-	Seqs     *int     `json:"max_num_seqs,omitempty" doc:"Sequences that fit in one engine: the cap of concurrency that prevents preemption."`
+	Seqs     *int     `json:"max_num_seqs,omitempty" doc:"Sequences that fit in one engine: the cap of concurrency that prevents preemption; 0: not even one long sequence fits."`
 	ModelLen *int     `json:"max_model_len,omitempty" unit:"tokens" doc:"Longest sequence of which as many as wanted fit. Longer requests are refused, so it is a change of the contract."`
 	MoreSeqs *int     `json:"max_num_seqs_at_utilization,omitempty" doc:"Sequences that fit at least with the given share of the GPU's memory; absent where that is not more than now, or does not matter."`
 	Utilized *float64 `json:"gpu_memory_utilization,omitempty" unit:"ratio" doc:"Share of the GPU's memory that the engine may use now."`
@@ -96,7 +96,11 @@ func fit(v slo.View, window time.Duration, with kvFitWith) (out kvFitOut, facts 
 	seqs := int(total / each)
 	out.Seqs = &seqs
 	add("a sequence has %.0f prompt and %.0f output tokens (p95 of each), together %.0f: %.0f blocks of %.0f", n.Prompt.P95, n.Output.P95, length, each, size)
-	add("%.0f blocks / %.0f = %d sequences fit in the KV cache of one engine (--%s %d)", total, each, seqs, flags.seqs, max(seqs, 1))
+	if seqs > 0 {
+		add("%.0f blocks / %.0f = %d sequences fit in the KV cache of one engine (--%s %d)", total, each, seqs, flags.seqs, seqs)
+	} else {
+		add("%.0f blocks / %.0f: not even one long sequence fits in the KV cache of one engine, so no --%s prevents preemption", total, each, flags.seqs)
+	}
 	sizes := map[float64]bool{}
 	for _, kv := range v.KV {
 		sizes[kv.Tokens] = true
@@ -165,9 +169,12 @@ func (out *kvFitOut) larger(kv slo.KV, share, total, each float64, flags kvFlags
 	}
 	more := math.Floor(total * share / kv.Utilization)
 	seqs := int(more / each)
+	fact := fmt.Sprintf("--%s %g instead of %g: at least %.0f blocks * %g / %g = %.0f", flags.share, share, kv.Utilization, total, share, kv.Utilization, more)
+	if seqs <= *out.Seqs {
+		return fact + ", which may not hold one sequence more"
+	}
 	out.MoreSeqs = &seqs
-	return fmt.Sprintf("--%s %g instead of %g: at least %.0f blocks * %g / %g = %.0f, so at least %d sequences; too high a share ends in CUDA out of memory",
-		flags.share, share, kv.Utilization, total, share, kv.Utilization, more, seqs)
+	return fact + fmt.Sprintf(", so at least %d sequences; too high a share ends in CUDA out of memory", seqs)
 }
 
 // kvFlags are the flags that a KV cache depends on, by their names.

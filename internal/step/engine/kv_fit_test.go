@@ -36,7 +36,9 @@ func TestKVFit(t *testing.T) {
 		"hardly a request":      {v: func(v *vllm) { v.requests = 0.005 }, status: "unknown", said: "9 requests ended within 15m, 20 are needed"},
 		"nothing":               {change: func(s *store) { s.byName = nil }, status: "unknown", said: "none of these series exists"},
 		"blocks not yet known":  {change: config("None"), status: "unknown", said: "or not every one does"},
-		"a smaller one beside":  {change: config("1100"), status: "fits", seqs: 8, len: 3520, more: 8, said: "KV caches of 2 different sizes; this is the smallest"},
+		"a smaller one beside":  {change: config("1100"), status: "fits", seqs: 8, len: 3520, said: "KV caches of 2 different sizes; this is the smallest"},
+		"not one more":          {change: config("1100"), status: "fits", seqs: 8, len: 3520, said: "1100 blocks * 0.95 / 0.9 = 1161, which may not hold one sequence more"},
+		"not even one":          {change: config("100"), status: "over", len: 320, said: "100 blocks / 136: not even one long sequence fits in the KV cache of one engine, so no --max-num-seqs prevents preemption\n"},
 		"its size set directly": {change: config("1100", "num_gpu_blocks_override", "1100"), status: "fits", seqs: 8, len: 3520, said: "--gpu-memory-utilization has no effect"},
 	} {
 		s := &store{}
