@@ -21,7 +21,7 @@ func SnapshotKind() playbook.Kind {
 		Doc: `Reads what the service's engine does now, by the engine's own series: vLLM's or SGLang's, which the workers of Dynamo pass on. ` + "`bound`" + ` is what
 limits it: ` + "`kv`" + ` (the KV cache is full and requests wait or lose their place in it), ` + "`queue`" + ` (requests wait for their turn), ` + "`decode`" + ` (none wait,
 and many are computed at once, so that each token takes longer), ` + "`prefill`" + ` (none wait, and the time to the first token is spent on the prompt, which
-takes longer than before or than the objective of TTFT allows), ` + "`none`" + `, or ` + "`unknown`" + ` where the gauges of requests are missing or stale. Where many
+takes longer than before or than the objective of TTFT, else e2e, allows; not without one), ` + "`none`" + `, or ` + "`unknown`" + ` where the gauges of requests are missing or stale. Where many
 are computed at once, ` + "`prefill`" + ` needs longer prompts or fewer prefix hits than before, or tokens that take no longer than before: a large batch makes
 prefill slower too, and with it every token. ` + "`replicas_short`" + ` is how many replicas more that load calls for, at four fifths of what one replica
 finishes now; at most as many as are ready.
@@ -178,16 +178,16 @@ func look(ctx context.Context, q step.Querier, check string, in step.Input, wind
 	return sight{in.Now, loads[0].Over(view.Copies), view, replicas}, nil
 }
 
-// firstToken returns the shortest threshold of the service's objectives of TTFT, in
-// seconds; 0: it has none.
+// firstToken returns the shortest threshold of the service's objectives of TTFT, else of
+// e2e, in seconds; 0: it has none.
 func firstToken(svc playbook.Service) float64 {
-	out := 0.0
+	least := map[string]float64{}
 	for _, o := range svc.SLOs {
-		if o.Measures() == "ttft" && o.Threshold > 0 && (out == 0 || o.Threshold < out) {
-			out = o.Threshold
+		if was := least[o.Measures()]; o.Threshold > 0 && (was == 0 || o.Threshold < was) {
+			least[o.Measures()] = o.Threshold
 		}
 	}
-	return out
+	return cmp.Or(least["ttft"], least["e2e"])
 }
 
 // judge returns the evidence, with that many replicas ready; 0: not known.

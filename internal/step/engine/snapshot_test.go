@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/step"
 )
 
@@ -59,6 +60,29 @@ func TestSnapshotBound(t *testing.T) {
 		}
 		if len(out.Missing) > 0 && name != "beyond the objective" && name != "no history" || len(out.Replicas) != 3 || s.queries != 3 {
 			t.Errorf("%s: missing %v, %d replicas, %d queries", name, out.Missing, len(out.Replicas), s.queries)
+		}
+	}
+}
+
+// TestSnapshotObjectives: prefill that grew is the bound only where it matters to an
+// objective of the service.
+func TestSnapshotObjectives(t *testing.T) {
+	s := &store{}
+	changed(func(v *vllm) { v.was.prefill, v.prefill, v.queue = 0.01, 0.016, 0.001 }).add(s, "a", nil)
+	for name, tt := range map[string]struct {
+		slo   playbook.SLO
+		bound string
+	}{
+		"none for it":   {playbook.SLO{Name: "errors", Objective: 0.99}, "none"},
+		"between words": {playbook.SLO{Name: "itl", Objective: 0.99, Threshold: 0.02}, "none"},
+		"lax e2e":       {playbook.SLO{Name: "e2e", Objective: 0.99, Threshold: 10}, "none"},
+		"tight e2e":     {playbook.SLO{Name: "e2e", Objective: 0.99, Threshold: 0.06}, "prefill"},
+		"tight ttft":    {playbook.SLO{Name: "first", Indicator: "ttft", Objective: 0.99, Threshold: 0.05}, "prefill"},
+	} {
+		svc := chat()
+		svc.SLOs = []playbook.SLO{tt.slo}
+		if out, facts := find[snapshotOut](t, s, NewSnapshot, step.Input{Service: svc}); out.Bound != tt.bound {
+			t.Errorf("%s: %s %q", name, out.Bound, facts)
 		}
 	}
 }

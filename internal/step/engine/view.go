@@ -24,17 +24,18 @@ const (
 
 const (
 	grown        = 1.5 // times the time before: prefill takes longer
-	matters      = 0.2 // of the threshold of TTFT, that the mean prefill must take to explain a miss
+	matters      = 0.2 // of the threshold of TTFT, else e2e, that the mean prefill must take to explain a miss
 	growsClearly = 1.2 // times: a part of the growth that explains it
 )
 
 // slowPrefill makes prefill the bound if the time to the first token is spent on
-// the prompt, and that is more than before or than the objective allows.
+// the prompt, and that is more than before or than the objective allows. Without an
+// objective (threshold 0) nobody misses what prefill takes.
 func (out *snapshotOut) slowPrefill(s sight, threshold float64) {
 	now, before := s.view.Now, s.view.Before[0]
 	longer := now.PrefillSecs / before.PrefillSecs
 	slow := threshold > 0 && now.PrefillSecs >= threshold
-	grew := longer >= grown && now.PrefillSecs >= matters*threshold
+	grew := threshold > 0 && longer >= grown && now.PrefillSecs >= matters*threshold
 	if !(now.PrefillSecs > now.QueueSeconds) || !slow && !grew {
 		return
 	}
