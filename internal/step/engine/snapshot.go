@@ -36,7 +36,7 @@ number of queries does not depend on the number of replicas.`,
 
 type snapshotWith struct {
 	Window step.Duration `json:"window" default:"2m" doc:"Over which rates are taken. It must hold two scrapes."`
-	Before step.Duration "json:\"before\" default:\"1h\" doc:\"How long ago the window ended that the times of prefill are compared with: before the breach began.\""
+	Before step.Duration `json:"before" doc:"How long ago the window ended that the times of prefill are compared with. Unset: 1h, and at least until 30m before the alert began."`
 }
 
 type snapshotOut struct {
@@ -96,11 +96,13 @@ const (
 )
 
 const (
-	cacheFull    = 0.95 // of the KV cache: new requests find no place
-	manyAtOnce   = 8    // requests that one replica computes, from which on their number makes tokens late
-	wantedUse    = 0.8  // of what a replica can do: beyond, a queue builds up with every bunch of requests
-	queueDrained = 5 * time.Minute
-	leastStep    = 2 // replicas that are added at once, or as many as there are
+	cacheFull     = 0.95 // of the KV cache: new requests find no place
+	manyAtOnce    = 8    // requests that one replica computes, from which on their number makes tokens late
+	wantedUse     = 0.8  // of what a replica can do: beyond, a queue builds up with every bunch of requests
+	queueDrained  = 5 * time.Minute
+	leastStep     = 2                // replicas that are added at once, or as many as there are
+	leastBefore   = time.Hour        // ago: what the engines did then is as usual
+	noticedWithin = 30 * time.Minute // an alert begins after the trouble
 )
 
 type snapshot struct {
@@ -117,6 +119,8 @@ func (c snapshot) Run(ctx context.Context, in step.Input) (step.Finding, error) 
 	switch {
 	case err != nil:
 		return step.Finding{}, err
+	case with.Before == 0:
+		with.Before = max(step.Duration(beforeAlert(in)), with.Window)
 	case with.Before < with.Window:
 		return step.Finding{}, step.Invalid("engine.snapshot: before is %s, less than the window %s", time.Duration(with.Before), time.Duration(with.Window))
 	}
@@ -132,6 +136,15 @@ func (c snapshot) Run(ctx context.Context, in step.Input) (step.Finding, error) 
 	}
 	out := s.judge(ready, firstToken(in.Service))
 	return step.Finding{Out: out, Facts: out.facts(s)}, nil
+}
+
+// beforeAlert returns how long ago the engines were as usual, if the alert did not come
+// much later than the trouble.
+func beforeAlert(in step.Input) time.Duration {
+	if in.Alert.StartsAt.IsZero() {
+		return leastBefore
+	}
+	return max(leastBefore, in.Now.Sub(in.Alert.StartsAt)+noticedWithin)
 }
 
 // sight is what the engines of a service show.

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/step"
@@ -83,6 +84,33 @@ func TestSnapshotObjectives(t *testing.T) {
 		svc.SLOs = []playbook.SLO{tt.slo}
 		if out, facts := find[snapshotOut](t, s, NewSnapshot, step.Input{Service: svc}); out.Bound != tt.bound {
 			t.Errorf("%s: %s %q", name, out.Bound, facts)
+		}
+	}
+}
+
+// TestSnapshotBefore: in a long breach prefill is compared with the time before it.
+func TestSnapshotBefore(t *testing.T) {
+	s := &store{} // prompts grew 20 minutes before the end; look at it 65 minutes later
+	v := changed(func(v *vllm) { v.prompt, v.prefill = 3000, 0.4 })
+	for _, ago := range []time.Duration{75 * time.Minute, 0} {
+		s.ago = ago
+		if ago == 0 {
+			v.was = nil
+		}
+		v.add(s, "a", nil)
+	}
+	for name, tt := range map[string]struct {
+		starts time.Duration // ago
+		with   map[string]any
+		cause  string
+	}{
+		"by the alert":    {85 * time.Minute, nil, causePrompts},
+		"a younger alert": {20 * time.Minute, nil, causeNone},
+		"as told":         {20 * time.Minute, map[string]any{"before": "2h"}, causePrompts},
+	} {
+		out, facts := find[snapshotOut](t, s, NewSnapshot, step.Input{With: tt.with, Alert: playbook.Alert{StartsAt: end.Add(-tt.starts)}})
+		if out.PrefillCause != tt.cause {
+			t.Errorf("%s: %s %q", name, out.PrefillCause, facts)
 		}
 	}
 }
