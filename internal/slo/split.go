@@ -8,8 +8,9 @@ import (
 )
 
 // Splits returns for each of the labels how many requests ended over every span, by
-// the label's value. Series without the label are left out.
-func Splits(ctx context.Context, q Asker, service string, all []Progress, labels []string, at time.Time, spans ...Span) (map[string]map[string][]float64, error) {
+// the label's value. Series without the label are left out. note says why the values
+// are not known; empty: they are.
+func Splits(ctx context.Context, q Asker, service string, all []Progress, labels []string, at time.Time, spans ...Span) (values map[string]map[string][]float64, note string, err error) {
 	var terms []string
 	var finished []string
 	for _, p := range all {
@@ -25,7 +26,10 @@ func Splits(ctx context.Context, q Asker, service string, all []Progress, labels
 	}
 	got, err := read(ctx, q, strings.Join(terms, " or "), at)
 	if err != nil {
-		return nil, err
+		return nil, "", err
+	}
+	if got.partial != "" {
+		return nil, mayBePartial + got.partial, nil
 	}
 	out := map[string]map[string][]float64{}
 	for k, samples := range got.parts {
@@ -42,5 +46,5 @@ func Splits(ctx context.Context, q Asker, service string, all []Progress, labels
 			values[value][k.span] = s.Value
 		}
 	}
-	return out, nil
+	return out, "", nil
 }

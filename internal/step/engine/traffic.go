@@ -111,10 +111,11 @@ func (c traffic) Run(ctx context.Context, in step.Input) (step.Finding, error) {
 		return step.Finding{}, err
 	}
 	labels := labelsOf(in.Service)
-	split, err := slo.Splits(ctx, q, ask.Service, ask.Progress, labels, in.Now, spans[:2]...)
+	split, note, err := slo.Splits(ctx, q, ask.Service, ask.Progress, labels, in.Now, spans[:2]...)
 	if err != nil {
 		return step.Finding{}, err
 	}
+	view.Why = cmp.Or(view.Why, note)
 	t := asking{view: view, window: window}
 	for _, l := range loads {
 		t.loads = append(t.loads, l.Over(view.Copies))
@@ -225,7 +226,7 @@ func (out *trafficOut) compare(t asking, labels []string, split map[string]map[s
 		out.Why = "what is asked for is not known: some replicas are scraped more often than others, so requests cannot be counted"
 		return nil
 	case !(now.Rate*t.window.Seconds() >= leastArrived):
-		out.Why = fmt.Sprintf("what changed is not known: fewer than %d requests arrived within %s", leastArrived, step.DurationText(t.window))
+		out.Why = fmt.Sprintf("what changed is not known: fewer than %d requests are known to have arrived within %s", leastArrived, step.DurationText(t.window))
 		return facts
 	case rate >= muchMore && !(prompts > rate):
 		out.Shape, out.Why = shapeBurst, fmt.Sprintf("a burst: %.3g requests per second arrive, before the breach %.3g", now.Rate, t.loads[1].Rate)

@@ -56,7 +56,7 @@ func TestTraffic(t *testing.T) {
 			[]func(*store){replicas(vllm{requests: 6, prompt: 600, output: 200}, "route", "/a"), replicas(arrives, "route", "/b")}, "new_label",
 			[]string{`14.3 % of the requests have route "/b", none had it before the breach`},
 		},
-		"no traffic":       {[]func(*store){replicas(vllm{})}, "unknown", []string{"fewer than 20 requests arrived within 5m"}},
+		"no traffic":       {[]func(*store){replicas(vllm{})}, "unknown", []string{"fewer than 20 requests are known to have arrived within 5m"}},
 		"no series":        {nil, "unknown", []string{"none of these series exists"}},
 		"no time before":   {[]func(*store){func(s *store) { usual().add(s, "a", lastScrapes(40)) }}, "unknown", []string{"nothing was measured before the breach", "which values the label model_name had before is not known"}},
 		"scraped unevenly": {[]func(*store){replicas(usual()), func(s *store) { v := usual(); v.labels = map[string]string{"job": "pods"}; v.add(s, podName(0), nil) }}, "unknown", []string{"some replicas are scraped more often"}},
@@ -77,6 +77,30 @@ func TestTraffic(t *testing.T) {
 		}
 		if s.queries > 5 {
 			t.Errorf("%s: %d queries", name, s.queries)
+		}
+	}
+}
+
+// TestTrafficPartial: a part of an answer shows no shape.
+func TestTrafficPartial(t *testing.T) {
+	s := &store{}
+	for _, route := range []string{"/a", "/b"} {
+		v := usual()
+		v.labels = map[string]string{"route": route}
+		v.requests = 8
+		v.add(s, "on"+route, nil)
+	}
+	in := step.Input{Service: chat(), Now: end, Alert: playbook.Alert{StartsAt: end.Add(-18 * time.Minute)}}
+	find[trafficOut](t, s, NewTraffic, in)
+	last := s.queries
+	for n := last - 2; n <= last; n++ { // the view, the load, the values of labels
+		s.queries = 0
+		f, err := NewTraffic(step.Deps{Querier: partly{s, n}}).Run(t.Context(), in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out, _ := f.Out.(trafficOut); out.Shape != shapeUnknown || len(out.New) > 0 {
+			t.Errorf("query %d of %d: %s %q", n, last, out.Shape, f.Facts)
 		}
 	}
 }
