@@ -180,6 +180,12 @@ func (r *reader) until(n *yaml.Node, path string, at place) []Expectation {
 		if n.Kind == yaml.SequenceNode {
 			ip = fmt.Sprintf("%s[%d]", path, i)
 		}
+		if item.Kind == yaml.ScalarNode {
+			if e, ok := r.measure(item, ip); ok {
+				out = append(out, e)
+			}
+			continue
+		}
 		m := r.d.Mapping(item, ip, "name", "unit", "query", "op", "value")
 		if m == nil {
 			continue

@@ -1,6 +1,8 @@
 package playbook
 
 import (
+	"strings"
+
 	"encoding/json"
 	"maps"
 	"slices"
@@ -119,6 +121,17 @@ func edgeSchema() schemaObject {
 	return s
 }
 
+func measureSchema() schemaObject {
+	var names []string
+	for _, m := range Measures {
+		names = append(names, m.Name)
+	}
+	return schemaObject{
+		"type": "string", "pattern": `^\s*engine\.(` + strings.Join(names, "|") + `)\s+(<|<=|>|>=|==)\s+\S+\s*$`,
+		"description": "A measure of the service's engine, by its own series, e.g. engine.preemptions_per_second == 0.",
+	}
+}
+
 func verifySchema() schemaObject {
 	number := schemaObject{"anyOf": []any{schemaObject{"type": "number"}, def("expression")}}
 	expectation := closed([]string{"query", "op", "value"}, schemaObject{
@@ -127,9 +140,9 @@ func verifySchema() schemaObject {
 		"unit": schemaObject{"type": "string", "minLength": 1, "maxLength": maxWords, "description": "Unit of the number. A unit that begins with ratio is shown in percent."},
 	})
 	s := closed(nil, schemaObject{
-		"also":   oneOrMore(expectation),
+		"also":   oneOrMore(schemaObject{"anyOf": []any{expectation, measureSchema()}}),
 		"within": spanSchema(), "hold": spanSchema(), "interval": spanSchema(),
-		"until": oneOrMore(expectation),
+		"until": oneOrMore(schemaObject{"anyOf": []any{expectation, measureSchema()}}),
 		"burn": closed([]string{"error_ratio", "objective"}, schemaObject{
 			"error_ratio": schemaObject{"type": "string", "pattern": `\$\{\s*since\s*\}`, "description": "PromQL with ${since}, the window from the fix to now."},
 			"objective":   schemaObject{"anyOf": []any{schemaObject{"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1}, def("expression")}},

@@ -43,7 +43,11 @@ func (s *Set) verify(ctx context.Context, e machine.Effect, now time.Time) machi
 	for _, x := range p.Spec.Until {
 		say := func(v float64) string { return playbook.Quantity(v, x.Unit) }
 		proof.Until = append(proof.Until, slo.Target{Name: x.Shown(), Op: x.Op, Limit: x.Value, Say: say})
-		r.Until = append(r.Until, read(x.Query, Worst(x.Op, x.Value)))
+		query, err := measured(x.Query, e.Service)
+		if err != nil {
+			return outcomeOf(err, machine.StatusFailed)
+		}
+		r.Until = append(r.Until, read(query, Worst(x.Op, x.Value)))
 	}
 	if p.Spec.ErrorRatio != "" {
 		proof.Burn = &slo.BurnTarget{Objective: p.Spec.Objective, Max: p.Spec.MaxBurn}

@@ -1,0 +1,48 @@
+package playbook
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/inference-responder/responder/internal/yamldoc"
+)
+
+// MeasurePrefix begins a query that names a measure of the service's engine in place
+// of PromQL: engine.waiting. The adapter of the engine knows the series.
+const MeasurePrefix = "engine."
+
+// Measures are the measures of an engine that a proof may name, with what they mean.
+var Measures = []struct{ Name, Doc string }{
+	{"preemptions_per_second", "requests per second that lose their place in the KV cache"},
+	{"running", "requests that are computed"},
+	{"waiting", "requests in the queue"},
+	{"kv_usage", "share of the KV cache in use, of the replica that uses most"},
+}
+
+// measure reads an expectation such as "engine.waiting < 1".
+func (r *reader) measure(n *yaml.Node, path string) (Expectation, bool) {
+	words := strings.Fields(n.Value)
+	var names []string
+	for _, m := range Measures {
+		names = append(names, MeasurePrefix+m.Name)
+	}
+	const form = "e.g. engine.preemptions_per_second == 0, or {query: ..., op: <, value: 1}"
+	switch {
+	case len(words) != 3:
+		r.d.Report(n, path, fmt.Sprintf("want a measure of the engine, an operator and a number, got %q", yamldoc.Clip(n.Value)), form)
+		return Expectation{}, false
+	case !slices.Contains(names, words[0]):
+		r.d.Report(n, path, fmt.Sprintf("unknown measure %q", yamldoc.Clip(words[0])), yamldoc.DidYouMean(words[0], names))
+		return Expectation{}, false
+	case !slices.Contains(ops(), words[1]):
+		r.d.Report(n, path, fmt.Sprintf("unknown operator %q", yamldoc.Clip(words[1])), "one of "+strings.Join(ops(), " "))
+		return Expectation{}, false
+	}
+	number := *n
+	number.Tag, number.Style, number.Value = "!!float", 0, words[2]
+	limit := r.value(&number, path, Field{Name: "value", Type: Type{Name: Double}}, place{})
+	return Expectation{Query: &Value{source: words[0], field: Field{Name: "query", Type: Type{Name: String}}, constant: words[0]}, Op: words[1], Value: limit}, limit != nil
+}
