@@ -1,11 +1,10 @@
 package playbook
 
 import (
-	"strings"
-
 	"encoding/json"
 	"maps"
 	"slices"
+	"strings"
 )
 
 // schemaObject is a JSON Schema, or a part of one. encoding/json sorts its
