@@ -66,9 +66,14 @@ func timesReference(b *strings.Builder) {
 	}
 	b.WriteString("\nThese durations can be `${...}`, which yields a duration or its text:\n\n| duration | allowed |\n|---|---|\n")
 	for _, row := range [][2]string{
-		{"wait", limits(0, maxWindow)}, {"wait.hold", limits(0, maxWindow)}, {"wait.every", limits(leastWait, maxEvery)}, {"wait.within", limits(0, maxWait)},
+		{"wait", limits(0, maxWindow)},
+		{"wait.hold", limits(0, maxWindow)},
+		{"wait.every", limits(leastWait, maxEvery)},
+		{"wait.within", limits(0, maxWait)},
 		{"approve.within", limits(0, maxDecision)},
-		{"verify.within", limits(0, maxProof)}, {"verify.hold", limits(0, maxProof) + ", and at most within"}, {"verify.interval", limits(leastSample, maxProof)},
+		{"verify.within", limits(0, maxProof)},
+		{"verify.hold", limits(0, maxProof) + ", and at most within"},
+		{"verify.interval", limits(leastSample, maxProof)},
 	} {
 		fmt.Fprintf(b, "| `%s` | %s |\n", row[0], row[1])
 	}

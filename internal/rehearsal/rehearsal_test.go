@@ -16,8 +16,10 @@ func testKinds() []playbook.Kind {
 		{
 			Name: "test.look", Role: playbook.RoleCheck, Doc: "Looks.",
 			Out: []playbook.Field{
-				{Name: "bad", Type: playbook.Type{Name: playbook.Bool}}, {Name: "value", Type: number},
-				{Name: "since", Type: playbook.Type{Name: playbook.Timestamp}}, {Name: "state", Type: text, Enum: []string{"", "hot"}},
+				{Name: "bad", Type: playbook.Type{Name: playbook.Bool}},
+				{Name: "value", Type: number},
+				{Name: "since", Type: playbook.Type{Name: playbook.Timestamp}},
+				{Name: "state", Type: text, Enum: []string{"", "hot"}},
 			},
 		},
 		{

@@ -23,22 +23,30 @@ func TestEnginePlaybooks(t *testing.T) {
 		shown    string   // to who looks on
 	}{
 		{
-			"kv-thrash", []machine.RunOutcome{machine.OutcomeResolved}, "kv-cache-thrash", 1,
+			"kv-thrash",
+			[]machine.RunOutcome{machine.OutcomeResolved},
+			"kv-cache-thrash", 1,
 			[]string{" fires", "scale Deployment serving/inference-chat from 4 to 6 replicas", "VERIFIED"},
 			"the KV cache is full",
 		},
 		{
-			"long-prompts", []machine.RunOutcome{machine.OutcomeEscalated}, "inference-slo-breach", 0,
+			"long-prompts",
+			[]machine.RunOutcome{machine.OutcomeEscalated},
+			"inference-slo-breach", 0,
 			[]string{"InferenceTTFTFastBurn fires"},
 			"the first token waits for prefill",
 		},
 		{
-			"stuck-engine", []machine.RunOutcome{machine.OutcomeResolved}, "stuck-engine", 1,
+			"stuck-engine",
+			[]machine.RunOutcome{machine.OutcomeResolved},
+			"stuck-engine", 1,
 			[]string{"InferenceStalled fires", "evict pod inference-chat-", "VERIFIED"},
 			"1 stuck",
 		},
 		{
-			"cold-start", []machine.RunOutcome{machine.OutcomeNoAction, machine.OutcomeCleared}, "cold-start", 0,
+			"cold-start",
+			[]machine.RunOutcome{machine.OutcomeNoAction, machine.OutcomeCleared},
+			"cold-start", 0,
 			[]string{"InferenceColdStart fires"},
 			"more replicas would load as long",
 		},

@@ -206,12 +206,14 @@ func TestLevers(t *testing.T) {
 			within(t, "hits after", a.Hit, 0, 0)
 			within(t, "prefill after/before", mean(a.Prefill)/mean(b.Prefill), 1.7, 3)
 		}},
-		{"more prefixes than fit", chat(func(c *trial) { c.load.Shared, c.flags.GPUMemoryUtilization = 600, 0.52 }),
+		{
+			"more prefixes than fit", chat(func(c *trial) { c.load.Shared, c.flags.GPUMemoryUtilization = 600, 0.52 }),
 			chat(func(c *trial) { c.load.Shared, c.flags.GPUMemoryUtilization, c.load.Prefixes = 600, 0.52, 400 }), func(t *testing.T, b, a outcome) {
 				within(t, "hit rate", b.Hit/b.Queried, 0.55, 0.75)
 				within(t, "hit rate after", a.Hit/a.Queried, 0.01, 0.2)
 				within(t, "prefill after/before", mean(a.Prefill)/mean(b.Prefill), 1.5, 3)
-			}},
+			},
+		},
 		{"throttled", chat(same), chat(func(c *trial) { c.condition = Throttled(5) }), func(t *testing.T, b, a outcome) {
 			within(t, "prefill after/before", mean(a.Prefill)/mean(b.Prefill), 4, 7)
 			within(t, "TPOT p50 after/before", a.tpot(0.5)/b.tpot(0.5), 1.3, 3)

@@ -136,12 +136,28 @@ func TestSnapshotNumbers(t *testing.T) {
 			got       *float64
 			want, off float64
 		}{
-			{"running", out.Running, 20, 0}, {"waiting", out.Waiting, 4, 0}, {"rate", out.Rate, 8, 0.01}, {"failed", out.Failed, 0.4, 0.01}, {"aborted", out.Aborted, 0, 0},
-			{"prompt tokens", out.PromptRate, 4800, 1}, {"output tokens", out.OutputRate, 1600, 1}, {"hits", out.HitRate, 0.5, 0.001},
-			{"p50", out.PromptP50, 600, 1}, {"p95", out.PromptP95, 1700, 1}, {"output p50", out.OutputP50, 200, 1}, {"output p95", out.OutputP95, 470, 1},
-			{"prefill", out.Prefill, 0.1, 0.001}, {"prefill share", out.PrefillShare, 0.1 / 2.501, 0.001}, {"decode share", out.DecodeShare, 2.4 / 2.501, 0.001},
-			{"blocks", out.Blocks, 2200, 0}, {"block size", out.BlockSize, 16, 0}, {"KV tokens", out.KVTokens, 35_200, 0}, {"age", out.Age, 0, 0},
-			{"one replica", out.Replicas[0].Running, 5, 0}, {"its tokens", out.Replicas[3].PromptRate, 1200, 1}, {"its hits", out.Replicas[3].HitRate, 0.5, 0.001},
+			{"running", out.Running, 20, 0},
+			{"waiting", out.Waiting, 4, 0},
+			{"rate", out.Rate, 8, 0.01},
+			{"failed", out.Failed, 0.4, 0.01},
+			{"aborted", out.Aborted, 0, 0},
+			{"prompt tokens", out.PromptRate, 4800, 1},
+			{"output tokens", out.OutputRate, 1600, 1},
+			{"hits", out.HitRate, 0.5, 0.001},
+			{"p50", out.PromptP50, 600, 1},
+			{"p95", out.PromptP95, 1700, 1},
+			{"output p50", out.OutputP50, 200, 1},
+			{"output p95", out.OutputP95, 470, 1},
+			{"prefill", out.Prefill, 0.1, 0.001},
+			{"prefill share", out.PrefillShare, 0.1 / 2.501, 0.001},
+			{"decode share", out.DecodeShare, 2.4 / 2.501, 0.001},
+			{"blocks", out.Blocks, 2200, 0},
+			{"block size", out.BlockSize, 16, 0},
+			{"KV tokens", out.KVTokens, 35_200, 0},
+			{"age", out.Age, 0, 0},
+			{"one replica", out.Replicas[0].Running, 5, 0},
+			{"its tokens", out.Replicas[3].PromptRate, 1200, 1},
+			{"its hits", out.Replicas[3].HitRate, 0.5, 0.001},
 		} {
 			if n.got == nil || math.Abs(*n.got-n.want) > n.off {
 				t.Errorf("%s: %s is %v, want %v", name, n.name, value(n.got), n.want)

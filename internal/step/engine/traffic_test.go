@@ -53,7 +53,8 @@ func TestTraffic(t *testing.T) {
 		"more and longer":    {[]func(*store){replicas(both)}, "long_prompts", nil},
 		"a new model":        {[]func(*store){replicas(usual()), replicas(arrives, "model_name", `lora "b"`)}, "burst", []string{`new since the breach began: model_name "lora \"b\"" (33.3 % of the requests)`}},
 		"a new route": {
-			[]func(*store){replicas(vllm{requests: 6, prompt: 600, output: 200}, "route", "/a"), replicas(arrives, "route", "/b")}, "new_label",
+			[]func(*store){replicas(vllm{requests: 6, prompt: 600, output: 200}, "route", "/a"), replicas(arrives, "route", "/b")},
+			"new_label",
 			[]string{`14.3 % of the requests have route "/b", none had it before the breach`},
 		},
 		"no traffic":       {[]func(*store){replicas(vllm{})}, "unknown", []string{"fewer than 20 requests are known to have arrived within 5m"}},
