@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	findLimit   = 15 * time.Second // for a run to appear after its alert
+	findLimit   = time.Minute      // for a run to appear after its alert
 	cancelLimit = 60 * time.Second // for a cancelled run to clean up behind itself
 )
 
