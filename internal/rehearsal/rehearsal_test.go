@@ -118,7 +118,7 @@ results:
   away: gone
 cases:
 - name: a
-  service: {nmae: x}
+  service: {nam: x}
   results: {told: second, sure: yes}
   want: {path: [look, nowhere], levers: [look], outcome: solved}
 - {name: a, want: {}}
@@ -136,7 +136,7 @@ a.test.yaml:7:3: results: playbook all has no state "lock" (did you mean "look"?
 		t.Fatalf("got\n%v\nwant\n%s", err, want)
 	}
 	for _, part := range []string{
-		`unknown field "three" (allowed: one, two)`, `unknown result "fine" (allowed: verified`, `state away is a divert and has no result`, `unknown field "nmae" (did you mean "name"?`,
+		`unknown field "three" (allowed: one, two)`, `unknown result "fine" (allowed: verified`, `state away is a divert and has no result`, `unknown field "nam" (did you mean "name"?`,
 		`unknown result "second" (allowed: first, told)`, `sure: unknown result "yes" (allowed: approved, denied, expired)`, `has no state "nowhere"`, `state look is a check, not a lever`, `unknown outcome "solved"`,
 		`duplicate case "a"`, `nothing is expected`, `cases[2]: missing field want`,
 	} {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/histogram"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
@@ -47,7 +48,7 @@ func (s *store) add(name string, of map[string]string, at func(i float64) float6
 		}
 	}
 	b := labels.NewBuilder(labels.FromMap(of))
-	b.Set(labels.MetricName, name)
+	b.Set(model.MetricNameLabel, name)
 	if s.byName == nil {
 		s.byName = map[string][]storage.Series{}
 	}
@@ -103,7 +104,7 @@ func (s *store) queryable() storage.Queryable {
 func (s *store) match(_ bool, _ *storage.SelectHints, ms ...*labels.Matcher) storage.SeriesSet {
 	set := &seriesSet{left: []storage.Series{nil}}
 	for _, m := range ms {
-		if m.Name != labels.MetricName {
+		if m.Name != model.MetricNameLabel {
 			continue
 		}
 		for _, x := range s.byName[m.Value] {

@@ -215,7 +215,7 @@ func (t asking) enough(k int) bool {
 // compare judges the traffic and returns lines for people.
 func (out *trafficOut) compare(t asking, labels []string, split map[string]map[string][]float64) []string {
 	out.numbers(t)
-	facts := out.values(t, labels, split)
+	facts := out.values(labels, split)
 	now := t.loads[0]
 	rate, prompts := t.rate(1), t.prompts(1)
 	switch {
@@ -281,7 +281,7 @@ func (out *trafficOut) numbers(t asking) {
 }
 
 // values finds the new values of labels.
-func (out *trafficOut) values(t asking, labels []string, split map[string]map[string][]float64) (facts []string) {
+func (out *trafficOut) values(labels []string, split map[string]map[string][]float64) (facts []string) {
 	for _, label := range labels {
 		before, all := 0.0, 0.0
 		for _, n := range split[label] {
