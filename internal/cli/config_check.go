@@ -72,7 +72,7 @@ func archiveLine(s api.ConfigCheck) string {
 	return fmt.Sprintf("%s, of what is older than %s", s.Archive, s.Keep)
 }
 
-// incidentLine says how long an incident lasts after its run.
+// incidentLine describes incident.window.
 func incidentLine(s api.ConfigCheck) string {
 	if s.IncidentWindow == "" {
 		return "over with its run: further alerts start another one at once\n" + strings.Repeat(" ", summaryIndent) + "(incident.window)"

@@ -52,7 +52,7 @@ func at(v any, now time.Time) any {
 }
 
 // results reads the answers of states, over those that all cases have: a case
-// that gives one field of a check's evidence keeps the others.
+// that sets one field of a check's evidence keeps the others.
 func (r *reader) results(n *yaml.Node, path string, common map[string][]answer) map[string][]answer {
 	out := maps.Clone(common)
 	m := r.d.Mapping(n, path)

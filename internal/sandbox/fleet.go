@@ -282,7 +282,7 @@ func (f *fleet) serving() []*pod {
 	return out
 }
 
-// serve lets requests arrive for d before at and the engines work on them. The router
+// serve simulates the arrivals of the d before at and the engines' work on them. The router
 // hands them out in turn. Clients of a stuck pod send theirs again, to another one.
 func (f *fleet) serve(at, start time.Time, d time.Duration) {
 	since := at.Sub(start)

@@ -37,7 +37,7 @@ func (c *cache) lacks(s *sequence, steps int) int {
 	return (over + c.size - 1) / c.size
 }
 
-// grow gives a request more blocks.
+// grow allocates more blocks for a request.
 func (c *cache) grow(s *sequence, n int) bool {
 	if !c.take(n) {
 		return false
@@ -101,7 +101,7 @@ func (c *cache) admit(s *sequence, now float64) (hit int, fits bool) {
 	return hit, c.take(joins) && c.grow(s, own)
 }
 
-// release gives the blocks of a request back. Its prefix stays until others need the
+// release frees the blocks of a request. Its prefix stays until others need the
 // room.
 func (c *cache) release(s *sequence, now float64) {
 	c.used -= s.blocks

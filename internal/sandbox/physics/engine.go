@@ -106,7 +106,7 @@ func (e *Engine) Waiting() int { return len(e.waiting) }
 // engine is advanced beyond it.
 func (e *Engine) Arrive(r Request) { e.coming = append(e.coming, r) }
 
-// Advance lets the engine work up to a moment. A step that is under way then is
+// Advance simulates the engine up to a moment. A step that is under way then is
 // finished, and the next call begins after it.
 func (e *Engine) Advance(to float64) {
 	for e.now < to {
@@ -126,7 +126,7 @@ func (e *Engine) Advance(to float64) {
 	}
 }
 
-// wait lets time pass until the next arrival.
+// wait advances the time to the next arrival.
 func (e *Engine) wait(to float64) {
 	e.now = to
 	if len(e.coming) > 0 {

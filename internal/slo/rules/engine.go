@@ -21,7 +21,7 @@ const (
 )
 
 const (
-	// defaultLoad is how long replicas may start where nobody says how long a
+	// defaultLoad is how long replicas may start where no load_time tells how long a
 	// model takes to load.
 	defaultLoad = 10 * time.Minute
 

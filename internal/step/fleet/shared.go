@@ -153,7 +153,7 @@ func commonChanges(found []party) []string {
 func byRelease(found, healthy []party) cause {
 	some, did := healthy[:min(len(healthy), maxRead)], "did"
 	if n := unread(some) + len(healthy) - len(some); n > 0 {
-		did = fmt.Sprintf("is known to have it (of %d nobody knows)", n)
+		did = fmt.Sprintf("is known to have it (%d could not be read)", n)
 	}
 	for _, change := range commonChanges(found) {
 		if slices.ContainsFunc(healthy, func(p party) bool { _, has := p.changes[change]; return has }) {

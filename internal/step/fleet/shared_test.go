@@ -206,13 +206,13 @@ func TestWhereFrom(t *testing.T) {
 	}
 }
 
-// What of healthy services nobody knows is not told as if it were known.
+// A release is not said to be missing on healthy services that were not read.
 func TestReleaseWithUnreadServices(t *testing.T) {
 	got := func(p *party) { p.changes = map[string]time.Time{"image vllm:v2": noon.Add(-time.Minute)} }
 	found := []party{with(at("chat"), got), with(at("code"), got)}
 	lost := with(at("embed"), func(p *party) { p.unread = errors.New("forbidden") })
 	c := byRelease(found, []party{lost, at("rerank")})
-	if c.by != "release" || !strings.Contains(c.text, "no healthy service is known to have it (of 1 nobody knows)") {
+	if c.by != "release" || !strings.Contains(c.text, "no healthy service is known to have it (1 could not be read)") {
 		t.Errorf("%+v", c)
 	}
 }
