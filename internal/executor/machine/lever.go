@@ -226,7 +226,11 @@ func (t *turn) waits(out Outcome) bool {
 // nextLook returns when to look again, not past the deadline.
 func (t *turn) nextLook(out Outcome) time.Time {
 	l, waits := t.s.Lever, out.Waits
-	every, since := settleSlowly, t.now.Sub(l.Deadline.Add(-l.settleWithin()))
+	within := l.settleWithin()
+	if t.s.Phase == PhaseSettling {
+		within = t.s.settleWithin()
+	}
+	every, since := settleSlowly, t.now.Sub(l.Deadline.Add(-within))
 	switch {
 	case l.Waits != "" && waits == "": // it was merged just now
 		return t.now.Add(settleEvery)
