@@ -7,15 +7,15 @@ import "time"
 func longPrompts() scenario {
 	chat := chatService()
 	chat.load.Rate = 4
-	chat.prompts = []shift{{from: -12 * time.Minute, factor: 8}}
+	chat.prompts = []shift{{from: -20 * time.Minute, factor: 8}}
 	return scenario{
 		Scenario: Scenario{
 			Name:        "long-prompts",
 			Title:       "Prompts got eight times as long",
-			Description: "Twelve minutes ago a client began to send whole documents. Nothing queues and nothing was released: the first token waits for the prefill of its own prompt. No lever shortens that; people are told what it is.",
+			Description: "Twenty minutes ago a client began to send whole documents. Nothing queues and nothing was released: the first token waits for the prefill of its own prompt. No lever shortens that; people are told what it is.",
 			Cause:       "prompts get eight times as long",
 		},
-		seed: 33, age: 12 * time.Minute,
+		seed: 33, age: 20 * time.Minute,
 		services: []serviceSpec{chat, codeService()},
 		nodes:    gpuNodes(),
 	}

@@ -83,6 +83,26 @@ func TestOnlyTheRightLeverRepairs(t *testing.T) {
 	}
 }
 
+// TestScenariosOpenWithTheirAlert: Alertmanager has something to tell when a world
+// opens, whatever the time of day: rules are evaluated on a grid of 30 s.
+func TestScenariosOpenWithTheirAlert(t *testing.T) {
+	for _, sc := range Scenarios() {
+		t.Run(sc.Name, func(t *testing.T) {
+			t.Parallel()
+			for _, after := range []time.Duration{0, 7 * time.Second, 16 * time.Second, 29 * time.Second} {
+				clock := NewManualClock(morning.Add(after))
+				w, err := New(sc.Name, clock)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if body, err := w.Notification(t.Context(), clock.Now()); err != nil || len(body) == 0 {
+					t.Errorf("opened %s after the minute, nothing fires: %v", after, err)
+				}
+			}
+		})
+	}
+}
+
 func TestTheNeighbourStaysHealthy(t *testing.T) {
 	for _, sc := range Scenarios() {
 		w, clock := open(t, sc.Name)

@@ -1,6 +1,9 @@
 package sandbox
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
 // twoSeconds is a service that promises its first token within two and a half
 // seconds, the next bucket that vLLM has above two, and keeps to it. The alert
@@ -17,6 +20,8 @@ func twoSeconds() scenario {
 	chat := &s.services[0]
 	chat.service.SLOs = slices.Clone(chat.service.SLOs)
 	chat.service.SLOs[0].Threshold = 2.5
-	chat.revisions[len(chat.revisions)-1].image.chunk = 16
+	release := &chat.revisions[len(chat.revisions)-1]
+	release.age, release.image.chunk = 20*time.Minute, 16
+	s.age = release.age
 	return s
 }

@@ -175,8 +175,11 @@ func (d *demo) deliver(ctx context.Context) error {
 	}
 	began := time.Now()
 	size, err := d.service.post(ctx, now)
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case size == 0:
+		return fmt.Errorf("no alert of scenario %s fires at its beginning, so no run can start: this is a defect of the scenario", d.world.Scenario().Name)
 	}
 	d.show.screen.detail(dim, "POST %s: %d bytes, 200 after %s: it is on disk", alertmanagerPath, size, runview.Round(time.Since(began)))
 	return nil
