@@ -118,6 +118,7 @@ var mayImport = map[string][]string{
 	"internal/notify/notifytest":            {"internal/fault"}, // PagerDuty and Alertmanager as they document it: of our own clients it knows nothing
 	"internal/notify/slack/slacktest":       {},                 // Slack as Slack documents it: of our own client it knows nothing
 	"internal/webhook/oidctest":             {},                 // an OpenID Connect issuer: of who verifies its tokens it knows nothing
+	"internal/slo/slotest":                  {"internal/slo"},
 	"internal/step/steptest":                {"internal/fault", "internal/playbook", "internal/executor/machine", "internal/step", "internal/step/kinds", "internal/kube", "internal/gitops"},
 
 	// The catalog makes playbook.Service values, which runs keep, and declares its own block of responder.yaml.

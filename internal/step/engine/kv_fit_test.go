@@ -11,7 +11,7 @@ import (
 // figures that are not known.
 func TestKVFit(t *testing.T) {
 	// Prompts of p95 1700 and outputs of p95 470 tokens: 2170, 136 blocks of 2200.
-	without := func(name string) func(*store) { return func(s *store) { delete(s.byName, name) } }
+	without := func(name string) func(*store) { return func(s *store) { delete(s.Store, name) } }
 	for name, tt := range map[string]struct {
 		v               func(v *vllm)
 		change          func(s *store)
@@ -34,7 +34,7 @@ func TestKVFit(t *testing.T) {
 		"no configuration":      {change: without("vllm:cache_config_info"), status: "unknown", said: "no engine tells the size of its KV cache"},
 		"no lengths":            {change: without("vllm:request_prompt_tokens_bucket"), status: "unknown", said: "no histogram of the lengths"},
 		"hardly a request":      {v: func(v *vllm) { v.requests = 0.005 }, status: "unknown", said: "9 requests ended within 15m, 20 are needed"},
-		"nothing":               {change: func(s *store) { s.byName = nil }, status: "unknown", said: "none of these series exists"},
+		"nothing":               {change: func(s *store) { s.Store = nil }, status: "unknown", said: "none of these series exists"},
 		"blocks not yet known":  {change: config("None"), status: "unknown", said: "or not every one does"},
 		"a smaller one beside":  {change: config("1100"), status: "fits", seqs: 8, len: 3520, said: "KV caches of 2 different sizes; this is the smallest"},
 		"not one more":          {change: config("1100"), status: "fits", seqs: 8, len: 3520, said: "1100 blocks * 0.95 / 0.9 = 1161, which may not hold one sequence more"},

@@ -4,22 +4,13 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 	"testing"
 	"time"
 
-	"github.com/prometheus/common/model"
-	"github.com/prometheus/prometheus/model/histogram"
-	"github.com/prometheus/prometheus/model/labels"
-	"github.com/prometheus/prometheus/promql"
-	"github.com/prometheus/prometheus/storage"
-	"github.com/prometheus/prometheus/tsdb/chunkenc"
-	"github.com/prometheus/prometheus/tsdb/chunks"
-	"github.com/prometheus/prometheus/util/annotations"
-
 	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/slo"
+	"github.com/inference-responder/responder/internal/slo/slotest"
 	"github.com/inference-responder/responder/internal/step"
 )
 
@@ -31,114 +22,31 @@ const (
 // end is the moment of the last scrape.
 var end = time.Unix(0, 0).Add((scrapeCount - 1) * scrapeEvery)
 
-// store holds series that were scraped every 15 s. Its queries run in the real PromQL
-// engine.
+// store holds series that were scraped every 15 s, and counts the queries of them.
 type store struct {
-	byName  map[string][]storage.Series
+	slotest.Store
 	ago     time.Duration // what is added ends so long before
 	queries int
 }
 
 // add adds a series; its value at each scrape is at(scrape). NaN: no sample.
 func (s *store) add(name string, of map[string]string, at func(i float64) float64) {
-	var samples []chunks.Sample
+	var points []slo.Point
 	for i := range scrapeCount {
 		if v := at(float64(i)); !math.IsNaN(v) {
-			samples = append(samples, sample{int64(i)*scrapeEvery.Milliseconds() - s.ago.Milliseconds(), v})
+			points = append(points, slo.Point{At: time.Unix(0, 0).Add(time.Duration(i)*scrapeEvery - s.ago), Value: v})
 		}
 	}
-	b := labels.NewBuilder(labels.FromMap(of))
-	b.Set(model.MetricNameLabel, name)
-	if s.byName == nil {
-		s.byName = map[string][]storage.Series{}
+	if s.Store == nil {
+		s.Store = slotest.Store{}
 	}
-	s.byName[name] = append(s.byName[name], storage.NewListSeries(b.Labels(), samples))
-}
-
-func promQL() *promql.Engine {
-	return promql.NewEngine(promql.EngineOpts{MaxSamples: 5e6, Timeout: time.Minute, LookbackDelta: 5 * time.Minute})
+	s.Add(name, of, points)
 }
 
 func (s *store) Instant(ctx context.Context, expr string, at time.Time) (slo.Vector, error) {
 	s.queries++
-	query, err := promQL().NewInstantQuery(ctx, s.queryable(), nil, expr, at)
-	if err != nil {
-		return slo.Vector{}, err
-	}
-	defer query.Close()
-	r := query.Exec(ctx)
-	vec, err := r.Vector()
-	if err != nil {
-		return slo.Vector{}, err
-	}
-	warnings, infos := r.Warnings.AsStrings(expr, 10, 10)
-	out := slo.Vector{Warnings: append(warnings, infos...)}
-	for _, x := range vec {
-		out.Samples = append(out.Samples, slo.Sample{Labels: x.Metric.Map(), Value: x.F, At: at})
-	}
-	return out, nil
+	return s.Store.Instant(ctx, expr, at)
 }
-
-func (s *store) Range(ctx context.Context, expr string, from, to time.Time, every time.Duration) (slo.Matrix, error) {
-	query, err := promQL().NewRangeQuery(ctx, s.queryable(), nil, expr, from, to, every)
-	if err != nil {
-		return slo.Matrix{}, err
-	}
-	defer query.Close()
-	m, err := query.Exec(ctx).Matrix()
-	out := slo.Matrix{}
-	for _, x := range m {
-		one := slo.Series{Labels: x.Metric.Map()}
-		for _, p := range x.Floats {
-			one.Points = append(one.Points, slo.Point{At: time.UnixMilli(p.T).UTC(), Value: p.F})
-		}
-		out.Series = append(out.Series, one)
-	}
-	return out, err
-}
-
-func (s *store) queryable() storage.Queryable {
-	return &storage.MockQueryable{MockQuerier: &storage.MockQuerier{SelectMockFunction: s.match}}
-}
-
-func (s *store) match(_ bool, _ *storage.SelectHints, ms ...*labels.Matcher) storage.SeriesSet {
-	set := &seriesSet{left: []storage.Series{nil}}
-	for _, m := range ms {
-		if m.Name != model.MetricNameLabel {
-			continue
-		}
-		for _, x := range s.byName[m.Value] {
-			if !slices.ContainsFunc(ms, func(m *labels.Matcher) bool { return !m.Matches(x.Labels().Get(m.Name)) }) {
-				set.left = append(set.left, x)
-			}
-		}
-	}
-	return set
-}
-
-// seriesSet is what a selector selects; its first element is the one before all.
-type seriesSet struct{ left []storage.Series }
-
-func (s *seriesSet) Next() bool {
-	s.left = s.left[1:]
-	return len(s.left) > 0
-}
-func (s *seriesSet) At() storage.Series                { return s.left[0] }
-func (s *seriesSet) Err() error                        { return nil }
-func (s *seriesSet) Warnings() annotations.Annotations { return nil }
-
-type sample struct {
-	t int64
-	v float64
-}
-
-func (s sample) T() int64                      { return s.t }
-func (s sample) ST() int64                     { return 0 }
-func (s sample) F() float64                    { return s.v }
-func (s sample) H() *histogram.Histogram       { return nil }
-func (s sample) FH() *histogram.FloatHistogram { return nil }
-func (s sample) Type() chunkenc.ValueType      { return chunkenc.ValFloat }
-func (s sample) Copy() chunks.Sample           { return s }
 
 // vllm is one replica, as vLLM exports it; rates are per second.
 type vllm struct {

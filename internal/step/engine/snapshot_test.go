@@ -287,7 +287,7 @@ func TestSnapshotOldNames(t *testing.T) {
 	old.cache, old.hits = 0.8, 0.1
 	was := &store{}
 	old.add(was, podName(1), nil)
-	for name, all := range was.byName {
+	for name, all := range was.Store {
 		if renamed, ok := map[string]string{
 			"vllm:kv_cache_usage_perc": "vllm:gpu_cache_usage_perc", "vllm:prefix_cache_hits_total": "vllm:gpu_prefix_cache_hits_total",
 			"vllm:prefix_cache_queries_total": "vllm:gpu_prefix_cache_queries_total",
@@ -299,7 +299,7 @@ func TestSnapshotOldNames(t *testing.T) {
 			}[renamed])
 			continue
 		}
-		s.byName[name] = append(s.byName[name], all...)
+		s.Store[name] = append(s.Store[name], all...)
 	}
 	out, _ := snapshotOf(t, s)
 	if value(out.KVUsage) != 0.8 || math.Abs(value(out.HitRate)-0.3) > 0.01 || len(out.Missing) > 0 {
@@ -319,7 +319,7 @@ func TestSnapshotManyReplicas(t *testing.T) {
 		v.add(s, podName(i), nil)
 	}
 	n := 0
-	for _, all := range s.byName {
+	for _, all := range s.Store {
 		n += len(all)
 	}
 	out, _ := snapshotOf(t, s)

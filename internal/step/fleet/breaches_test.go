@@ -12,13 +12,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/prometheus/prometheus/model/histogram"
-	"github.com/prometheus/prometheus/model/labels"
-	"github.com/prometheus/prometheus/promql"
-	"github.com/prometheus/prometheus/storage"
-	"github.com/prometheus/prometheus/tsdb/chunkenc"
-	"github.com/prometheus/prometheus/tsdb/chunks"
-	"github.com/prometheus/prometheus/util/annotations"
 
 	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops"
@@ -26,6 +19,7 @@ import (
 	"github.com/inference-responder/responder/internal/kube"
 	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/slo"
+	"github.com/inference-responder/responder/internal/slo/slotest"
 	"github.com/inference-responder/responder/internal/step"
 )
 
@@ -87,40 +81,14 @@ func (c *cluster) Instant(ctx context.Context, expr string, at time.Time) (slo.V
 	if err := c.failure(expr); err != nil {
 		return slo.Vector{}, err
 	}
-	query, err := engine().NewInstantQuery(ctx, c.store(), nil, expr, at)
-	if err != nil {
-		return slo.Vector{}, err
-	}
-	vec, err := query.Exec(ctx).Vector()
-	out := slo.Vector{}
-	for _, s := range vec {
-		out.Samples = append(out.Samples, slo.Sample{Labels: s.Metric.Map(), Value: s.F, At: at})
-	}
-	return out, err
+	return c.store().Instant(ctx, expr, at)
 }
 
 func (c *cluster) Range(ctx context.Context, expr string, from, to time.Time, every time.Duration) (slo.Matrix, error) {
 	if err := c.failure(expr); err != nil {
 		return slo.Matrix{}, err
 	}
-	query, err := engine().NewRangeQuery(ctx, c.store(), nil, expr, from, to, every)
-	if err != nil {
-		return slo.Matrix{}, err
-	}
-	m, err := query.Exec(ctx).Matrix()
-	out := slo.Matrix{}
-	for _, s := range m {
-		one := slo.Series{Labels: s.Metric.Map()}
-		for _, p := range s.Floats {
-			one.Points = append(one.Points, slo.Point{At: time.UnixMilli(p.T).UTC(), Value: p.F})
-		}
-		out.Series = append(out.Series, one)
-	}
-	return out, err
-}
-
-func engine() *promql.Engine {
-	return promql.NewEngine(promql.EngineOpts{MaxSamples: 1e6, Timeout: time.Minute})
+	return c.store().Range(ctx, expr, from, to, every)
 }
 
 func (c *cluster) failure(expr string) error {
@@ -132,18 +100,15 @@ func (c *cluster) failure(expr string) error {
 	return nil
 }
 
-func (c *cluster) store() storage.Queryable {
-	var all []storage.Series
+func (c *cluster) store() slotest.Store {
+	out := slotest.Store{}
 	for _, s := range c.all {
 		if c.quiet[s.Name] {
 			continue
 		}
+		const name = "vllm:time_to_first_token_seconds"
 		for le, share := range map[string]float64{"0.5": 1 - c.slow[s.Name], "+Inf": 1, "": 1} {
-			b := labels.NewBuilder(labels.FromStrings("__name__", "vllm:time_to_first_token_seconds_bucket", "service", s.Name, "le", le))
-			if le == "" {
-				b.Set("__name__", "vllm:time_to_first_token_seconds_count")
-			}
-			var samples []chunks.Sample
+			var points []slo.Point
 			good := 0.0
 			for at := noon.Add(-90 * time.Minute); !at.After(noon); at = at.Add(30 * time.Second) {
 				one := 300.0
@@ -151,43 +116,17 @@ func (c *cluster) store() storage.Queryable {
 					one *= share
 				}
 				good += one
-				samples = append(samples, sample{at.UnixMilli(), good})
+				points = append(points, slo.Point{At: at, Value: good})
 			}
-			all = append(all, storage.NewListSeries(b.Labels(), samples))
+			if le == "" {
+				out.Add(name+"_count", map[string]string{"service": s.Name}, points)
+				continue
+			}
+			out.Add(name+"_bucket", map[string]string{"service": s.Name, "le": le}, points)
 		}
 	}
-	return &storage.MockQueryable{MockQuerier: &storage.MockQuerier{SelectMockFunction: func(_ bool, _ *storage.SelectHints, ms ...*labels.Matcher) storage.SeriesSet {
-		set := &seriesSet{left: []storage.Series{nil}}
-		for _, s := range all {
-			if !slices.ContainsFunc(ms, func(m *labels.Matcher) bool { return !m.Matches(s.Labels().Get(m.Name)) }) {
-				set.left = append(set.left, s)
-			}
-		}
-		return set
-	}}}
+	return out
 }
-
-type sample struct {
-	t int64
-	v float64
-}
-
-func (s sample) T() int64                      { return s.t }
-func (s sample) F() float64                    { return s.v }
-func (s sample) H() *histogram.Histogram       { return nil }
-func (s sample) FH() *histogram.FloatHistogram { return nil }
-func (s sample) Copy() chunks.Sample           { return s }
-func (s sample) Type() chunkenc.ValueType      { return chunkenc.ValFloat }
-
-type seriesSet struct {
-	left []storage.Series
-	storage.SeriesSet
-}
-
-func (s *seriesSet) Next() bool                          { s.left = s.left[1:]; return len(s.left) > 0 }
-func (s *seriesSet) At() storage.Series                  { return s.left[0] }
-func (*seriesSet) Err() error                            { return nil }
-func (*seriesSet) Warnings() (_ annotations.Annotations) { return nil }
 
 // Workload implements [step.Workloads].
 func (c *cluster) Workload(_ context.Context, ref kube.Ref) (kube.Workload, error) {
