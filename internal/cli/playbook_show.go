@@ -116,10 +116,12 @@ spec:
     triage:
       title: Triage
       gather:                            # side by side; each evidence has its own name
+        slo:     {check: slo.burn}         # is an objective of the service missed?
         queue:   {check: prometheus.query, with: {query: 'sum(vllm:num_requests_waiting{${service.selector}})'}}
         changes: {check: service.changes}  # in the cluster and in Git
         gpus:    {check: gpu.health}
       next:                              # the first that is true; what cannot be told never leads to a lever
+        - {when: slo.status == "met",    to: nothing,   label: within its objectives}
         - {when: 'gpus.known && gpus.verdict == "failing"', to: escalated, label: GPU at fault}
         - {when: changes.suspect,        to: escalated, label: suspect release}
         - {when: waiting,                to: add,       label: requests are waiting}
@@ -129,14 +131,11 @@ spec:
       lever: kube.scale
       with: {by: 1}
       approve: {by: service.owners, within: 15m}
-      verify:                            # what must be true for the change to have helped
-        within: 20m
-        hold: 5m
-        until: {name: waiting requests, query: 'sum(vllm:num_requests_waiting{${service.selector}})', op: <, value: 1}
-        traffic: {query: 'sum(rate(vllm:request_success_total{${service.selector}}[2m]))', min_rate: 0.1}
+      verify: {also: engine.waiting < 1} # besides the service's objectives, which prove every lever
       next:
         - {when: verified, to: resolved}
         - {to: triage}                   # look again; a lever is tried once in a run
+    nothing:   {title: Not confirmed, end: no-action}
     resolved:  {title: Resolved, end: resolved}
     escalated: {title: Escalated, end: escalated}
 `
