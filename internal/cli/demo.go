@@ -17,10 +17,10 @@ func newDemoCommand(p *command.Process) *cobra.Command {
 		Short: "Watch an incident being found, explained, fixed and verified, in a simulated cluster",
 		Long: `Run one incident from alert to verified fix on this machine, the default one in
 about twenty seconds: no cluster, no accounts. Scenarios in which people wait for a
-model or a proof take up to one and a half minutes. The cluster, its engines and its Prometheus are
-simulated and run faster than real time. The receiver, the playbooks, the executor
-and the journal are the real ones, and the alert arrives over HTTP as Alertmanager
-sends it.
+model or a proof take up to one and a half minutes. The cluster, its engines and its
+Prometheus are simulated and run faster than real time. The receiver, the playbooks,
+the executor and the journal are the real ones, and the alert arrives over HTTP as
+Alertmanager sends it.
 
 You are asked to approve the fix; --yes approves it without asking. Ctrl-C cancels
 the run, which first undoes an unproven change.
