@@ -46,7 +46,7 @@ func sharedBy(what string) string {
 func breachWith(gpus string) map[string]string {
 	return map[string]string{
 		"slo": `{"status":"breached","ending":false,"since":"2026-01-01T11:58:00Z","stuck_replicas":0,"stuck":[],"objectives":[]}`, "engine": `{"bound":"queue"}`, "spread": `{"scope":"all"}`, "gpus": gpus, "pods": `{"ready":4,"desired":4,"bad_nodes":0,"nodes":[{"name":"a"}]}`,
-		"changes": `{"changed":false,"ours":false,"suspect":false,"age_seconds":90000}`,
+		"changes": `{"changed":false,"ours":false,"suspect":false,"at":"2025-12-31T11:10:00Z"}`,
 	}
 }
 

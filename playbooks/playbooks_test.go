@@ -162,11 +162,11 @@ func TestDecisions(t *testing.T) {
 		oneNode   = `{"scope":"one_node","pod":"","node":"a"}`
 		alone     = `{"shared_by":"","key":"","why":"nobody else breaches"}`
 		room      = `{"shared_by":"heat","key":"heat","why":"two nodes are hot"}`
-		unchanged = `{"changed":false,"ours":false,"suspect":false,"age_seconds":90000}`
-		changed   = `{"changed":true,"ours":false,"suspect":true,"age_seconds":1200}`
-		harmless  = `{"changed":true,"ours":false,"suspect":false,"age_seconds":1200}`
-		ours      = `{"changed":true,"ours":true,"suspect":false,"age_seconds":1200}`
-		changing  = `{"changed":true,"ours":false,"suspect":true,"age_seconds":60}`
+		unchanged = `{"changed":false,"ours":false,"suspect":false,"at":"2025-12-31T11:10:00Z"}`
+		changed   = `{"changed":true,"ours":false,"suspect":true,"at":"2026-01-01T11:50:00Z"}`
+		harmless  = `{"changed":true,"ours":false,"suspect":false,"at":"2026-01-01T11:50:00Z"}`
+		ours      = `{"changed":true,"ours":true,"suspect":false,"at":"2026-01-01T11:50:00Z"}`
+		changing  = `{"changed":true,"ours":false,"suspect":true,"at":"2026-01-01T12:09:00Z"}`
 		ready     = `{"ready":4,"desired":4,"bad_nodes":0,"nodes":[{"name":"a","ready":true}]}`
 		noPlace   = `{"ready":4,"desired":6,"unschedulable":2,"waiting":[],"bad_nodes":0,"nodes":[{"name":"a","ready":true}]}`
 		noImage   = `{"ready":4,"desired":6,"unschedulable":0,"waiting":["ImagePullBackOff"],"bad_nodes":0,"nodes":[{"name":"a","ready":true}]}`

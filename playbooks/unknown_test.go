@@ -51,7 +51,7 @@ func noGPUKnown(healthy, unknown, unread int) string {
 
 // others is what was found in the states before.
 const others = `{"verdict":"failing","throttle":"","why":"an XID","node":"gpu-17","reset":false,"rma":false,"repair_gpus":[],"repair_why":"",
-	"status":"breached","ending":false,"matters":false,"suspect":false,"window":"1h","ready":4,"desired":4,"value":0.5,"series":[],"since":"2026-01-01T11:58:00Z","stuck_replicas":0,"stuck":[],"shared_by":"","key":"","bound":"none","oom_killed":0,"restarts":0,"waiting":[],"max_num_seqs":12,"replicas_short":0,"running":6.0,"scope":"all","pod":"","objectives":[],"changed":false,"ours":false,"age_seconds":90000,"bad_nodes":1,"unknown_nodes":0,"unread_nodes":0,"healthy_nodes":3,"hot_nodes":0}`
+	"status":"breached","ending":false,"matters":false,"suspect":false,"window":"1h","ready":4,"desired":4,"value":0.5,"series":[],"since":"2026-01-01T11:58:00Z","stuck_replicas":0,"stuck":[],"shared_by":"","key":"","bound":"none","oom_killed":0,"restarts":0,"waiting":[],"max_num_seqs":12,"replicas_short":0,"running":6.0,"scope":"all","pod":"","objectives":[],"changed":false,"ours":false,"at":"2025-12-31T11:10:00Z","bad_nodes":1,"unknown_nodes":0,"unread_nodes":0,"healthy_nodes":3,"hot_nodes":0}`
 
 // blindly walks a playbook as long as nothing is known.
 type blindly struct {

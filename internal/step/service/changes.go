@@ -41,6 +41,7 @@ type changesOut struct {
 	Suspect      bool          `json:"suspect" doc:"It is not ours, the breach began after it took effect, and nothing explains the breach better."`
 	Why          string        `json:"why" doc:"Why it is a suspect or not, in one sentence with figures."`
 	AgeSeconds   float64       `json:"age_seconds" unit:"seconds" doc:"Since the newest change took effect; of none within the window, since the current revision became current; -1: not known."`
+	At           *time.Time    `json:"at,omitempty" doc:"When that was; unset: not known. Compare moments with it: age_seconds is as of the look, which may take a while."`
 	Window       step.Duration `json:"window" doc:"How long ago counted."`
 	Since        *time.Time    `json:"since,omitempty" doc:"When the breach began: as measured, else when the alert began to fire; unset: there is none."`
 	What         []string      `json:"what" doc:"What moved, field by field with both values, at most 40; secrets are redacted."`
@@ -136,6 +137,10 @@ func (c changes) Run(ctx context.Context, in step.Input) (step.Finding, error) {
 	}
 	f.lacks("the cluster", clusterErr)
 	f.lacks("Git", gitErr)
+	if age := f.out.AgeSeconds; age >= 0 {
+		at := in.Now.Add(-time.Duration(age * float64(time.Second))).UTC().Round(time.Millisecond)
+		f.out.At = &at
+	}
 	if !b.since.IsZero() {
 		at := b.since.UTC()
 		f.out.Since = &at
