@@ -98,23 +98,44 @@ func (s Store) match(_ bool, _ *storage.SelectHints, ms ...*labels.Matcher) stor
 // seriesSet is what a selector selects; its first element is the one before all.
 type seriesSet struct{ left []storage.Series }
 
+// Next implements [storage.SeriesSet].
 func (s *seriesSet) Next() bool {
 	s.left = s.left[1:]
 	return len(s.left) > 0
 }
-func (s *seriesSet) At() storage.Series                { return s.left[0] }
-func (s *seriesSet) Err() error                        { return nil }
+
+// At implements [storage.SeriesSet].
+func (s *seriesSet) At() storage.Series { return s.left[0] }
+
+// Err implements [storage.SeriesSet].
+func (s *seriesSet) Err() error { return nil }
+
+// Warnings implements [storage.SeriesSet].
 func (s *seriesSet) Warnings() annotations.Annotations { return nil }
 
+// sample is a number at a moment, in milliseconds.
 type sample struct {
 	t int64
 	v float64
 }
 
-func (s sample) T() int64                      { return s.t }
-func (s sample) ST() int64                     { return 0 }
-func (s sample) F() float64                    { return s.v }
-func (s sample) H() *histogram.Histogram       { return nil }
+// T implements [chunks.Sample].
+func (s sample) T() int64 { return s.t }
+
+// ST implements [chunks.Sample].
+func (s sample) ST() int64 { return 0 }
+
+// F implements [chunks.Sample].
+func (s sample) F() float64 { return s.v }
+
+// H implements [chunks.Sample].
+func (s sample) H() *histogram.Histogram { return nil }
+
+// FH implements [chunks.Sample].
 func (s sample) FH() *histogram.FloatHistogram { return nil }
-func (s sample) Type() chunkenc.ValueType      { return chunkenc.ValFloat }
-func (s sample) Copy() chunks.Sample           { return s }
+
+// Type implements [chunks.Sample].
+func (s sample) Type() chunkenc.ValueType { return chunkenc.ValFloat }
+
+// Copy implements [chunks.Sample].
+func (s sample) Copy() chunks.Sample { return s }
