@@ -20,7 +20,7 @@ func ProgressKind() playbook.Kind {
 	return playbook.Kind{
 		Name: "engine.progress",
 		Role: playbook.RoleCheck,
-		Doc: `Tells of every replica whether it makes progress. A replica is ` + "`stuck`" + ` when it has kept requests running for two minutes while its counters of steps
+		Doc: `Reports for each replica whether it makes progress. A replica is ` + "`stuck`" + ` when it has kept requests running for two minutes while its counters of steps
 and tokens stand still, ` + "`saturated`" + ` when its queue, its batch or its KV cache limits it, as ` + "`engine.snapshot`" + ` has it, ` + "`idle`" + ` when it has no requests, and
 ` + "`serving`" + ` otherwise. It is ` + "`unknown`" + ` without a sample of the last two minutes, without two samples of a counter of steps in them, and while it has taken
 no step for less than two minutes. Neither its readiness nor /health counts: a stuck engine answers both. A ready pod
