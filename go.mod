@@ -45,6 +45,7 @@ require (
 	k8s.io/api v0.34.13
 	k8s.io/apimachinery v0.34.13
 	k8s.io/client-go v0.34.13
+	k8s.io/component-helpers v0.34.13
 	k8s.io/kubelet v0.34.13
 	maragu.dev/gomponents v1.2.0
 	mvdan.cc/sh/v3 v3.14.1
