@@ -1,0 +1,103 @@
+package rights
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var (
+	chat = Service{Name: "serving/chat", Owners: []string{"group:ml-platform", "user:olga"}}
+	code = Service{Name: "serving/code", Owners: []string{"group:code"}}
+	all  = Service{}
+
+	ada  = Actor{By: "user:ada", Groups: []string{"ml-platform"}}
+	olga = Actor{By: "user:olga"}
+	sre  = Actor{By: "user:sam", Groups: []string{"sre"}}
+	eve  = Actor{By: "user:eve", Groups: []string{"user:ada", "service.owners", "asked"}}
+)
+
+func rules(t *testing.T, grants ...Grant) Rules {
+	t.Helper()
+	r, err := New(grants...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// Each right is given by itself, to people and groups, about the services that are
+// named. What is given to nobody, nobody has.
+func TestRights(t *testing.T) {
+	r := rules(t, append(Default(),
+		Grant{To: []string{"group:sre"}, May: []Right{Pause, Unpause, Resolve}, Services: []string{"*"}},
+		Grant{To: []string{"user:ada"}, May: []Right{Start}, Services: []string{"serving/ch*", "batch"}},
+	)...)
+	for _, c := range []struct {
+		who   Actor
+		right Right
+		on    Service
+		want  bool
+	}{
+		{ada, Cancel, chat, true},
+		{olga, Cancel, chat, true},
+		{ada, Cancel, code, false},
+		{ada, Pause, chat, true},
+		{ada, Pause, all, false}, // who owns a service does not stop the others
+		{ada, Unpause, chat, false},
+		{ada, Resolve, chat, false},
+		{ada, Promote, chat, false},
+		{ada, Release, chat, false},
+		{ada, Start, chat, true},
+		{ada, Start, code, false},
+		{ada, Start, all, false},
+		{olga, Start, chat, false},
+		{sre, Unpause, all, true},
+		{sre, Unpause, code, true},
+		{sre, Cancel, code, false},
+		{sre, Start, code, false},
+		{eve, Approve, chat, true}, // the question itself refuses whom it does not ask
+		{eve, Cancel, chat, false},
+		{eve, Start, chat, false},
+		{Actor{}, Cancel, chat, false},
+		{Actor{By: "user:asked"}, Cancel, Service{Name: "x", Owners: []string{Asked, Owners}}, false},
+	} {
+		err := r.Check(c.who, c.right, c.on)
+		if missing := (*MissingError)(nil); (err == nil) != c.want || err != nil && !errors.As(err, &missing) {
+			t.Errorf("%s, %s on %s: %v", c.who.By, c.right, c.on, err)
+		}
+	}
+	if err := r.Check(eve, Cancel, chat); err == nil || err.Error() != "user:eve lacks the right cancel on service serving/chat" {
+		t.Errorf("the refusal says %v", err)
+	}
+	if err := (Rules{}).Check(ada, Approve, chat); err == nil {
+		t.Error("without any grant somebody may approve")
+	}
+	if got := r.Who(Unpause, chat); !slices.Equal(got, []string{"group:sre"}) {
+		t.Errorf("unpause: %v", got)
+	}
+	if got := r.Who(Pause, all); !slices.Equal(got, []string{"group:sre"}) {
+		t.Errorf("pause of everything: %v", got)
+	}
+	if got := r.Anywhere(Start); !slices.Equal(got, []string{"user:ada (serving/ch*, batch)"}) {
+		t.Errorf("start: %v", got)
+	}
+}
+
+func TestNewRefusesGrants(t *testing.T) {
+	for want, g := range map[string]Grant{
+		"needs to and may":       {To: []string{"user:ada"}},
+		"to and may":             {May: []Right{Start}},
+		`"ada" is nobody`:        {To: []string{"ada"}, May: []Right{Start}, Services: []string{"*"}},
+		`"group:" is nobody`:     {To: []string{"group:"}, May: []Right{Start}, Services: []string{"*"}},
+		"of which services?":     {To: []string{"user:ada"}, May: []Right{Start}},
+		"asked may approve only": {To: []string{Asked}, May: []Right{Approve, Cancel}},
+		`no right "fly"`:         {To: []string{Owners}, May: []Right{"fly"}},
+		`"[" names no service`:   {To: []string{Owners}, May: []Right{Start}, Services: []string{"["}},
+	} {
+		if _, err := New(g); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: %v, want %s", g, err, want)
+		}
+	}
+}
