@@ -9,11 +9,12 @@ import (
 
 // A request is what a caller hands to the committer and waits for.
 type request struct {
-	batch   []Append // records to append, or
-	cell    *cell    // a cell to set, or
-	drop    []uint64 // entries whose bodies leave the file, or
-	sign    bool     // only a checkpoint over what there is
-	packed  [][]byte // of each record: its data packed, or nil
+	batch   []Append       // records to append, or
+	cell    *cell          // a cell to set, or
+	drop    []uint64       // entries whose bodies leave the file, or
+	sign    bool           // only a checkpoint over what there is
+	redact  []*replacement // what the batch records: entries that it replaces
+	packed  [][]byte       // of each record: its data packed, or nil
 	records int
 	bytes   int
 

@@ -13,21 +13,25 @@ import (
 // The stored form of a record. All integers are big-endian.
 //
 //	offset  size  field
-//	0       1     form: 1 data as it is, 2 data as a Snappy block
+//	0       1     form: 1 data as it is, 2 data as a Snappy block, 3 what was left of it
+//	              when it was redacted, as it is
 //	1       8     seq
 //	9       8     index
 //	17      8     time, nanoseconds since 1970 UTC, two's complement
 //	25      1     length of stream
 //	26      1     length of kind
 //	27      4     length of data as stored
-//	31      ...   stream, kind, data, nothing after
+//	31      ...   stream, kind, data, nothing after; in form 3 the signed statement of
+//	              the redaction
 //
 // Fields have fixed widths and the total length must match. The Merkle leaf is
-// the hash of these bytes, so a verifier need not unpack them.
+// the hash of these bytes, so a verifier need not unpack them; in form 3 it is the hash of
+// the bytes before the redaction, which the statement has.
 const (
-	formPlain  = 1
-	formPacked = 2
-	headerSize = 31
+	formPlain    = 1
+	formPacked   = 2
+	formRedacted = 3
+	headerSize   = 31
 
 	// packFrom is the size from which data is packed. Alerts of one group say
 	// most things many times, and what a commit costs is pages.
@@ -74,7 +78,8 @@ type rawRecord struct {
 	seq, index         uint64
 	nanos              int64
 	stream, kind, data []byte
-	packed             bool // data is a Snappy block
+	packed             bool   // data is a Snappy block
+	note               []byte // the statement of a redaction; nil: there was none
 }
 
 var (
@@ -87,8 +92,8 @@ func parseRecord(b []byte) (rawRecord, error) {
 	if len(b) == 0 {
 		return rawRecord{}, errShortRecord
 	}
-	if b[0] != formPlain && b[0] != formPacked {
-		return rawRecord{}, fmt.Errorf("record has the form %d, want %d or %d", b[0], formPlain, formPacked)
+	if b[0] < formPlain || b[0] > formRedacted {
+		return rawRecord{}, fmt.Errorf("record has the form %d, want %d to %d", b[0], formPlain, formRedacted)
 	}
 	if len(b) < headerSize {
 		return rawRecord{}, errShortRecord
@@ -105,6 +110,14 @@ func parseRecord(b []byte) (rawRecord, error) {
 		return rawRecord{}, fmt.Errorf("record has lengths out of range: stream %d, kind %d, data %d", stream, kind, data)
 	}
 	rest := b[headerSize:]
+	if n := stream + kind + int(data); b[0] == formRedacted && len(rest) > n {
+		if len(rest)-n > maxNote {
+			return rawRecord{}, fmt.Errorf("redacted record has a statement of %d bytes, at most %d", len(rest)-n, maxNote)
+		}
+		r.note, rest = rest[n:], rest[:n]
+	} else if b[0] == formRedacted {
+		return rawRecord{}, errors.New("redacted record has no statement")
+	}
 	if len(rest) != stream+kind+int(data) {
 		return rawRecord{}, fmt.Errorf("record has %d bytes, its header says %d",
 			len(b), headerSize+stream+kind+int(data))

@@ -166,6 +166,9 @@ func (j *Journal) transact(live []*request, now time.Time) (applied bool, err er
 	j.committed.Store(&w.tree)
 	j.signed = w.signed
 	j.signedTo.Store(w.signed)
+	if w.kept != nil {
+		j.keeper.keep(w.kept)
+	}
 	return true, j.o.Failpoint("before-ack")
 }
 

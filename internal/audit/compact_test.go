@@ -3,6 +3,7 @@ package audit
 import (
 	"errors"
 	"os"
+	"reflect"
 	"testing"
 )
 
@@ -17,7 +18,7 @@ func TestCompact(t *testing.T) {
 		t.Fatalf("%d bytes, %d after it, %v", before, after, err)
 	}
 	got := mustVerify(t, path, key, VerifyOptions{Checker: testChecker(t)})
-	if got != want {
+	if !reflect.DeepEqual(got, want) {
 		t.Errorf("before %+v, after %+v", want, got)
 	}
 	j := openAt(t, path, Options{Checker: testChecker(t)})

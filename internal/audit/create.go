@@ -62,7 +62,7 @@ func newFile(path string) string { return path + ".new" }
 // The order makes every crash resumable: the database is complete under
 // another name before the keys are written, and takes its name last. Whoever
 // finds the other name and matching keys finishes by renaming.
-func create(path string, fail failpoint) error {
+func create(path, keyPath string, fail failpoint) error {
 	dir := filepath.Dir(path)
 	var id [4]byte
 	if _, err := rand.Read(id[:]); err != nil {
@@ -81,7 +81,7 @@ func create(path string, fail failpoint) error {
 	if err := writeFile(filepath.Join(dir, PublicKeyFile), []byte(public+"\n"), 0o644); err != nil {
 		return err
 	}
-	if err := writeFile(filepath.Join(dir, KeyFile), []byte(private+"\n"), 0o600); err != nil {
+	if err := writeFile(keyPath, []byte(private+"\n"), 0o600); err != nil {
 		return err
 	}
 	if err := fail("create-keys"); err != nil {
@@ -137,7 +137,7 @@ func createDB(path, public string) (err error) {
 
 // prepare makes sure that there is a file at path, creating the journal if
 // there is no trace of an earlier one.
-func prepare(path string, fail failpoint) error {
+func prepare(path, keyPath string, fail failpoint) error {
 	info, err := os.Stat(path)
 	if err == nil {
 		if !info.Mode().IsRegular() {
@@ -148,12 +148,12 @@ func prepare(path string, fail failpoint) error {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return fileError(path, err)
 	}
-	hasKey, err := exists(filepath.Join(filepath.Dir(path), KeyFile))
+	hasKey, err := exists(keyPath)
 	if err != nil {
-		return fileError(path, err)
+		return fileError(keyPath, err)
 	}
 	if !hasKey {
-		return create(path, fail)
+		return create(path, keyPath, fail)
 	}
 	hasNew, err := exists(newFile(path))
 	if err != nil {
@@ -162,7 +162,7 @@ func prepare(path string, fail failpoint) error {
 	if !hasNew {
 		return fmt.Errorf("%w: %s exists but %s does not: the log was removed; restore it, "+
 			"or move %s and %s away as well to start a new log",
-			errKey, KeyFile, path, KeyFile, PublicKeyFile)
+			errKey, keyPath, path, keyPath, PublicKeyFile)
 	}
 	return finishCreate(path)
 }
@@ -178,39 +178,37 @@ func exists(path string) (bool, error) {
 
 // loadKeys reads the key files and holds them against the key that the
 // journal itself names.
-func loadKeys(path, public string) (keyPair, error) {
-	dir := filepath.Dir(path)
-	keyPath := filepath.Join(dir, KeyFile)
+func loadKeys(path, keyPath, public string) (keyPair, note.Verifier, error) {
 	advice := "restore the key files that belong to the log, or move all of the journal's files away to start a new log"
 	info, err := os.Stat(keyPath)
 	if errors.Is(err, fs.ErrNotExist) {
-		return keyPair{}, fmt.Errorf("%w: %s is missing; %s", errKey, keyPath, advice)
+		return keyPair{}, nil, fmt.Errorf("%w: %s is missing; %s", errKey, keyPath, advice)
 	} else if err != nil {
-		return keyPair{}, fileError(keyPath, err)
+		return keyPair{}, nil, fileError(keyPath, err)
 	}
 	// The group is let off: Kubernetes' fsGroup opens volumes to it.
 	if info.Mode().Perm()&0o007 != 0 {
-		return keyPair{}, fmt.Errorf("%w: %s is open to every user (mode %04o); chmod it to 0600", errKey, keyPath, info.Mode().Perm())
+		return keyPair{}, nil, fmt.Errorf("%w: %s is open to every user (mode %04o); chmod it to 0600", errKey, keyPath, info.Mode().Perm())
 	}
 	private, err := os.ReadFile(keyPath)
 	if err != nil {
-		return keyPair{}, fileError(keyPath, err)
+		return keyPair{}, nil, fileError(keyPath, err)
 	}
 	signer, err := note.NewSigner(strings.TrimSpace(string(private)))
 	if err != nil {
-		return keyPair{}, fmt.Errorf("%w: %s does not hold a private key; %s", errKey, keyPath, advice)
+		return keyPair{}, nil, fmt.Errorf("%w: %s does not hold a private key; %s", errKey, keyPath, advice)
 	}
 	verifier, err := parseKey(public)
 	if err != nil {
-		return keyPair{}, corrupt(path, "the key it names does not parse")
+		return keyPair{}, nil, corrupt(path, "the key it names does not parse")
 	}
 	// The key hash covers name and public key, but only 32 bits of them: a
 	// trial signature settles it.
 	sig, err := signer.Sign([]byte(format))
 	if err != nil || signer.Name() != verifier.Name() || !verifier.Verify([]byte(format), sig) {
-		return keyPair{}, fmt.Errorf("%w: %s holds another key than %s was signed with; %s", errKey, keyPath, path, advice)
+		return keyPair{}, nil, fmt.Errorf("%w: %s holds another key than %s was signed with; %s", errKey, keyPath, path, advice)
 	}
-	return keyPair{signer: signer, public: public}, restorePublic(filepath.Join(dir, PublicKeyFile), public)
+	return keyPair{signer: signer, public: public}, verifier, restorePublic(filepath.Join(filepath.Dir(path), PublicKeyFile), public)
 }
 
 // restorePublic checks the public half, and writes it if it is missing: the

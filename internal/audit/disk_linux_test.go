@@ -3,6 +3,7 @@ package audit
 import (
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -54,5 +55,38 @@ func TestDiskFullForReal(t *testing.T) {
 	}
 	if r := mustVerify(t, j.Path(), key, VerifyOptions{Checker: testChecker(t)}); r.Entries != uint64(acked+20) {
 		t.Errorf("%+v, want %d entries", r, acked+20)
+	}
+}
+
+// TestOpenOnFullDisk: a journal opens where there is no space for the checkpoint beside
+// it, says so, and keeps the checkpoint once there is space again.
+func TestOpenOnFullDisk(t *testing.T) {
+	path, _ := keptJournal(t, 2)
+	file := projectionPath(path, signedName)
+	old := contents(t, file)
+	grow(t, path, 3)
+	full := func() {
+		t.Helper()
+		if err := os.Symlink("/dev/full", file+".tmp"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	full()
+	j := openAt(t, path, Options{})
+	if err := j.Kept(); err != nil {
+		t.Errorf("what is kept already was written again: %v", err)
+	}
+	if err := errors.Join(os.Remove(file+".tmp"), j.Close()); err != nil {
+		t.Fatal(err)
+	}
+	editFile(t, file, func([]byte) []byte { return old }) // as a crash leaves it
+	full()
+	j = openAt(t, path, Options{})
+	if err := j.Kept(); !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("kept: %v, want that there is no space", err)
+	}
+	mustAppend(t, j, one("s", "k", "v"))
+	if err := errors.Join(j.Close(), j.Kept()); err != nil {
+		t.Errorf("with space again: %v", err)
 	}
 }

@@ -22,9 +22,10 @@
 //
 // and beside it:
 //
-//	journal.key       the private note key, mode 0600
+//	journal.key       the private note key, mode 0600; elsewhere with Options.Key
 //	journal.pub       its public half: all that Verify needs
 //	journal.db.clean  written by a clean Close, naming the state it left
+//	journal.db.signed the last checkpoint and its tree (signed.go)
 //	journal.db.NAME   what a reader has folded, to begin with (SaveProjection)
 //
 // The Merkle tree is that of RFC 6962 as golang.org/x/mod/sumdb/tlog computes
@@ -76,6 +77,14 @@
 // free pages. Whatever was being written when the process died may be torn, and
 // nothing tells where that was. So that start takes as long as the file is large.
 //
+// Every start holds the stored subtree hashes, which the next checkpoint signs, against
+// the last checkpoint beside the file, by the leaf hashes after it, and refuses a log
+// with more unsigned entries than the journal leaves. So a log that was rewritten or cut
+// back without the key is not signed again. journal.db.signed is written after the
+// commit: a crash in between leaves an older one there, which the log continues. Where it
+// is missing, as beside a copy, the checkpoints in the file count, and a log without any
+// is refused. With Options.Published the newest checkpoint elsewhere counts, too.
+//
 // Neither proves what entries say. [Journal.CheckEntries] hashes the newest entries
 // for as long as its caller wants to wait; each entry is hashed again when it is read;
 // and only Verify holds all of them against the checkpoints.
@@ -94,5 +103,7 @@
 // entries after the last checkpoint that disagree with their own hashes. A
 // file cut back to an earlier checkpoint, or a whole log forged by the holder
 // of the private key, is consistent in itself: that is found only against a
-// checkpoint kept elsewhere (VerifyOptions.Checkpoint).
+// checkpoint kept elsewhere (VerifyOptions.Checkpoint). Entries after the last
+// checkpoint anybody could have written: where the journal must have signed them by
+// their times, Report.Overdue says so.
 package audit

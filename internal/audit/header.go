@@ -82,6 +82,13 @@ func parseMeta(b []byte) (boltMeta, metaState) {
 	return m, metaValid
 }
 
+// CheckHeader examines the header of a journal's file, also while a service has it
+// open. An error tells why the file cannot be a usable journal.
+func CheckHeader(path string) (bytes int64, err error) {
+	_, bytes, err = readHeader(path)
+	return bytes, err
+}
+
 // readHeader returns the newest valid meta of the file at path, or an error
 // that names why the file cannot be a usable journal.
 func readHeader(path string) (_ boltMeta, _ int64, err error) {

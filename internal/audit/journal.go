@@ -11,6 +11,7 @@ import (
 	"time"
 
 	bolt "go.etcd.io/bbolt"
+	"golang.org/x/mod/sumdb/note"
 )
 
 // Options of Open. The zero value is right for production, save for Checker.
@@ -30,6 +31,13 @@ type Options struct {
 	// file is small. Without one a damaged file can crash this process. See
 	// "What a start checks" in the package's comment.
 	Checker Checker
+
+	// Key is the file of the private key; empty: KeyFile beside the journal.
+	Key string
+
+	// Published is a directory with checkpoints that Publish wrote. A log that does not
+	// continue the newest of them is refused. Empty: none are looked at.
+	Published string
 
 	// NoSync leaves syncing to the operating system: for benchmarks and
 	// simulations. An acknowledged record may be lost with the power.
@@ -95,6 +103,7 @@ type Journal struct {
 	committed atomic.Pointer[tree]
 	signed    uint64        // tree size of the last stored checkpoint; committer only
 	signedTo  atomic.Uint64 // the same, for readers
+	keeper    *keeper       // of the last checkpoint, outside the file; nil: it is not kept
 
 	// archive is what the log says is in the archive; sealing serializes its growth.
 	archive atomic.Pointer[archive]
@@ -132,7 +141,10 @@ func Open(path string, o Options) (_ *Journal, err error) {
 		return nil, err
 	}
 	defer func() { err = advised(err) }()
-	if err := prepare(path, o.Failpoint); err != nil {
+	if o.Key == "" {
+		o.Key = filepath.Join(filepath.Dir(path), KeyFile)
+	}
+	if err := prepare(path, o.Key, o.Failpoint); err != nil {
 		return nil, err
 	}
 	clean, err := examine(path, o.Checker)
@@ -181,7 +193,7 @@ func examine(path string, check Checker) (clean bool, err error) {
 	clean = marked && mark.txid == head.txid && mark.size == size
 	if marked && mark.txid > head.txid {
 		return false, corrupt(path, "it is older (transaction %d) than its last clean stop (%d): it lost its newest header "+
-			"or was replaced by an older copy; if you restored that copy on purpose, remove %s", head.txid, mark.txid, markerPath(path))
+			"or was replaced by an older copy; if you restored that copy on purpose, remove %s and %s", head.txid, mark.txid, markerPath(path), projectionPath(path, signedName))
 	}
 	if clean && head.free != noFreeList {
 		free, err := freeListDigest(path, head)
@@ -234,9 +246,10 @@ func (j *Journal) openDB() (err error) {
 	return nil
 }
 
-// load reads the header, the keys and the tree.
+// load reads the header, the keys and the tree, and compares the tree with what was signed.
 func (j *Journal) load() error {
 	var meta metaInfo
+	var proven *signedTree
 	err := j.db.View(func(tx *bolt.Tx) error {
 		var err error
 		if meta, err = readMeta(tx, j.path); err != nil {
@@ -248,18 +261,25 @@ func (j *Journal) load() error {
 		if k, _ := tx.Bucket(bucketCheckpoints).Cursor().Last(); k != nil {
 			j.signed, _ = parseU64(k)
 		}
+		if j.signed > meta.tree.size {
+			return corrupt(j.path, "it has %d entries and a checkpoint over %d: entries were removed", meta.tree.size, j.signed)
+		}
+		var key note.Verifier
+		if j.keys, key, err = loadKeys(j.path, j.o.Key, meta.public); err != nil {
+			return err
+		}
+		if proven, err = j.prove(tx, &meta.tree, key); err != nil {
+			return err
+		}
 		return j.loadArchive(tx)
 	})
 	if err != nil {
 		return err
 	}
-	if j.signed > meta.tree.size {
-		return corrupt(j.path, "it has %d entries and a checkpoint over %d: entries were removed", meta.tree.size, j.signed)
-	}
 	j.committed.Store(&meta.tree)
+	j.signed = proven.tree.size
 	j.signedTo.Store(j.signed)
-	j.keys, err = loadKeys(j.path, meta.public)
-	return err
+	return j.beginKeeping(proven)
 }
 
 // Clean reports whether the file was, when it was opened, as a clean Close left it.
@@ -309,7 +329,7 @@ func (j *Journal) Close() error {
 		j.mu.Unlock()
 		j.poke()
 		<-j.ended
-		j.closeErr = j.closeFiles()
+		j.closeErr = errors.Join(j.closeFiles(), j.keeper.close())
 	})
 	return j.closeErr
 }

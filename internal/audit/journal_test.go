@@ -97,6 +97,24 @@ func TestReads(t *testing.T) {
 	}
 }
 
+// A reader that names streams gets the data of these, and the places of all others.
+func TestLogOfSomeStreams(t *testing.T) {
+	j := openTest(t, Options{})
+	long := strings.Repeat("unpacking costs ", packFrom)
+	for _, stream := range []string{"intake", "run/a", "dispatch", "run/b"} {
+		mustAppend(t, j, one(stream, "k", ""), Append{Stream: stream, After: Any, Records: []Record{rec("long", long)}})
+	}
+	want := collect(t, j.Log(0))
+	for i, r := range want {
+		if r.Stream == "intake" || r.Stream == "dispatch" {
+			want[i].Data = nil
+		}
+	}
+	if diff := cmp.Diff(want, collect(t, j.Log(0, "run/"))); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // Appending while ranging must not deadlock, and the loop must end.
 func TestAppendWhileReading(t *testing.T) {
 	j := openTest(t, Options{})

@@ -302,8 +302,8 @@ func TestPublicKeyRestored(t *testing.T) {
 	}
 }
 
-// An older copy put back while the marker tells of a newer state is refused;
-// without the marker it opens, and only an exported checkpoint can tell.
+// An older copy put back while the files beside it tell of a newer state is refused;
+// without them it opens, and only an exported checkpoint can tell.
 func TestRolledBack(t *testing.T) {
 	path, key := closedJournal(t, 3, Options{})
 	old, err := os.ReadFile(path)
@@ -328,7 +328,7 @@ func TestRolledBack(t *testing.T) {
 	if err != nil || r.OK() || r.FirstBad.Seq != 3 || r.External {
 		t.Errorf("%+v %v, %v", r, r.FirstBad, err)
 	}
-	if err := os.Remove(markerPath(path)); err != nil {
+	if err := errors.Join(os.Remove(markerPath(path)), os.Remove(projectionPath(path, signedName))); err != nil {
 		t.Fatal(err)
 	}
 	openAt(t, path, Options{Checker: testChecker(t)})

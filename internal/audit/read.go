@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"slices"
 	"sort"
+	"strings"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
@@ -56,8 +58,14 @@ func (j *Journal) Stream(name string, from uint64) iter.Seq2[Record, error] {
 // Log returns all records from a seq on, as far as the log reaches when the
 // iteration starts. It ends at the first error, save ErrArchived: that is about one
 // entry, of which only Seq is known, and the loop may go on.
-func (j *Journal) Log(from uint64) iter.Seq2[Record, error] {
-	return j.inChunks(from, j.readLog)
+//
+// A reader that needs some streams names them, or what their names begin with. The
+// records of all others come without Data, since unpacking notifications is most of
+// what reading the log costs.
+func (j *Journal) Log(from uint64, streams ...string) iter.Seq2[Record, error] {
+	return j.inChunks(from, func(tx *bolt.Tx, from, limit uint64, c *chunk) error {
+		return j.readLog(tx, from, limit, streams, c)
+	})
 }
 
 // inChunks iterates over the chunks that read delivers from a position on.
@@ -137,7 +145,7 @@ func (j *Journal) readStream(tx *bolt.Tx, name string, from, limit uint64, c *ch
 }
 
 // readLog reads the records from seq from up to limit.
-func (j *Journal) readLog(tx *bolt.Tx, from, limit uint64, c *chunk) error {
+func (j *Journal) readLog(tx *bolt.Tx, from, limit uint64, streams []string, c *chunk) error {
 	if from >= limit {
 		return nil
 	}
@@ -147,7 +155,7 @@ func (j *Journal) readLog(tx *bolt.Tx, from, limit uint64, c *chunk) error {
 		if seq, ok := parseU64(k); !ok || seq != next {
 			return corrupt(j.path, "entry %d is missing", next)
 		}
-		r, err := decodeEntry(next, v)
+		r, err := decodeEntry(next, v, streams)
 		if errors.Is(err, errNoBody) {
 			r, err = Record{Seq: next}, j.archive.Load().absent(next)
 		}
@@ -186,19 +194,24 @@ func intactEntry(seq uint64, b []byte) (rawRecord, error) {
 	if err != nil {
 		return rawRecord{}, err
 	}
-	if raw.seq != seq || tlog.RecordHash(b) != leaf {
+	if hash, err := leafHash(raw, b); err != nil || raw.seq != seq || hash != leaf {
 		return rawRecord{}, errNotLeaf
 	}
 	return raw, nil
 }
 
-// decodeEntry is intactEntry with a copy.
-func decodeEntry(seq uint64, b []byte) (Record, error) {
+// decodeEntry is intactEntry with a copy, without the data unless one of these begins
+// the name of its stream, or there are none.
+func decodeEntry(seq uint64, b []byte, streams []string) (Record, error) {
 	raw, err := intactEntry(seq, b)
 	if err != nil {
 		return Record{}, err
 	}
-	return raw.record(string(raw.stream))
+	name := string(raw.stream)
+	if len(streams) > 0 && !slices.ContainsFunc(streams, func(s string) bool { return strings.HasPrefix(name, s) }) {
+		raw.data, raw.packed = nil, false
+	}
+	return raw.record(name)
 }
 
 var errNotLeaf = errors.New("it does not match its leaf hash")

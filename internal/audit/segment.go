@@ -40,7 +40,7 @@ const (
 	SegmentSuffix = ".segment"
 
 	maxSegmentHeader = 64 << 10
-	maxStored        = tlog.HashSize + headerSize + maxStream + maxKind + maxData
+	maxStored        = tlog.HashSize + headerSize + maxStream + maxKind + maxData + maxNote
 )
 
 // segmentHeader is the second line of a segment.
@@ -70,6 +70,7 @@ type SegmentReport struct {
 	Bytes    int64
 	Digest   string // SHA-256 of the file, in hex
 	Root     string // of the log up to the last entry, as it was signed
+	Redacted []Redaction
 	FirstBad *Finding
 
 	before, after tree // of the log up to the first entry, and after the last
@@ -96,6 +97,7 @@ func VerifySegment(ctx context.Context, path, publicKey string) (SegmentReport, 
 type segmentReader struct {
 	in     *bufio.Reader
 	sum    hash.Hash
+	key    note.Verifier
 	report SegmentReport
 	buf    []byte
 }
@@ -109,7 +111,7 @@ func readSegment(ctx context.Context, path string, key note.Verifier, each func(
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	sum := sha256.New()
-	r := &segmentReader{in: bufio.NewReaderSize(io.TeeReader(f, sum), 1<<20), sum: sum, report: SegmentReport{File: path}}
+	r := &segmentReader{in: bufio.NewReaderSize(io.TeeReader(f, sum), 1<<20), sum: sum, key: key, report: SegmentReport{File: path}}
 	c, err := r.header(path, key)
 	if err != nil {
 		return r.report, err
@@ -217,15 +219,12 @@ func (r *segmentReader) entry(seq uint64) (leaf tlog.Hash, bad *Finding) {
 		return leaf, at(seq, "missing in part: the segment ends within it")
 	}
 	leaf, record, _ := splitEntry(r.buf)
-	raw, err := parseRecord(record)
-	switch {
-	case err != nil:
-		return leaf, at(seq, "edited: %v", err)
-	case raw.seq != seq:
-		return leaf, raw.found(seq, "reordered: entry %d is stored in its place", raw.seq)
-	case tlog.RecordHash(record) != leaf:
-		return leaf, raw.found(seq, "edited: it does not match its leaf hash")
+	s := &span{key: r.key}
+	raw, bad := s.intact(seq, leaf, record)
+	if bad != nil {
+		return leaf, bad
 	}
+	r.report.Redacted = append(r.report.Redacted, s.redacted...)
 	t := time.Unix(0, raw.nanos).UTC()
 	if r.report.From.IsZero() || t.Before(r.report.From) {
 		r.report.From = t

@@ -22,7 +22,14 @@ type VerifyOptions struct {
 	// Checker runs the structural check in a child process first. Without
 	// one, a damaged file can crash this process or make bbolt loop.
 	Checker Checker
+
+	// Now is the time of verifying; zero: the clock's.
+	Now time.Time
 }
+
+// unsignedFor is how long an entry may be without a signature: the service signs a
+// minute after the first that is not, and is given a minute more.
+const unsignedFor = 2 * time.Minute
 
 // A Report is the result of Verify.
 type Report struct {
@@ -37,7 +44,13 @@ type Report struct {
 	Unsigned    uint64 // entries after it: consistent but not yet signed
 	Root        string // over all entries
 	External    bool   // the log continues VerifyOptions.Checkpoint
+	Redacted    []Redaction
 	FirstBad    *Finding
+
+	// Overdue says why more is unsigned than time allows; empty: it is not. Such
+	// entries are consistent, and anybody could have written them: a service that
+	// crashed leaves at most a minute of them, and signs them when it starts.
+	Overdue string
 }
 
 // OK reports whether nothing is wrong.
@@ -172,7 +185,7 @@ func (v *verifier) passes(ctx context.Context) (*Finding, error) {
 	if v.unbelievable != nil {
 		return v.unbelievable, nil
 	}
-	for _, pass := range []func(context.Context) (*Finding, error){v.walk, v.ends, v.indexes, v.beyond} {
+	for _, pass := range []func(context.Context) (*Finding, error){v.walk, v.ends, v.indexes, v.redactions, v.beyond, v.late} {
 		bad, err := guard(v.reached, func() (*Finding, error) { return pass(ctx) })
 		if bad != nil || err != nil {
 			return bad, err
@@ -196,4 +209,43 @@ func (v *verifier) beyond(context.Context) (*Finding, error) {
 	}
 	v.report.External = true
 	return nil, nil
+}
+
+// late looks at the times of the entries that no checkpoint covers.
+func (v *verifier) late(context.Context) (*Finding, error) {
+	r := &v.report
+	if r.Unsigned == 0 {
+		return nil, nil
+	}
+	now := v.o.Now
+	if now.IsZero() {
+		now = time.Now()
+	}
+	oldest, newest := now, time.Time{}
+	err := v.db.View(func(tx *bolt.Tx) error {
+		log := tx.Bucket(bucketLog)
+		for seq := r.Signed; seq < r.Entries; seq++ {
+			raw, err := intactEntry(seq, log.Get(u64(seq)))
+			if err != nil {
+				r.Overdue = fmt.Sprintf("the body of entry %d left the file for the archive, which it does only under a checkpoint", seq)
+				return nil
+			}
+			t := time.Unix(0, raw.nanos).UTC()
+			if t.Before(oldest) {
+				oldest = t
+			}
+			if t.After(newest) {
+				newest = t
+			}
+		}
+		return nil
+	})
+	switch {
+	case r.Overdue != "":
+	case now.Sub(oldest) > unsignedFor:
+		r.Overdue = fmt.Sprintf("the oldest is of %s, and the service signs after a minute", oldest.Format(time.RFC3339))
+	case newest.Sub(now) > unsignedFor:
+		r.Overdue = fmt.Sprintf("the newest is of %s, which is still to come", newest.Format(time.RFC3339))
+	}
+	return nil, err
 }

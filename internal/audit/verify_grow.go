@@ -79,6 +79,7 @@ func (v *verifier) grow(ctx context.Context, inOrder <-chan *span) (bad *Finding
 				v.absent.add(seq)
 			}
 			v.report.Archived += uint64(len(s.absent))
+			v.report.Redacted = append(v.report.Redacted, s.redacted...)
 			if s.bad != nil || s.err != nil {
 				bad = s.bad
 				return s.err

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	bolt "go.etcd.io/bbolt"
+	"golang.org/x/mod/sumdb/note"
 	"golang.org/x/mod/sumdb/tlog"
 )
 
@@ -22,6 +23,8 @@ type span struct {
 	first, end uint64
 	leaves     []tlog.Hash // of the entries before bad, or of all
 	absent     []uint64    // entries whose bodies are archived
+	redacted   []Redaction // of entries that were
+	key        note.Verifier
 	bad        *Finding
 	err        error
 	done       chan struct{}
@@ -48,7 +51,7 @@ func (v *verifier) split(ctx context.Context, todo, inOrder chan<- *span) {
 	defer close(inOrder)
 	defer close(todo)
 	for first, size := uint64(0), v.meta.tree.size; first < size; first += spanSize {
-		s := &span{first: first, end: min(first+spanSize, size), done: make(chan struct{})}
+		s := &span{first: first, end: min(first+spanSize, size), key: v.key, done: make(chan struct{})}
 		for _, c := range []chan<- *span{inOrder, todo} {
 			select {
 			case c <- s:
@@ -115,16 +118,9 @@ func (s *span) check(ctx context.Context, tx *bolt.Tx, archive *archive) *Findin
 			k, v = cur.Next()
 			continue
 		}
-		leaf := tlog.RecordHash(b)
-		raw, err := parseRecord(b)
-		switch {
-		case err != nil:
-			return at(seq, "edited: %v", err)
-		case raw.seq != seq:
-			return raw.found(seq, "reordered: entry %d is stored in its place", raw.seq)
-		}
-		if leaf != want {
-			return raw.found(seq, "edited: it does not match its leaf hash")
+		raw, bad := s.intact(seq, want, b)
+		if bad != nil {
+			return bad
 		}
 		key = appendIndexKey(key[:0], string(raw.stream), raw.index)
 		if n, ok := parseU64(index.Get(key)); !ok {
@@ -132,10 +128,37 @@ func (s *span) check(ctx context.Context, tx *bolt.Tx, archive *archive) *Findin
 		} else if n != seq {
 			return raw.found(seq, "the index of its stream has entry %d as record %d", n, raw.index)
 		}
-		s.leaves = append(s.leaves, leaf)
+		s.leaves = append(s.leaves, want)
 		k, v = cur.Next()
 	}
 	return nil
+}
+
+// intact checks a record against its leaf hash, and the statement of one that was redacted
+// against the key.
+func (s *span) intact(seq uint64, leaf tlog.Hash, b []byte) (raw rawRecord, bad *Finding) {
+	raw, err := parseRecord(b)
+	switch {
+	case err != nil:
+		return raw, at(seq, "edited: %v", err)
+	case raw.seq != seq:
+		return raw, raw.found(seq, "reordered: entry %d is stored in its place", raw.seq)
+	}
+	hash, err := leafHash(raw, b)
+	switch {
+	case err != nil:
+		return raw, raw.found(seq, "edited: %v", err)
+	case hash != leaf:
+		return raw, raw.found(seq, "edited: it does not match its leaf hash")
+	case raw.note == nil:
+		return raw, nil
+	}
+	r, err := redaction(raw, s.key)
+	if err != nil {
+		return raw, raw.found(seq, "edited: %v", err)
+	}
+	s.redacted = append(s.redacted, r)
+	return raw, nil
 }
 
 // found returns a finding about the entry at seq that names what is stored there.

@@ -19,6 +19,7 @@ type writer struct {
 	tree   tree
 	heads  map[string]uint64 // heads this transaction has moved
 	signed uint64            // size of the last checkpoint
+	kept   *signedTree       // the last checkpoint of this transaction; nil: none
 	dirty  bool              // there is something to commit
 	key    []byte            // scratch
 }
@@ -64,6 +65,12 @@ func (w *writer) apply(live []*request) error {
 				continue
 			}
 			if err := w.append(r); err != nil {
+				return err
+			}
+			if r.redact == nil {
+				continue
+			}
+			if err := w.redact(r.redact); err != nil {
 				return err
 			}
 		}
@@ -196,7 +203,7 @@ func (w *writer) sign() error {
 	if err := w.checkpoints.Put(u64(w.tree.size), b); err != nil {
 		return fmt.Errorf("put checkpoint: %w", err)
 	}
-	w.signed = w.tree.size
+	w.signed, w.kept = w.tree.size, &signedTree{w.tree.clone(), b}
 	w.dirty = true
 	return nil
 }
