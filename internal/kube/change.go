@@ -5,10 +5,12 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -20,26 +22,104 @@ import (
 	"github.com/inference-responder/responder/internal/fault"
 )
 
+// scaleTries bounds how often a scale is sent that meets a write of the object's status.
+const scaleTries = 5
+
 // Scale sets the replicas of the object if the precondition still holds. The error
 // is a [*fault.Error].
+//
+// It writes the subresource scale, so that the right to do it is a right to nothing
+// else. A Scale has no generation that the server could test: the resource version of
+// the object that was read stands in for it. Controllers move that with every status, so a conflict is
+// looked at again, and sent again only while the generation is the planned one.
 func (c *Client) Scale(ctx context.Context, ch ScaleChange) (Applied, error) {
-	o, err := c.load(ctx, ch.Ref)
+	for try := 1; ; try++ {
+		o, err := c.load(ctx, ch.Ref)
+		if err != nil {
+			return Applied{}, err
+		}
+		if err := o.still(ch.Pre); err != nil {
+			return Applied{}, err
+		}
+		if ch.Replicas < 0 {
+			return Applied{}, &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("scale %s: %d replicas", o, ch.Replicas)}
+		}
+		if o.replicas() == ch.Replicas {
+			return Applied{}, &fault.Error{Reason: fault.NothingToDo, Message: fmt.Sprintf("scale %s: it has %d replicas already", o, ch.Replicas)}
+		}
+		a, err := c.scale(ctx, o, ch)
+		var conflict *fault.Error
+		if try == scaleTries || !errors.As(err, &conflict) || conflict.Reason != fault.Conflict {
+			return a, err
+		}
+	}
+}
+
+// scale sends the only kind of request of this package that writes a Scale.
+func (c *Client) scale(ctx context.Context, o *object, ch ScaleChange) (Applied, error) {
+	body, err := json.Marshal([]operation{
+		{Op: "test", Path: "/metadata/uid", Value: ch.Pre.UID},
+		{Op: "test", Path: "/metadata/resourceVersion", Value: o.meta.ResourceVersion},
+		// "add" also replaces: 0 replicas are left out.
+		{Op: "add", Path: "/spec/replicas", Value: ch.Replicas},
+	})
 	if err != nil {
-		return Applied{}, err
+		return Applied{}, &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("scale %s: patch", o), Err: cause{err}}
 	}
-	if err := o.still(ch.Pre); err != nil {
-		return Applied{}, err
+	options := metav1.PatchOptions{FieldManager: ScaleManager(ch.Key), FieldValidation: metav1.FieldValidationStrict}
+	if ch.DryRun {
+		options.DryRun = []string{metav1.DryRunAll}
 	}
-	if ch.Replicas < 0 {
-		return Applied{}, &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("scale %s: %d replicas", o, ch.Replicas)}
+	resource := "statefulsets"
+	if o.deployment != nil {
+		resource = "deployments"
 	}
-	if o.replicas() == ch.Replicas {
-		return Applied{}, &fault.Error{Reason: fault.NothingToDo, Message: fmt.Sprintf("scale %s: it has %d replicas already", o, ch.Replicas)}
+	r := request{verb: "patch", group: "apps", resource: resource + "/scale", namespace: o.ref.Namespace, name: o.ref.Name, write: !ch.DryRun}
+	answer, err := c.dynamic.Resource(appsv1.SchemeGroupVersion.WithResource(resource)).Namespace(o.ref.Namespace).
+		Patch(ctx, o.ref.Name, types.JSONPatchType, body, options, "scale")
+	if err != nil {
+		return Applied{}, r.fail(err)
 	}
-	patch := o.guarded(ch.Pre, record(ch.Run, ch.Key))
-	// "add" also replaces, and spec.replicas may be left out for one.
-	patch = append(patch, operation{Op: "add", Path: "/spec/replicas", Value: ch.Replicas})
-	return c.patch(ctx, o, patch, ch.DryRun)
+	n, _, err := unstructured.NestedInt64(answer.Object, "spec", "replicas") // 0 is left out
+	if err != nil {
+		return Applied{}, &fault.Error{Reason: fault.ServerError, Unknown: r.write, Message: r.String() + ": the answer holds no number of replicas", Err: cause{err}}
+	}
+	after := Applied{UID: ch.Pre.UID, Generation: ch.Pre.Generation, Replicas: int(n)}
+	if after.Replicas != o.replicas() {
+		after.Generation++ // nothing else was written in this request, and nothing before it since the object was read
+	}
+	return after, nil
+}
+
+// ScaleManager returns the field manager under which an effect sets replicas. It is the
+// mark of the effect, in the same write: a Scale has no annotations. All attempts of
+// an effect have the same; the key is run/state#visit/action#attempt.
+func ScaleManager(key string) string {
+	i := strings.LastIndexByte(key, '/')
+	if j := strings.LastIndexByte(key, '#'); j > i {
+		key = key[:j]
+	}
+	sum := sha256.Sum256([]byte(key))
+	return FieldManager + "/" + hex.EncodeToString(sum[:16])
+}
+
+// scaledBy returns the manager of the object's replicas if it is a [ScaleManager].
+func scaledBy(meta metav1.ObjectMeta) string {
+	for _, m := range meta.ManagedFields {
+		if m.Subresource != "scale" || !strings.HasPrefix(m.Manager, FieldManager+"/") || m.FieldsV1 == nil {
+			continue
+		}
+		var owned struct {
+			Spec map[string]any `json:"f:spec"`
+		}
+		if err := json.Unmarshal(m.FieldsV1.Raw, &owned); err != nil {
+			continue // another's form: not our mark
+		}
+		if _, yes := owned.Spec["f:replicas"]; yes {
+			return m.Manager
+		}
+	}
+	return ""
 }
 
 // Undo sets the pod template to that of an earlier revision if the precondition
@@ -84,6 +164,35 @@ func (c *Client) Undo(ctx context.Context, ch UndoChange) (Applied, error) {
 		patch = append(patch, operation{Op: "add", Path: annotationPath(changeCause), Value: earlier.cause})
 	case has:
 		patch = append(patch, operation{Op: "remove", Path: annotationPath(changeCause)})
+	}
+	return c.patch(ctx, o, patch, ch.DryRun)
+}
+
+// Restart rolls the same pod template out once more if the precondition still
+// holds, as kubectl rollout restart does. The error is a [*fault.Error].
+func (c *Client) Restart(ctx context.Context, ch RestartChange) (Applied, error) {
+	o, err := c.load(ctx, ch.Ref)
+	if err != nil {
+		return Applied{}, err
+	}
+	if err := o.still(ch.Pre); err != nil {
+		return Applied{}, err
+	}
+	at := ch.At.UTC().Format(time.RFC3339)
+	template := *o.template.DeepCopy()
+	if template.Annotations == nil {
+		template.Annotations = map[string]string{}
+	}
+	template.Annotations[RestartedAt] = at
+	marks := record(ch.Run, ch.Key)
+	if marks[AnnotationTemplate], err = templateHash(template); err != nil {
+		return Applied{}, err
+	}
+	patch := o.guarded(ch.Pre, marks)
+	if len(o.template.Annotations) == 0 {
+		patch = append(patch, operation{Op: "add", Path: "/spec/template/metadata/annotations", Value: map[string]string{RestartedAt: at}})
+	} else {
+		patch = append(patch, operation{Op: "add", Path: "/spec/template" + annotationPath(RestartedAt), Value: at})
 	}
 	return c.patch(ctx, o, patch, ch.DryRun)
 }
@@ -231,7 +340,7 @@ func annotationPath(key string) string {
 	return "/metadata/annotations/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(key)
 }
 
-// patch sends the only kind of request of this package that writes a workload.
+// patch sends the only kind of request of this package that writes a whole workload.
 func (c *Client) patch(ctx context.Context, o *object, patch []operation, dryRun bool) (Applied, error) {
 	body, err := json.Marshal(patch)
 	if err != nil {

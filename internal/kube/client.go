@@ -32,6 +32,7 @@ type Options struct {
 type Client struct {
 	typed   kubernetes.Interface
 	dynamic dynamic.Interface
+	http    *http.Client // the same connection, for what the others do not show
 	now     func() time.Time
 }
 
@@ -68,7 +69,11 @@ func NewForConfig(config *rest.Config, o Options) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("kubernetes client: %w", err)
 	}
-	return &Client{typed: typed, dynamic: dyn, now: time.Now}, nil
+	plain, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("kubernetes client: %w", err)
+	}
+	return &Client{typed: typed, dynamic: dyn, http: plain, now: time.Now}, nil
 }
 
 func (o Options) config() (*rest.Config, error) {

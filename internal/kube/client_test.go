@@ -395,3 +395,38 @@ func TestTrouble(t *testing.T) {
 		t.Errorf("nodes %+v", nodes)
 	}
 }
+
+// A scale writes the subresource and nothing else, and is known as ours by the manager of the
+// replicas until somebody else sets them. A status that is written meanwhile is no conflict.
+func TestScaleWritesTheSubresource(t *testing.T) {
+	for _, kind := range []string{"Deployment", "StatefulSet"} {
+		ref := kube.Ref{Kind: kind, Namespace: "serving", Name: "chat"}
+		s := kubetest.New(t)
+		s.Workload(t, ref, 3, kubetest.Template("chat", "vllm:v1"))
+		c := s.Client(t)
+		w, err := c.Workload(t.Context(), ref)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.BeforePatch(func() { s.Settle(ref, kubetest.Epoch().Add(time.Minute)) }) // moves the resource version, not the generation
+		a, err := c.Scale(t.Context(), kube.ScaleChange{
+			Ref: ref, Replicas: 5, Pre: kube.Precondition{UID: w.UID, Generation: w.Generation}, Run: "r-1", Key: "r-1/x#1/apply#2",
+		})
+		if err != nil || a.Replicas != 5 || a.Generation != w.Generation+1 {
+			t.Fatalf("%s: %+v, %v", kind, a, err)
+		}
+		if got := s.Writes(); len(got) != 1 || got[0] != "PATCH "+kubetest.Path(ref)+"/scale" {
+			t.Errorf("%s: wrote %v", kind, got)
+		}
+		now, err := c.Workload(t.Context(), ref)
+		if err != nil || now.Generation != a.Generation || now.ScaledBy != kube.ScaleManager("r-1/x#1/apply") || len(now.Annotations) != len(w.Annotations) {
+			t.Errorf("%s: then it is %+v, %v", kind, now, err)
+		}
+	}
+	if kube.ScaleManager("r-1/x#1/apply#1") == kube.ScaleManager("r-1/x#1/undo#1") || kube.ScaleManager("r-1/x#1/apply#1") == kube.ScaleManager("r-1/x#2/apply#1") {
+		t.Error("two effects have the same mark")
+	}
+	if name := kube.ScaleManager(strings.Repeat("x", 300) + "/apply#1"); len(name) > 128 {
+		t.Errorf("the API server refuses a field manager of %d characters", len(name))
+	}
+}

@@ -14,13 +14,13 @@ import (
 
 // flatten converts a pod template to paths and values as people compare them:
 // containers[vllm].image, containers[vllm].args[--max-num-seqs]. Values of Secrets
-// are never part of a template. A plain value whose name or form marks it as
-// secret is redacted.
+// are never part of a template. A literal value of a variable or a flag is redacted
+// unless it is known to hold no credential.
 func (r *redactor) flatten(t corev1.PodTemplateSpec) map[string]string {
 	out := map[string]string{}
 	for k, v := range t.Labels {
 		if k != appsv1.DefaultDeploymentUniqueLabelKey && k != appsv1.ControllerRevisionHashLabelKey {
-			out["labels["+k+"]"] = v
+			out["labels["+k+"]"] = r.value(k, v)
 		}
 	}
 	for k, v := range t.Annotations {
@@ -83,7 +83,7 @@ func (r *redactor) rest(out map[string]string, prefix string, v any) {
 			text = s
 		}
 		if text != "" && text != "null" && text != "{}" {
-			out[prefix+name] = short(credential.Redact(text))
+			out[prefix+name] = r.brief(raw)
 		}
 	}
 }
@@ -94,7 +94,17 @@ func (r *redactor) brief(v any) string {
 	if err != nil {
 		panic("kube: cannot encode: " + err.Error()) // unreachable: these are API types
 	}
-	return short(credential.Redact(string(b)))
+	var fields any
+	if err := json.Unmarshal(b, &fields); err != nil {
+		panic("kube: cannot decode: " + err.Error()) // unreachable: it was encoded
+	}
+	if s, ok := fields.(string); ok {
+		return r.text(s, credential.Redact(s))
+	}
+	if b, err = json.Marshal(r.fields(fields)); err != nil {
+		panic("kube: cannot encode: " + err.Error()) // unreachable: it was decoded
+	}
+	return short(string(b))
 }
 
 // env returns a variable's value or its source.
@@ -102,7 +112,7 @@ func (r *redactor) env(e corev1.EnvVar) string {
 	from := e.ValueFrom
 	switch {
 	case from == nil:
-		return r.value(e.Name, e.Value)
+		return r.variable(e.Name, e.Value)
 	case from.SecretKeyRef != nil:
 		return "secret " + from.SecretKeyRef.Name + "/" + from.SecretKeyRef.Key
 	case from.ConfigMapKeyRef != nil:
@@ -137,7 +147,7 @@ func (r *redactor) flags(out map[string]string, path string, args []string) {
 	for i := 0; i < len(args); i++ {
 		arg := args[i]
 		if !isFlag(arg) {
-			put(strconv.Itoa(positional), orEmpty(short(credential.Redact(arg))))
+			put(strconv.Itoa(positional), r.argument(arg))
 			positional++
 			continue
 		}
@@ -151,7 +161,7 @@ func (r *redactor) flags(out map[string]string, path string, args []string) {
 			put(flag, isSet)
 			continue
 		}
-		put(flag, r.value(flag, value))
+		put(flag, r.flag(flag, value))
 	}
 }
 
@@ -162,11 +172,4 @@ func isFlag(arg string) bool {
 	}
 	_, err := strconv.ParseFloat(arg, 64)
 	return err != nil
-}
-
-func orEmpty(s string) string {
-	if s == "" {
-		return "(empty)"
-	}
-	return s
 }

@@ -68,16 +68,16 @@ func TestFlatten(t *testing.T) {
 		"containers[vllm].args[--max_model_len]":            "8192",
 		"containers[vllm].args[--enable-prefix-caching]":    "(set)",
 		"containers[vllm].args[--seed]":                     "-1",
-		"containers[vllm].args[--api-key]":                  "(redacted #2)",
+		"containers[vllm].args[--api-key]":                  "(redacted #3)",
 		"containers[vllm].args[--max-num-batched-tokens]":   "8192",
 		"containers[vllm].args[--tokenizer]":                "meta/llama",
-		"containers[vllm].args[--kv-transfer-config]":       `{"kv_role":"kv_both","auth_token":"(redacted)"}`,
-		"containers[vllm].env[HF_TOKEN]":                    "(redacted #3)",
-		"containers[vllm].env[HARMLESS]":                    "(redacted #4)",
-		"containers[vllm].env[ALSO]":                        "(redacted #5)",
-		"containers[vllm].env[JWT]":                         "(redacted #6)",
-		"containers[vllm].env[OPENAI_KEY]":                  "(redacted #7)",
-		"containers[vllm].env[HF_PAT]":                      "(redacted #8)",
+		"containers[vllm].args[--kv-transfer-config]":       `{"kv_role":"kv_both","auth_token":"(redacted)"} (redacted #4)`,
+		"containers[vllm].env[HF_TOKEN]":                    "(redacted #5)",
+		"containers[vllm].env[HARMLESS]":                    "(redacted #6)",
+		"containers[vllm].env[ALSO]":                        "(redacted #7)",
+		"containers[vllm].env[JWT]":                         "(redacted #8)",
+		"containers[vllm].env[OPENAI_KEY]":                  "(redacted #9)",
+		"containers[vllm].env[HF_PAT]":                      "(redacted #10)",
 		"containers[vllm].env[VLLM_LOGGING_LEVEL]":          "INFO",
 		"containers[vllm].env[FROM]":                        "secret hub/token",
 		"containers[vllm].resources.limits[nvidia.com/gpu]": "2",
@@ -131,13 +131,78 @@ func TestFlattenLosesNoArgument(t *testing.T) {
 		i := rapid.IntRange(0, len(args)-1).Draw(t, "i")
 		other := append([]string(nil), args...)
 		other[i] = "changed"
+		r := &redactor{}
 		flat := func(args []string) map[string]string {
 			out := map[string]string{}
-			(&redactor{}).flags(out, "args", args)
+			r.flags(out, "args", args)
 			return out
 		}
 		if len(Diff(flat(args), flat(other))) == 0 {
 			t.Fatalf("%q and %q look the same: %v", args, other, flat(args))
 		}
 	})
+}
+
+// TestPodTemplateHidesCredentials: whatever a variable, a flag or an argument is called
+// and however it is written, a credential in a template is not shown, and that it changed
+// is.
+func TestPodTemplateHidesCredentials(t *testing.T) {
+	const canary = "cAnArY"
+	in := func(c corev1.Container) corev1.PodTemplateSpec {
+		c.Name = "c"
+		return corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{c}}}
+	}
+	env := func(name, value string) corev1.PodTemplateSpec {
+		return in(corev1.Container{Env: []corev1.EnvVar{{Name: name, Value: value}}})
+	}
+	shell := func(script string) corev1.PodTemplateSpec {
+		return in(corev1.Container{Command: []string{"sh", "-c", script}})
+	}
+	args := func(args ...string) corev1.PodTemplateSpec { return in(corev1.Container{Args: args}) }
+	for name, of := range map[string]func(canary string) corev1.PodTemplateSpec{
+		"PGPASSWORD":             func(c string) corev1.PodTemplateSpec { return env("PGPASSWORD", c) },
+		"DB_PASS":                func(c string) corev1.PodTemplateSpec { return env("DB_PASS", c) },
+		"a variable of any name": func(c string) corev1.PodTemplateSpec { return env("GREETING", c) },
+		"an engine's variable": func(c string) corev1.PodTemplateSpec {
+			return env("VLLM_HOST_IP", "postgres://u:"+c+"@h")
+		},
+		"sig=": func(c string) corev1.PodTemplateSpec {
+			return env("HF_ENDPOINT", "https://a.blob.core.windows.net/m?sv=2024&sig="+c+"%3D&se=1")
+		},
+		"webhook": func(c string) corev1.PodTemplateSpec {
+			return args("--model", "https://hooks.slack.com/services/T0/B0/"+c)
+		},
+		"hvs.":                   func(c string) corev1.PodTemplateSpec { return args("--model", "hvs.CAESIJlWh"+c) },
+		"an unknown flag":        func(c string) corev1.PodTemplateSpec { return args("--greeting", c) },
+		"an unknown flag inline": func(c string) corev1.PodTemplateSpec { return args("--greeting=" + c) },
+		"an argument":            func(c string) corev1.PodTemplateSpec { return args("serve", c+"!") },
+		"an assignment":          func(c string) corev1.PodTemplateSpec { return args("GREETING=" + c) },
+		"quoted with spaces": func(c string) corev1.PodTemplateSpec {
+			return shell(`export DB_PASSWORD="one ` + c + ` two" && vllm serve`)
+		},
+		"quoted with spaces, any name": func(c string) corev1.PodTemplateSpec {
+			return shell(`GREETING='one ` + c + ` two' vllm serve --greeting "x ` + c + `"`)
+		},
+		"quotes that stay open": func(c string) corev1.PodTemplateSpec { return shell(`PGPASSWORD="one ` + c) },
+		"a password with a slash": func(c string) corev1.PodTemplateSpec {
+			return shell("psql postgres://u:p/" + c + "@x@h/db")
+		},
+		"a probe": func(c string) corev1.PodTemplateSpec {
+			return in(corev1.Container{LivenessProbe: &corev1.Probe{ProbeHandler: corev1.ProbeHandler{
+				Exec:    &corev1.ExecAction{Command: []string{"sh", "-c", "curl -u me:" + c + " http://localhost"}},
+				HTTPGet: &corev1.HTTPGetAction{HTTPHeaders: []corev1.HTTPHeader{{Name: "X-Who", Value: c}}},
+			}}})
+		},
+	} {
+		r := &redactor{}
+		one, two := r.flatten(of(canary+"1")), r.flatten(of(canary+"2"))
+		for path, v := range one {
+			if strings.Contains(path+v, canary) {
+				t.Errorf("%s: %s shows %s", name, path, v)
+			}
+		}
+		if len(Diff(one, two)) == 0 {
+			t.Errorf("%s: a change does not show: %v", name, one)
+		}
+	}
 }

@@ -21,7 +21,7 @@ func (c *Client) owners(ctx context.Context, o *object) ([]Owner, error) {
 	}
 	for _, h := range hpas.Items {
 		if h.Spec.ScaleTargetRef.Kind == o.ref.Kind && h.Spec.ScaleTargetRef.Name == o.ref.Name {
-			out = append(out, Owner{Field: "spec.replicas", Kind: "HorizontalPodAutoscaler", Name: h.Name, Why: "its scaleTargetRef names the workload"})
+			out = append(out, Owner{Field: "spec.replicas", Kind: "HorizontalPodAutoscaler", Name: h.Name, Why: Autoscales(int(h.Status.DesiredReplicas), int(h.Spec.MaxReplicas))})
 		}
 	}
 	scaled, err := c.scaledObjects(ctx, o.ref.Namespace)
@@ -36,6 +36,16 @@ func (c *Client) owners(ctx context.Context, o *object) ([]Owner, error) {
 		}
 	}
 	return out, nil
+}
+
+// Autoscales returns why an autoscaler owns the replicas, and whether it has no more to
+// give.
+func Autoscales(replicas, most int) string {
+	why := "its scaleTargetRef names the workload"
+	if most > 0 && replicas >= most {
+		why += fmt.Sprintf("; it is at its maximum of %d replicas", most)
+	}
+	return why
 }
 
 // scaledObjects lists KEDA's objects if KEDA is installed. Discovery tells whether

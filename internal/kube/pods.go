@@ -1,7 +1,6 @@
 package kube
 
 import (
-	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -11,8 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/inference-responder/responder/internal/credential"
 )
 
 // pods lists the pods that the workload controls, also through its ReplicaSets,
@@ -28,11 +25,7 @@ func (c *Client) pods(ctx context.Context, o *object) ([]corev1.Pod, error) {
 	}
 	var out []corev1.Pod
 	for _, p := range list.Items {
-		mine := controlledBy(p.OwnerReferences, o.meta.UID)
-		for _, rs := range o.replicaSets {
-			mine = mine || controlledBy(p.OwnerReferences, rs.UID)
-		}
-		if mine {
+		if o.owns(&p) {
 			out = append(out, p)
 		}
 	}
@@ -44,7 +37,7 @@ func (c *Client) pods(ctx context.Context, o *object) ([]corev1.Pod, error) {
 }
 
 func describePod(p corev1.Pod, revisions map[string]int64) Pod {
-	out := Pod{Name: p.Name, Node: p.Spec.NodeName, Phase: string(p.Status.Phase)}
+	out := Pod{Name: p.Name, UID: string(p.UID), Node: p.Spec.NodeName, Phase: string(p.Status.Phase), IP: p.Status.PodIP, Worker: worksForLeader(p.Labels), Containers: podContainers(p)}
 	if p.DeletionTimestamp != nil {
 		out.Phase = "Terminating"
 	}
@@ -60,7 +53,10 @@ func describePod(p corev1.Pod, revisions map[string]int64) Pod {
 	for _, cond := range p.Status.Conditions {
 		switch {
 		case cond.Type == corev1.PodReady:
-			if out.Ready = cond.Status == corev1.ConditionTrue && p.DeletionTimestamp == nil; out.Ready && !out.Started.IsZero() {
+			if out.Ready = cond.Status == corev1.ConditionTrue && p.DeletionTimestamp == nil; out.Ready {
+				out.ReadySince = cond.LastTransitionTime.Time
+			}
+			if out.Ready && !out.Started.IsZero() {
 				out.Loading = max(0, cond.LastTransitionTime.Sub(out.Started))
 			}
 		case cond.Type == corev1.PodScheduled && cond.Status == corev1.ConditionFalse:
@@ -83,6 +79,7 @@ func describePod(p corev1.Pod, revisions map[string]int64) Pod {
 			}
 		}
 	}
+	out.Ended = lastEnd(p)
 	return out
 }
 
@@ -116,7 +113,7 @@ func describeNode(n *corev1.Node, pods int) Node {
 		if cond.Type == corev1.NodeReady {
 			seen, out.Ready = true, cond.Status == corev1.ConditionTrue
 		}
-		if bad(cond) {
+		if IsBadCondition(string(cond.Type), string(cond.Status)) {
 			out.Conditions = append(out.Conditions, string(cond.Type)+"="+string(cond.Status))
 		}
 	}
@@ -130,55 +127,16 @@ func describeNode(n *corev1.Node, pods int) Node {
 	return out
 }
 
-// bad reports whether a node's condition is a problem. By the convention of the
-// kubelet and of node-problem-detector, a condition names a problem and is True
+// IsBadCondition reports whether a node's condition is a problem. By the convention of
+// the kubelet and of node-problem-detector, a condition names a problem and is True
 // when it is there; conditions named for health are the opposite. Unknown is bad
 // either way: the kubelet stopped reporting.
-func bad(cond corev1.NodeCondition) bool {
+func IsBadCondition(condition, status string) bool {
 	good := corev1.ConditionFalse
 	for _, healthy := range []string{"Ready", "Healthy", "Available", "OK", "Succeeded", "EtcdIsVoter"} {
-		if strings.HasSuffix(string(cond.Type), healthy) {
+		if strings.HasSuffix(condition, healthy) {
 			good = corev1.ConditionTrue
 		}
 	}
-	return cond.Status != good
-}
-
-// events returns the warnings of the last hour about the workload, its history
-// and its pods, newest first, one entry per reason, object and message.
-func (c *Client) events(ctx context.Context, o *object, pods []corev1.Pod) ([]EventCount, error) {
-	about := map[string]bool{o.ref.Kind + "/" + o.ref.Name: true}
-	prefixes := []string{}
-	for _, rs := range o.replicaSets {
-		about["ReplicaSet/"+rs.Name] = true
-		prefixes = append(prefixes, "Pod/"+rs.Name+"-") // pods that are gone already
-	}
-	for _, p := range pods {
-		about["Pod/"+p.Name] = true
-	}
-	list, err := c.typed.CoreV1().Events(o.ref.Namespace).List(ctx, metav1.ListOptions{FieldSelector: "type=" + corev1.EventTypeWarning})
-	if err != nil {
-		return nil, request{verb: "list", resource: "events", namespace: o.ref.Namespace}.fail(err)
-	}
-	since := c.now().Add(-eventAge)
-	merged := map[EventCount]EventCount{}
-	for _, e := range list.Items {
-		object := e.InvolvedObject.Kind + "/" + e.InvolvedObject.Name
-		known := about[object] || slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(object, p) })
-		last, count := occurred(e)
-		if !known || last.Before(since) || e.Type != corev1.EventTypeWarning {
-			continue
-		}
-		key := EventCount{Reason: e.Reason, Object: object, Message: clip(credential.Redact(e.Message))}
-		m := merged[key]
-		m.Reason, m.Object, m.Message = key.Reason, key.Object, key.Message
-		m.Count += count
-		if last.After(m.Last) {
-			m.Last = last
-		}
-		merged[key] = m
-	}
-	return slices.SortedFunc(maps.Values(merged), func(a, b EventCount) int {
-		return cmp.Or(b.Last.Compare(a.Last), cmp.Compare(a.Object, b.Object), cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Message, b.Message))
-	}), nil
+	return corev1.ConditionStatus(status) != good
 }

@@ -3,9 +3,12 @@ package kube
 import (
 	"crypto/sha256"
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/inference-responder/responder/internal/credential"
+	"github.com/inference-responder/responder/internal/engine"
 )
 
 // redactor replaces secrets. It numbers different values in the order of their
@@ -22,16 +25,113 @@ func (r *redactor) value(name, v string) string {
 	case v == "":
 		return "(empty)"
 	case credential.Named(name) || credential.Formed(v):
-		if r.seen == nil {
-			r.seen = map[string]int{}
-		}
-		if _, ok := r.seen[v]; !ok {
-			r.seen[v] = len(r.seen) + 1
-		}
-		return fmt.Sprintf("(redacted #%d)", r.seen[v])
+		return r.number(v)
 	default:
-		return short(credential.Redact(v))
+		return r.text(v, credential.Redact(v))
 	}
+}
+
+// number stands for a value of which nothing is shown.
+func (r *redactor) number(v string) string {
+	if r.seen == nil {
+		r.seen = map[string]int{}
+	}
+	if _, ok := r.seen[v]; !ok {
+		r.seen[v] = len(r.seen) + 1
+	}
+	return fmt.Sprintf("(redacted #%d)", r.seen[v])
+}
+
+// text returns what is shown of a value. Where that is not all, the whole has a number,
+// so that a change of what is hidden still shows.
+func (r *redactor) text(v, shown string) string {
+	if v == shown {
+		return short(v)
+	}
+	return short(shown) + " " + r.number(v)
+}
+
+// variable returns the literal value of an environment variable. What is not known to
+// hold no credential is hidden.
+func (r *redactor) variable(name, v string) string {
+	if v != "" && !credential.Plain(name, v) {
+		return r.number(v)
+	}
+	return r.value(name, v)
+}
+
+// flag returns the value of a command-line flag: of an engine's own, or a common one.
+func (r *redactor) flag(name, v string) string {
+	switch {
+	case shellLine.MatchString(name) && strings.ContainsAny(v, " \n"):
+		return r.argument(v)
+	case v != "" && !credential.PlainFlag(name, v, engineFlag):
+		return r.number(v)
+	}
+	return r.value(name, v)
+}
+
+// shellLine is the flag of a shell before its line: -c, -ec.
+var shellLine = regexp.MustCompile(`^-[a-z]*c$`)
+
+// argument returns an argument that no flag takes: a command, a model, a shell's line.
+func (r *redactor) argument(v string) string {
+	switch {
+	case v == "":
+		return "(empty)"
+	case strings.ContainsAny(strings.TrimSpace(v), " \t\n"):
+		return r.text(v, credential.RedactScript(v, engineFlag))
+	case credential.PlainArgument(v):
+		return short(v)
+	}
+	if name, value, ok := strings.Cut(v, "="); ok {
+		return name + "=" + r.variable(name, value)
+	}
+	return r.number(v)
+}
+
+// engineFlag reports whether an engine has a flag of that name. What follows a dot is a
+// field of its value.
+func engineFlag(name string) bool {
+	name, _, _ = strings.Cut(name, ".")
+	return slices.ContainsFunc(engine.Unstated().Programs(), func(p *engine.Program) bool {
+		_, ok := p.Flag(name)
+		return ok
+	})
+}
+
+// fields hides, in an object of the API, the values of variables, headers and command
+// lines.
+func (r *redactor) fields(v any) any {
+	switch v := v.(type) {
+	case []any:
+		for i := range v {
+			v[i] = r.fields(v[i])
+		}
+	case map[string]any:
+		name, named := v["name"].(string)
+		for key, field := range v {
+			text, isText := field.(string)
+			list, isList := field.([]any)
+			switch {
+			case key == "value" && named && isText:
+				v[key] = r.variable(name, text)
+			case (key == "command" || key == "args") && isList:
+				out := map[string]string{}
+				words := make([]string, len(list))
+				for i := range list {
+					words[i], _ = list[i].(string)
+				}
+				r.flags(out, key, words)
+				v[key] = out
+			case isText:
+				v[key] = r.text(text, credential.Redact(text)) // by its form alone: secretName is a name
+			default:
+				v[key] = r.fields(field)
+			}
+		}
+	}
+	return v
 }
 
 // short shortens a value for evidence and plans. Two values that differ only after

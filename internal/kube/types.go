@@ -26,7 +26,9 @@ type Workload struct {
 	Stuck       string            // progress deadline exceeded, replica failure: the condition's message
 	Strategy    Strategy          // how a change of the template rolls out
 	Labels      map[string]string // of the object
+	Selector    map[string]string // labels by which it selects its pods; expressions are not among them
 	Annotations map[string]string // of the object; secrets never stand there
+	ScaledBy    string            // effect of ours that set the replicas, as [ScaleManager] names it; empty: somebody else's write, or none
 	Pods        []Pod
 	Events      []EventCount // warnings of the last hour, newest first, deduplicated
 	Owners      []Owner      // who owns fields of it: see Owner
@@ -44,6 +46,7 @@ type Strategy struct {
 // Pod is one pod of a workload.
 type Pod struct {
 	Name      string
+	UID       string
 	Node      string
 	Phase     string
 	Ready     bool
@@ -54,13 +57,59 @@ type Pod struct {
 	Message   string // why it cannot be scheduled or started
 	Started   time.Time
 	Loading   time.Duration // from its start until it became ready, model and all; 0: it is not ready, or has restarted since
+	Ended     *Ended        // how one of its containers last ended that should not have; nil: none did
+
+	IP         string    // empty: it has none yet
+	ReadySince time.Time // zero: it is not ready
+	Worker     bool      // it works for the leader of its group, and answers no requests itself
+	Containers []PodContainer
 }
+
+// PodContainer is one container of a pod, with what tells whether it serves.
+type PodContainer struct {
+	Name      string
+	Port      int       // the declared one named http, else the first of TCP; 0: none
+	Since     time.Time // it runs since then; zero: it does not run
+	Readiness HealthProbe
+	Startup   HealthProbe
+}
+
+// HealthProbe is how the kubelet asks a container. The zero value is none.
+type HealthProbe struct {
+	Kind string // http, tcp, grpc, exec; empty: there is none
+	Path string // of http
+	Port int    // 0: not a number that is known
+}
+
+// Ended is how a container ended with an error or was killed.
+type Ended struct {
+	Container   string
+	Reason      string // Error, OOMKilled, ContainerCannotRun, ...
+	ExitCode    int
+	Began       time.Time
+	At          time.Time
+	Message     string // its termination message; empty unless it writes one, or falls back to its log
+	MemoryLimit int64  // bytes that it may use; 0: as many as the node has
+	Again       bool   // it was started again since, so that its words are in the log of the container before
+	Served      Served
+}
+
+// Served reports whether a container had been ready before it ended.
+type Served string
+
+// Values of [Served].
+const (
+	ServedYes     Served = "yes"
+	ServedNo      Served = "no"
+	ServedUnknown Served = "unknown"
+)
 
 // EventCount is a Kubernetes event, repeated Count times.
 type EventCount struct {
 	Reason  string
-	Object  string
+	Object  string // Kind/name
 	Message string
+	Normal  bool // it is no warning
 	Count   int
 	Last    time.Time
 }
@@ -129,6 +178,20 @@ type UndoChange struct {
 	Run      string
 	Key      string
 }
+
+// RestartChange asks for a rollout of the same pod template.
+type RestartChange struct {
+	Ref    Ref
+	At     time.Time
+	Pre    Precondition
+	DryRun bool
+	Run    string
+	Key    string
+}
+
+// RestartedAt is the annotation of a pod template by which kubectl restarts a
+// workload.
+const RestartedAt = "kubectl.kubernetes.io/restartedAt"
 
 // Annotations by which a change is recognised after a crash. They are written
 // in the same request as the change.

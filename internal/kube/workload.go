@@ -43,6 +43,10 @@ func (o *object) describe() Workload {
 	w := Workload{
 		Ref: o.ref, APIVersion: "apps/v1", UID: string(o.meta.UID), Generation: o.meta.Generation,
 		Revision: o.revision(), Labels: maps.Clone(o.meta.Labels), Annotations: maps.Clone(o.meta.Annotations),
+		ScaledBy: scaledBy(o.meta),
+	}
+	if o.selector != nil {
+		w.Selector = maps.Clone(o.selector.MatchLabels)
 	}
 	// It repeats the whole object, values of secret variables included.
 	delete(w.Annotations, corev1.LastAppliedConfigAnnotation)

@@ -136,23 +136,40 @@ func (s *Server) settleStatefulSet(ref kube.Ref, m map[string]any, now time.Time
 	s.put(Path(ref), m)
 }
 
-// settlePods replaces the workload's pods by ready ones of that owner, with the
-// hash of its pod template or the name of its revision.
+// settlePods keeps as many pods as the workload wants of that owner, with the hash of
+// its pod template or the name of its revision, removes the others, and adds ready
+// ones. A pod that lost its label is none of them, and keeps its name.
 func (s *Server) settlePods(ref kube.Ref, m map[string]any, owner metav1.OwnerReference, revision string, now time.Time) {
 	dir := "/api/v1/namespaces/" + ref.Namespace + "/pods/"
-	for path := range s.objects {
-		if strings.HasPrefix(path, dir+ref.Name+"-") {
-			delete(s.objects, path)
-		}
-	}
 	label := "controller-revision-hash"
 	if owner.Kind == "ReplicaSet" {
 		label = "pod-template-hash"
 	}
+	has, taken := map[string]bool{}, map[string]bool{}
+	for path, p := range s.objects {
+		name, ok := strings.CutPrefix(path, dir)
+		switch {
+		case !ok || !strings.HasPrefix(name, ref.Name+"-"):
+		case labelsOf(p)["app"] != ref.Name:
+			taken[name] = true
+		case labelsOf(p)[label] == revision && sub(p, "metadata")["deletionTimestamp"] == nil:
+			has[name] = true
+		default:
+			delete(s.objects, path)
+		}
+	}
 	isController := true
 	owner.Controller = &isController
-	for i := range count(m) {
+	for i, n := 0, 0; n < count(m); i++ {
 		name := fmt.Sprintf("%s-%d", ref.Name, i)
+		if taken[name] {
+			continue
+		}
+		n++
+		if has[name] {
+			delete(has, name)
+			continue
+		}
 		s.put(dir+name, asMap(corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{
 				Name: name, Namespace: ref.Namespace, Labels: map[string]string{"app": ref.Name, label: revision},
@@ -164,6 +181,9 @@ func (s *Server) settlePods(ref kube.Ref, m map[string]any, owner metav1.OwnerRe
 				Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
 			},
 		}))
+	}
+	for name := range has {
+		delete(s.objects, dir+name)
 	}
 }
 

@@ -160,6 +160,10 @@ func (s *Server) disrupt(path string, pod map[string]any, dry bool) (int, any) {
 
 // on reports whether a pod is on the node that a field selector names.
 func on(m map[string]any, selector string) bool {
+	if object, ok := strings.CutPrefix(selector, "involvedObject.kind=Node,involvedObject.name="); ok {
+		about := sub(m, "involvedObject")
+		return about["kind"] == "Node" && about["name"] == object
+	}
 	node, ok := strings.CutPrefix(selector, "spec.nodeName=")
 	return !ok || sub(m, "spec")["nodeName"] == node
 }

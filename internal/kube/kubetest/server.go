@@ -10,9 +10,11 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -152,7 +154,11 @@ func (s *Server) Edit(path string, change func(spec map[string]any)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m := s.objects[path]
+	before := fmt.Sprint(sub(m, "spec")["replicas"])
 	change(sub(m, "spec"))
+	if fmt.Sprint(sub(m, "spec")["replicas"]) != before {
+		delete(sub(m, "metadata"), "managedFields")
+	}
 	bump(m)
 	s.put(path, m)
 }
@@ -279,22 +285,35 @@ func kinds() map[string]string {
 	}
 }
 
-// list answers below one namespace or, without one in the path, of all.
+// list answers below one namespace or, without one in the path, of all: as many as are
+// asked for, in the order of their paths.
 func (s *Server) list(r *http.Request, path, resource, kind string) (int, any) {
-	selector, err := labels.Parse(r.URL.Query().Get("labelSelector"))
+	query := r.URL.Query()
+	selector, err := labels.Parse(query.Get("labelSelector"))
 	if err != nil {
 		return 400, failure(400, err.Error())
 	}
+	limit, _ := strconv.Atoi(query.Get("limit")) // none is 0
+	after, last, more := query.Get("continue"), "", false
 	api := path[:strings.LastIndexByte(path, '/')]
 	items := []any{}
-	for at, m := range s.objects {
+	for _, at := range slices.Sorted(maps.Keys(s.objects)) {
+		m := s.objects[at]
 		dir := at[:strings.LastIndexByte(at, '/')]
 		all := strings.HasPrefix(dir, api+"/namespaces/") && strings.HasSuffix(dir, "/"+resource)
-		if (dir == path || all) && selector.Matches(labelsOf(m)) && on(m, r.URL.Query().Get("fieldSelector")) {
-			items = append(items, m)
+		if at <= after || dir != path && !all || !selector.Matches(labelsOf(m)) || !on(m, query.Get("fieldSelector")) {
+			continue
 		}
+		if more = limit > 0 && len(items) == limit; more {
+			break
+		}
+		items, last = append(items, m), at
 	}
-	return 200, map[string]any{"kind": kind + "List", "apiVersion": version(path), "metadata": map[string]any{}, "items": items}
+	page := map[string]any{}
+	if more {
+		page["continue"] = last
+	}
+	return 200, map[string]any{"kind": kind + "List", "apiVersion": version(path), "metadata": page, "items": items}
 }
 
 // patch applies a JSON patch, as the real server does: the tests of the patch
@@ -306,6 +325,9 @@ func (s *Server) patch(r *http.Request, path string) (int, any) {
 	}
 	if r.Header.Get("Content-Type") == string(types.ApplyPatchType) {
 		return s.apply(r, raw)
+	}
+	if of, ok := strings.CutSuffix(path, "/scale"); ok {
+		return s.scale(r, of, raw)
 	}
 	m, ok := s.objects[path]
 	if !ok {
@@ -336,6 +358,56 @@ func (s *Server) patch(r *http.Request, path string) (int, any) {
 		s.writes = append(s.writes, r.Method+" "+path)
 	}
 	return 200, next
+}
+
+// scale applies a JSON patch to the Scale of a workload, which has none of the workload's
+// generation and annotations, and records its manager as the real server does.
+func (s *Server) scale(r *http.Request, path string, raw json.RawMessage) (int, any) {
+	m, ok := s.objects[path]
+	if !ok {
+		return 404, failure(404, path+" not found")
+	}
+	meta, spec := sub(m, "metadata"), map[string]any{}
+	if n, ok := sub(m, "spec")["replicas"]; ok && fmt.Sprint(n) != "0" {
+		spec["replicas"] = n
+	} else if !ok {
+		spec["replicas"] = 1
+	}
+	before := encode(map[string]any{
+		"kind": "Scale", "apiVersion": "autoscaling/v1", "spec": spec,
+		"metadata": map[string]any{"name": meta["name"], "namespace": meta["namespace"], "uid": meta["uid"], "resourceVersion": meta["resourceVersion"]},
+	})
+	p, err := jsonpatch.DecodePatch(raw)
+	if err != nil {
+		return 400, failure(400, err.Error())
+	}
+	after, err := p.Apply(before)
+	if err != nil {
+		return 422, failure(422, "the server rejected our request due to an error in our request")
+	}
+	answer := map[string]any{}
+	if err := json.Unmarshal(after, &answer); err != nil {
+		return 500, failure(500, err.Error())
+	}
+	if r.URL.Query().Get("dryRun") != "" {
+		return 200, answer
+	}
+	next := asMap(m)
+	replicas := sub(answer, "spec")["replicas"]
+	if replicas == nil {
+		replicas = 0
+	}
+	if fmt.Sprint(sub(next, "spec")["replicas"]) != fmt.Sprint(replicas) {
+		sub(next, "spec")["replicas"] = replicas
+		bump(next)
+		sub(next, "metadata")["managedFields"] = []any{map[string]any{
+			"manager": r.URL.Query().Get("fieldManager"), "operation": "Update", "fieldsType": "FieldsV1", "subresource": "scale",
+			"fieldsV1": map[string]any{"f:spec": map[string]any{"f:replicas": map[string]any{}}},
+		}}
+	}
+	s.put(path, next)
+	s.writes = append(s.writes, r.Method+" "+path+"/scale")
+	return 200, answer
 }
 
 // apply answers a server-side apply as a dry-run: with the object as it came. It
