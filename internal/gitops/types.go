@@ -100,7 +100,8 @@ type Commit struct {
 	Author   Person
 	At       time.Time // committer's time
 	Subject  string
-	Trailers map[string]string // the last one of a name counts
+	Trailers map[string]string // the last one of a name counts; whoever pushes can write them
+	Ours     bool              // it is by Responder, as the caller knows; set by no package of gitops
 	Files    []string          // paths that changed against the first parent
 	Reverts  []string          // commits that its message says it reverts
 }

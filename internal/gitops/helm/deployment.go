@@ -19,6 +19,9 @@ type Deployment struct {
 	Files       []string // value files in their order, from the repository's root
 	Application string   // of Argo CD that deploys it; empty: none is known
 
+	kubeVersion string   // that the application renders it for; empty: the cluster's
+	apiVersions []string // that the application adds
+
 	parameters bool // the application has parameters, which override the values
 	held       held // values that the application holds
 }
@@ -163,6 +166,10 @@ func deployed(tr *edit.Tree, d *edit.Document, root *yaml.Node, charts []string)
 			one.Release = one.Application
 		}
 		one.parameters = len(edit.List(h, "parameters")) > 0 || len(edit.List(h, "fileParameters")) > 0
+		one.kubeVersion = edit.Str(h, "kubeVersion")
+		for _, v := range edit.List(h, "apiVersions") {
+			one.apiVersions = append(one.apiVersions, v.Value)
+		}
 		for _, key := range []string{"valuesObject", "values"} {
 			if n := edit.Get(h, key); n != nil && one.held.file == "" && (edit.IsMap(n) || edit.IsText(n)) {
 				one.held = held{d.File, d.Stream(), append(at, "helm", key)}
@@ -301,7 +308,7 @@ func (d Deployment) Request(tr *edit.Tree, namespace string) Request {
 // Variant returns the deployment as a tree has it that differs from the one of the
 // request in the named files.
 func (d Deployment) Variant(tr *edit.Tree, changed ...string) (Variant, error) {
-	v := Variant{Release: d.Release, Files: map[string][]byte{}}
+	v := Variant{Release: d.Release, Files: map[string][]byte{}, KubeVersion: d.kubeVersion, APIVersions: d.apiVersions}
 	layers, err := d.layers(tr)
 	for _, l := range layers {
 		if !l.chart {

@@ -33,6 +33,10 @@ type Variant struct {
 	Values  [][]byte          `json:"values,omitempty"` // YAML texts in Helm's order: the last one wins
 	Files   map[string][]byte `json:"files,omitempty"`  // of the chart, in place of those of the request
 	Show    bool              `json:"show,omitempty"`   // adds ValuesFile
+
+	// What the chart is told of the cluster, in .Capabilities.
+	KubeVersion string   `json:"kubeVersion,omitempty"` // empty: the one that Helm takes without a cluster
+	APIVersions []string `json:"apiVersions,omitempty"` // beside those of Kubernetes itself
 }
 
 // Rendered is the result of one variant.

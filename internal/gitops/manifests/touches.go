@@ -64,7 +64,7 @@ func touchesOf(file string, old, now map[string]field) []gitops.Touch {
 			Variable: all[path].variable, File: file, Line: all[path].line, Path: path,
 			From: shown(a.value), To: shown(b.value),
 		}
-		if a.secret || b.secret || secret(t.Variable) || secret(path) || all[path].bare && secret(file) {
+		if a.secret || b.secret || secret(t.Variable) || secret(path) || all[path].bare && secret(file) || unknown(path, a.value) || unknown(path, b.value) {
 			t.From, t.To = redacted(t.From), redacted(t.To)
 		}
 		out = append(out, t)
@@ -76,6 +76,15 @@ func touchesOf(file string, old, now map[string]field) []gitops.Touch {
 // credential.
 func secret(path string) bool {
 	return slices.ContainsFunc(strings.FieldsFunc(path, func(r rune) bool { return strings.ContainsRune(".[]:/# ", r) }), credential.Named)
+}
+
+var envValue = regexp.MustCompile(`\benv\[([A-Z][A-Z0-9_]+)\]\.value$`)
+
+// unknown reports whether a path is that of an environment variable of which nobody knows
+// that its literal value holds no credential.
+func unknown(path, value string) bool {
+	m := envValue.FindStringSubmatch(path)
+	return m != nil && value != "" && !credential.Plain(m[1], value)
 }
 
 // shown is a value without credentials, which are found in the whole of it, and

@@ -58,6 +58,7 @@ func TestTouches(t *testing.T) {
 			"Deployment chat: spec.template.spec.containers[vllm].env[HF_TOKEN].value (redacted) ->  :19",
 		}},
 		"a secret of values": {"hfToken: a\n", "hfToken: b\n", []string{"hfToken (redacted) -> (redacted) :1"}},
+		"any variable":       {"env: [{name: GREETING, value: a}]", "env: [{name: GREETING, value: b}]", []string{"env[GREETING].value (redacted) -> (redacted) :1"}},
 		"a rate of tokens":   {"env: [{name: RATE_LIMIT_TOKEN, value: a}]", "env: [{name: RATE_LIMIT_TOKEN, value: b}]", []string{"env[RATE_LIMIT_TOKEN].value (redacted) -> (redacted) :1"}},
 		"a count of tokens":  {"args: [--long-prefill-token-threshold=1024]", "args: [--long-prefill-token-threshold=2048]", []string{"--long-prefill-token-threshold 1024 -> 2048 :1"}},
 		"a new flag":         {deployment, strings.Replace(deployment, "            - --model", "            - --watermark=0.1\n            - --model", 1), []string{"--watermark  -> 0.1 :14"}},

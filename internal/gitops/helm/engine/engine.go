@@ -1,11 +1,15 @@
 package engine
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	pathpkg "path"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -13,6 +17,7 @@ import (
 	"helm.sh/helm/v3/pkg/chart/loader"
 	"helm.sh/helm/v3/pkg/chartutil"
 	helmengine "helm.sh/helm/v3/pkg/engine"
+	"helm.sh/helm/v3/pkg/ignore"
 	"sigs.k8s.io/yaml"
 
 	"github.com/inference-responder/responder/internal/gitops/helm"
@@ -92,7 +97,11 @@ func render(req helm.Request, v helm.Variant) (files map[string]string, unchecke
 	}
 	unchecked = beyond(c)
 	release := chartutil.ReleaseOptions{Name: v.Release, Namespace: req.Namespace, Revision: 1, IsInstall: true}
-	top, err := chartutil.ToRenderValuesWithSchemaValidation(c, values, release, chartutil.DefaultCapabilities.Copy(), unchecked != "")
+	caps, err := capabilities(v)
+	if err != nil {
+		return nil, "", err
+	}
+	top, err := chartutil.ToRenderValuesWithSchemaValidation(c, values, release, caps, unchecked != "")
 	if err != nil {
 		return nil, "", err
 	}
@@ -120,10 +129,32 @@ func render(req helm.Request, v helm.Variant) (files map[string]string, unchecke
 	return files, unchecked, nil
 }
 
-// load reads the chart of a variant.
+// capabilities returns what the chart takes the cluster for: as the application says,
+// or else as Helm does without a cluster.
+func capabilities(v helm.Variant) (*chartutil.Capabilities, error) {
+	caps := chartutil.DefaultCapabilities.Copy()
+	if v.KubeVersion != "" {
+		kube, err := chartutil.ParseKubeVersion(v.KubeVersion)
+		if err != nil {
+			return nil, fmt.Errorf("read the version of Kubernetes %q: %w", v.KubeVersion, err)
+		}
+		caps.KubeVersion = *kube
+	}
+	caps.APIVersions = append(slices.Clone(caps.APIVersions), v.APIVersions...)
+	return caps, nil
+}
+
+// load reads the chart of a variant, without the files that its .helmignore names.
 func load(req helm.Request, v helm.Variant) (*chart.Chart, error) {
+	ignored, err := ignores(req.Files[ignore.HelmIgnore])
+	if err != nil {
+		return nil, err
+	}
 	var files []*loader.BufferedFile
 	for path, data := range req.Files {
+		if ignored(path) {
+			continue
+		}
 		if own, changed := v.Files[path]; changed {
 			data = own
 		}
@@ -138,6 +169,38 @@ func load(req helm.Request, v helm.Variant) (*chart.Chart, error) {
 	}
 	return c, nil
 }
+
+// ignores returns a function that reports whether a .helmignore names a file, or a
+// directory that it is in.
+func ignores(text []byte) (func(path string) bool, error) {
+	rules, err := ignore.Parse(bytes.NewReader(text))
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", ignore.HelmIgnore, err)
+	}
+	rules.AddDefaults()
+	return func(path string) bool {
+		for i, r := range path {
+			if r == '/' && rules.Ignore(path[:i], entry{name: path[:i], dir: true}) {
+				return true
+			}
+		}
+		return rules.Ignore(path, entry{name: path})
+	}, nil
+}
+
+// entry is a file or directory of a chart, as [ignore.Rules] asks for it.
+type entry struct {
+	fs.FileInfo
+
+	name string
+	dir  bool
+}
+
+// Name implements fs.FileInfo.
+func (e entry) Name() string { return pathpkg.Base(e.name) }
+
+// IsDir implements fs.FileInfo.
+func (e entry) IsDir() bool { return e.dir }
 
 // vendored returns an error for a dependency that is not in the chart and that the
 // values do not switch off. It removes one that they do.

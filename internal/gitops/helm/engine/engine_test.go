@@ -40,6 +40,9 @@ func TestRender(t *testing.T) {
 		"schema":               {files("x", map[string]string{"values.yaml": "a: text\n", "values.schema.json": `{"properties": {"a": {"type": "integer"}}}`}), "got string, want integer"},
 		"endless recursion":    {files(`{{ define "a" }}{{ include "a" . }}{{ end }}{{ include "a" . }}`, nil), "rendering template has a nested reference name: a"},
 		"absent dependency":    {files("x", map[string]string{"Chart.yaml": about + "dependencies: [{name: engine, version: 0.1.0, repository: \"https://127.0.0.1:1\"}]\n"}), "the dependency engine of the chart chat is not in its charts directory"},
+		"ignored file":         {files(`{{ .Files.Get "a.txt" }}|{{ .Files.Get "docs/b.txt" }}|{{ .Files.Get "c.txt" }}`, map[string]string{".helmignore": "a.txt\ndocs/\n", "a.txt": "a", "docs/b.txt": "b", "c.txt": "c"}), "||c"},
+		"ignored template":     {files("x", map[string]string{".helmignore": "templates/broken.yaml\n", "templates/broken.yaml": "{{ fail \"not here\" }}"}), "x"},
+		"broken ignore file":   {files("x", map[string]string{".helmignore": "**/a\n"}), "read .helmignore"},
 		"library":              {files("x", map[string]string{"Chart.yaml": about + "type: library\n"}), "library chart"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -51,6 +54,27 @@ func TestRender(t *testing.T) {
 				t.Errorf("the schema is unchecked: %q", got.Unchecked)
 			}
 		})
+	}
+}
+
+// TestRenderCapabilities: a chart is told of the cluster what the application says of
+// it, and else what Helm says without a cluster.
+func TestRenderCapabilities(t *testing.T) {
+	req := files(`{{ .Capabilities.KubeVersion.Minor }} {{ .Capabilities.APIVersions.Has "monitoring.coreos.com/v1" }} {{ .Capabilities.APIVersions.Has "apps/v1" }}`, nil)
+	req.Variants = []helm.Variant{
+		{Release: "r", KubeVersion: "v1.29.4-gke.1", APIVersions: []string{"monitoring.coreos.com/v1"}},
+		{Release: "r"},
+		{Release: "r", KubeVersion: "new"},
+	}
+	got := Render(req)
+	if text := got[0].Files["templates/t.yaml"]; text != "29 true true" {
+		t.Errorf("told by the application: %q %s", text, got[0].Error)
+	}
+	if text := got[1].Files["templates/t.yaml"]; !strings.HasSuffix(text, " false true") {
+		t.Errorf("told nothing: %q %s", text, got[1].Error)
+	}
+	if !strings.Contains(got[2].Error, `version of Kubernetes "new"`) {
+		t.Errorf("no version: %q", got[2].Error)
 	}
 }
 
