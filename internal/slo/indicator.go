@@ -19,6 +19,7 @@ type Objective struct {
 	Period    time.Duration // over which the error budget is counted; 0: not known
 	Match     string        // further label matchers, such as route="chat"; may be empty
 	By        string        // label whose every value is measured by itself; may be empty
+	Values    int           // most values of it that are measured; 0: 50
 	Model     string        // model to select by the source's own label; may be empty
 	Sources   []Source
 }

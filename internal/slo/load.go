@@ -125,7 +125,7 @@ type LoadRate struct{ Name, Rate string }
 // LoadRates returns the loads of the service over a window, and PromQL for the number of
 // its replicas; empty if its engine shows neither.
 func (a Ask) LoadRates(window time.Duration) (loads []LoadRate, replicas string) {
-	var ended, prompts, gauges []string
+	var ended, prompts, outputs, gauges []string
 	for _, p := range a.Progress {
 		rate := func(counter string) string {
 			return fmt.Sprintf("rate(%s%s)", selector(counter, a.Service), Span{Window: window})
@@ -134,6 +134,9 @@ func (a Ask) LoadRates(window time.Duration) (loads []LoadRate, replicas string)
 		if p.Prompts != "" {
 			prompts = append(prompts, rate(p.Prompts))
 		}
+		if p.Work.Generated != "" {
+			outputs = append(outputs, rate(p.Work.Generated))
+		}
 	}
 	if len(gauges) == 0 {
 		return nil, ""
@@ -141,6 +144,9 @@ func (a Ask) LoadRates(window time.Duration) (loads []LoadRate, replicas string)
 	loads = []LoadRate{{"requests", "sum(" + strings.Join(ended, " or ") + ")"}}
 	if len(prompts) > 0 {
 		loads = append(loads, LoadRate{"prompt tokens", "sum(" + strings.Join(prompts, " or ") + ")"})
+	}
+	if len(outputs) > 0 {
+		loads = append(loads, LoadRate{"output tokens", "sum(" + strings.Join(outputs, " or ") + ")"})
 	}
 	return loads, "count(count by (" + replicaLabels + ") (" + strings.Join(gauges, " or ") + "))"
 }

@@ -1,6 +1,7 @@
 package slo
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,8 +20,10 @@ const (
 	// scrapes at the usual interval of a minute.
 	fresh = 2 * time.Minute
 
-	// maxValues bounds the values of a label that are measured one by one.
+	// maxValues bounds the values of a label that are measured one by one, maxEach
+	// those of the replicas' label, of which a service has many.
 	maxValues = 50
+	maxEach   = 1000
 )
 
 // Asker evaluates an instant query.
@@ -69,7 +72,7 @@ func (m Measured) Each(label string) Ask {
 		return Ask{}
 	}
 	o := m.Objective
-	o.By, o.Sources = label, []Source{o.Sources[m.from.source]}
+	o.By, o.Values, o.Sources = label, maxEach, []Source{o.Sources[m.from.source]}
 	return Ask{Service: m.service, Objectives: []Objective{o}}
 }
 
@@ -303,8 +306,8 @@ func collect(i int, o Objective, c *chosen, got answered, spans []Span, unfinish
 		base.Reason, base.Detail = fault.NoData, mayBePartial+got.partial
 	case len(values) == 0:
 		base.Reason, base.Detail = fault.NoData, base.Series+" has fewer than two samples in the window"
-	case len(values) > maxValues:
-		base.Reason, base.Detail = fault.Invalid, fmt.Sprintf("the label %s has %d values, at most %d are measured one by one", o.By, len(values), maxValues)
+	case len(values) > cmp.Or(o.Values, maxValues):
+		base.Reason, base.Detail = fault.Invalid, fmt.Sprintf("the label %s has %d values, at most %d are measured one by one", o.By, len(values), cmp.Or(o.Values, maxValues))
 	}
 	if base.Reason != "" {
 		return []Measured{base}

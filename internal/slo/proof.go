@@ -100,6 +100,7 @@ type Decision struct {
 	Total       float64      // events of the window
 	Needed      float64      // events that suffice to verify a service at its objective
 	BeforeRatio *float64     // bad share before the change; nil: not known
+	Better      bool         // the objective was missed before the change, and fewer are bad now
 }
 
 // Decide returns the verdict of a look. It is pure, and more bad events among
@@ -126,6 +127,8 @@ func (t Test) Decide() Decision {
 	now := t.Now.bounded()
 	d.Total, d.Ratio = now.Total, now.Ratio()
 	d.Burn = BurnRate(d.Ratio, t.Objective)
+	d.Better = before != nil && upperTail(before.Bad, before.Total, d.Allowed) <= burningError &&
+		*d.BeforeRatio >= betterBy*d.Ratio && exceeds(*before, now, 1) <= improvedError
 	t.verdict(&d, now, before)
 	d.Text = t.sentence(d)
 	return d
@@ -265,14 +268,28 @@ func (t Test) Stands() (Standing, Decision) {
 }
 
 // Combine returns the verdict on a change by the decisions of all objectives of
-// its service at one look. Worse by one is worse, and only all of them verify.
+// its service at one look. Only all of them verify. Worse by one is worse, unless
+// another one is better now and burned more before than the worse one does now:
+// taking the change back would bring that back.
 func Combine(all []Decision) Verdict {
 	if len(all) == 0 {
 		return Inconclusive
 	}
+	repaired := 0.0 // the most that an objective burned before that is better now
+	for _, d := range all {
+		if d.Better {
+			repaired = max(repaired, *d.BeforeRatio/d.Allowed)
+		}
+	}
 	said := map[Verdict]int{}
 	for _, d := range all {
+		if d.Verdict == Worse && repaired > 0 && betterBy*d.Burn <= repaired {
+			d.Verdict = Improved
+		}
 		said[d.Verdict]++
+	}
+	if repaired > 0 && said[NoEffect] > 0 {
+		said[Improved]++
 	}
 	for _, v := range []Verdict{Worse, Watching, Inconclusive, Improved, NoEffect} {
 		if said[v] > 0 {

@@ -84,6 +84,31 @@ func TestCombine(t *testing.T) {
 	}
 }
 
+// TestCombineWeighs: a change that repairs much is not worse because something smaller
+// appears beside it.
+func TestCombineWeighs(t *testing.T) {
+	look := func(before, now float64) Decision {
+		return Test{Objective: 0.99, Factor: 14.4, Before: &Counts{before * 10, 1000}, Now: Counts{now * 10, 1000}, Final: true}.Decide()
+	}
+	for name, tt := range map[string]struct {
+		all  []Decision
+		want Verdict
+	}{
+		"first tokens are repaired, later ones got slow": {[]Decision{look(93, 20), look(0, 23)}, Improved},
+		"one is repaired for good, another got slow":     {[]Decision{look(93, 0), look(0, 23)}, Improved},
+		"one is repaired, another got as slow":           {[]Decision{look(30, 0), look(0, 60)}, Worse},
+		"one is a little better, another got slow":       {[]Decision{look(30, 25), look(0, 29)}, Worse},
+		"one got slow, the other is as it was":           {[]Decision{look(93, 93), look(0, 23)}, Worse},
+		"one was within its objective all the time":      {[]Decision{look(0.9, 0), look(0, 23)}, Worse},
+		"one is repaired, another is as it was":          {[]Decision{look(93, 0), look(22, 22)}, Improved},
+		"one was always well, another is as it was":      {[]Decision{look(0, 0), look(22, 22)}, NoEffect},
+	} {
+		if got := Combine(tt.all); got != tt.want {
+			t.Errorf("%s: %s, want %s", name, got, tt.want)
+		}
+	}
+}
+
 // TestTails compares with sums of the binomial distribution's terms.
 func TestTails(t *testing.T) {
 	for _, n := range []int{1, 7, 90, 1800, 40_000} {

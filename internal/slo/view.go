@@ -23,6 +23,9 @@ type Work struct {
 	Failed, Aborted            Part     // requests
 	Config                     string   // series whose labels hold num_gpu_blocks and block_size
 	Capacity                   string   // gauge of the tokens that the KV cache holds
+	Drafted, Accepted          string   // counters of tokens that speculative decoding drafted, and of those that were right
+	AcceptRate                 string   // gauge of their share, where there are no counters
+	TransfersFailed            string   // counter of transfers of KV blocks between engines that failed
 }
 
 // Part is a counter, or the part of one that label matchers select. While the
@@ -58,6 +61,8 @@ type Stretch struct {
 	PrefillSecs   float64
 	DecodeSeconds float64
 	TokenSeconds  float64 // mean time between two tokens
+	AcceptRate    float64 // share of drafted tokens that were right
+	Transfers     float64 // transfers of KV blocks per second that failed
 }
 
 // Quantiles are tokens of a request.
@@ -90,6 +95,10 @@ const (
 	partQueries   = "queries"
 	partFails     = "fails"
 	partAborts    = "aborts"
+	partDrafted   = "drafted"
+	partAccepted  = "accepted"
+	partAccepts   = "accepts"
+	partTransfers = "transfers"
 	partSum       = "sum/" // with the name of a phase
 	partCount     = "count/"
 	partLengths   = "lengths/" // requests per second by bucket, with prompt or output
@@ -169,6 +178,10 @@ func (p Progress) stretch(service string, span Span) map[string]string {
 	out := map[string]string{
 		partEnded: total("", p.Finished), partPrompts: total("", p.Prompts), partGenerated: total("", w.Generated),
 		partHits: total("", w.PrefixHits...), partQueries: total("", w.PrefixQueries...),
+		partDrafted: total("", w.Drafted), partAccepted: total("", w.Accepted), partTransfers: total("", w.TransfersFailed),
+	}
+	if w.AcceptRate != "" {
+		out[partAccepts] = fmt.Sprintf("avg(avg_over_time(%s%s))", selector(w.AcceptRate, service), span)
 	}
 	for part, of := range map[string]Part{partFails: w.Failed, partAborts: w.Aborted} {
 		out[part] = total(of.Match, of.Name)
@@ -283,7 +296,7 @@ func (a answered) view(all []Progress, at time.Time, spans []Span) View {
 func unmeasured() Stretch {
 	nan := math.NaN()
 	none := Quantiles{nan, nan}
-	return Stretch{nan, nan, nan, nan, nan, nan, nan, none, none, nan, nan, nan, nan}
+	return Stretch{nan, nan, nan, nan, nan, nan, nan, none, none, nan, nan, nan, nan, nan, nan}
 }
 
 // stretch reads what one engine did over one span.
@@ -311,11 +324,16 @@ func (a answered) stretch(source, span int, window time.Duration) Stretch {
 		buckets := a.parts[key{-4, source, span, partLengths + what}]
 		return Quantiles{quantileOf(buckets, 0.5), quantileOf(buckets, 0.95)}
 	}
+	accepts := ratio(part(partAccepted), part(partDrafted))
+	if gauge := part(partAccepts); math.IsNaN(accepts) && gauge > 0 {
+		accepts = gauge // SGLang exports it without speculative decoding too, as 0
+	}
 	return Stretch{
 		Ended: rate(partEnded), PromptTokens: rate(partPrompts), OutputTokens: rate(partGenerated), Failed: rate(partFails), Aborted: rate(partAborts),
 		HitRate:    ratio(part(partHits), part(partQueries)),
 		PromptMean: prompt, Prompt: lengths("prompt"), Output: lengths("output"),
 		QueueSeconds: mean("queue"), PrefillSecs: mean("prefill"), DecodeSeconds: mean("decode"), TokenSeconds: mean("token"),
+		AcceptRate: accepts, Transfers: rate(partTransfers),
 	}
 }
 
@@ -353,7 +371,7 @@ func quantileOf(buckets []Sample, q float64) float64 {
 // over returns the stretch of replicas that are scraped so many times; the numbers
 // of requests of unequal ones are not known.
 func (s Stretch) over(copies float64) Stretch {
-	for _, v := range []*float64{&s.Ended, &s.PromptTokens, &s.OutputTokens, &s.Failed, &s.Aborted} {
+	for _, v := range []*float64{&s.Ended, &s.PromptTokens, &s.OutputTokens, &s.Failed, &s.Aborted, &s.Transfers} {
 		*v /= copies
 	}
 	return s

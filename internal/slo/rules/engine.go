@@ -18,6 +18,8 @@ const (
 	AlertThrash     = "InferencePreemptionThrash" // requests lose their KV cache and are computed again
 	AlertQueue      = "InferenceQueueGrowth"      // more requests arrive than end
 	AlertColdStart  = "InferenceColdStart"        // replicas do not become ready
+	AlertWrong      = "InferenceWrongOutput"      // an engine computed what is no number
+	AlertRestarted  = "InferenceEngineRestarted"  // an engine ended and was started again in its pod
 )
 
 const (
@@ -56,10 +58,17 @@ func EngineGroup(s Service) (Group, error) {
 		{AlertKVPressure, "warning", "5m", w.pressure, "requests wait, and the KV cache is {{ $value | humanizePercentage }} full"},
 		{AlertThrash, "warning", "5m", w.thrash, "{{ $value | humanize }} requests a second lose their KV cache and are computed again"},
 		{AlertQueue, "warning", "5m", w.queue, "the queue grows; a new request waits {{ $value | humanizeDuration }}"},
+		{AlertRestarted, "warning", "1m", w.restarted, "engines that ended and were started again within 30m: {{ $value }}"},
+		{AlertWrong, "critical", "1m", w.corrupted, "requests whose logits were not numbers within 10m: {{ $value }}"},
 	} {
 		var exprs []string
 		for _, p := range e.Progress() {
-			exprs = append(exprs, x.expr(p))
+			if expr := x.expr(p); expr != "" {
+				exprs = append(exprs, expr)
+			}
+		}
+		if len(exprs) == 0 {
+			continue // the engine does not tell
 		}
 		w.add(Rule{Alert: x.name, For: x.wait, Expr: strings.Join(exprs, "\nor\n")}, x.severity, x.summary)
 	}
@@ -152,6 +161,25 @@ func (w writer) thrash(p engine.Progress) string {
 func (w writer) queue(p engine.Progress) string {
 	now := w.waiting(p, "", "")
 	return fmt.Sprintf("%s / %s > 30\nand %s > 5\nand %s > 0", now, w.by("sum", w.of("rate", "5m", p.Finished)), now, w.waiting(p, "deriv", "10m"))
+}
+
+// restarted counts the engines whose counters began anew. A pod that is replaced has
+// series of its own, so these ended in their pods.
+func (w writer) restarted(p engine.Progress) string {
+	var names []string
+	for _, c := range p.Steps {
+		names = append(names, selector(c.Name, c.Match))
+	}
+	return w.by("count", w.by("sum", w.of("resets", "30m", names...), rankLabels)+" > 0")
+}
+
+// corrupted counts the requests whose logits were not numbers. vLLM looks for them
+// only with VLLM_COMPUTE_NANS_IN_LOGITS, and otherwise has no such series.
+func (w writer) corrupted(p engine.Progress) string {
+	if p.Work.Corrupted == "" {
+		return ""
+	}
+	return w.by("sum", w.of("increase", "10m", p.Work.Corrupted)) + " > 0"
 }
 
 // notReady counts the replicas that have not been ready for as long as one may take

@@ -4,6 +4,7 @@ package slotest
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -86,9 +87,14 @@ func (s Store) match(_ bool, _ *storage.SelectHints, ms ...*labels.Matcher) stor
 		if m.Name != model.MetricNameLabel {
 			continue
 		}
-		for _, x := range s[m.Value] {
-			if !slices.ContainsFunc(ms, func(m *labels.Matcher) bool { return !m.Matches(x.Labels().Get(m.Name)) }) {
-				set.left = append(set.left, x)
+		for _, name := range slices.Sorted(maps.Keys(s)) {
+			if !m.Matches(name) {
+				continue
+			}
+			for _, x := range s[name] {
+				if !slices.ContainsFunc(ms, func(m *labels.Matcher) bool { return !m.Matches(x.Labels().Get(m.Name)) }) {
+					set.left = append(set.left, x)
+				}
 			}
 		}
 	}
