@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -20,8 +21,9 @@ func CompareKind() playbook.Kind {
 		Name: "engine.compare",
 		Role: playbook.RoleCheck,
 		Doc: `Compares the service's replicas by the objective that it misses most: is one replica slow or stuck, all on one node, all of one revision, or all of
-them? A replica is bad when it stands still, or misses the objective by more than chance and at three times the share of the others together. It needs
-the label ` + "`pod`" + ` on the engine's series. With fewer than two replicas that serve there is nothing to compare.`,
+them? A replica is bad when it stands still, or misses the objective by more than chance and at three times the share of the others together. What each
+missed before the alert began stands beside it: a replica that was bad before is not what changed. It needs the label ` + "`pod`" + ` on the engine's series. With
+fewer than two replicas that serve there is nothing to compare.`,
 		With: step.Fields[compareWith](),
 		Out:  step.Fields[compareOut](),
 	}
@@ -29,6 +31,7 @@ the label ` + "`pod`" + ` on the engine's series. With fewer than two replicas t
 
 type compareWith struct {
 	Window step.Duration `json:"window" default:"5m" doc:"Over which requests are counted."`
+	Before step.Duration `json:"before" doc:"How long ago the window ended that is compared with. Unset: 1h, and at least until 30m before the alert began."`
 }
 
 type compareOut struct {
@@ -37,6 +40,7 @@ type compareOut struct {
 	Pod      string       `json:"pod" doc:"The bad replica of one_replica; empty otherwise."`
 	Node     string       `json:"node" doc:"The node of one_node, and of one_replica; empty otherwise."`
 	Revision int64        `json:"revision" doc:"The revision of one_revision; 0 otherwise."`
+	Before   *float64     `json:"ratio_before,omitempty" unit:"ratio" doc:"Bad share of the service's requests before the alert began; absent: not known."`
 	Replicas []replicaOut `json:"replicas" doc:"All that were compared, the worst first, at most 20."`
 }
 
@@ -48,6 +52,8 @@ type replicaOut struct {
 	Stuck    bool    `json:"stuck" doc:"It runs requests and takes no step."`
 	Requests float64 `json:"requests" unit:"requests" doc:"Requests that it finished in the window."`
 	Ratio    float64 `json:"ratio" unit:"ratio" doc:"Bad share of them; 0 without any."`
+
+	Before *float64 `json:"ratio_before,omitempty" unit:"ratio" doc:"The same before the alert began; absent: it served nothing then, or that is not known."`
 }
 
 // replica is one that is compared.
@@ -90,6 +96,10 @@ func (c compare) Run(ctx context.Context, in step.Input) (step.Finding, error) {
 		return step.Finding{}, step.NotConfigured("Prometheus", "prometheus.url")
 	case c.w == nil:
 		return step.Finding{}, step.NotConfigured("cluster", "kubernetes")
+	case with.Before == 0:
+		with.Before = max(step.Duration(beforeAlert(in)), with.Window)
+	case with.Before < with.Window:
+		return step.Finding{}, step.Invalid("engine.compare: before is %s, less than the window %s", time.Duration(with.Before), time.Duration(with.Window))
 	}
 	found := func(out compareOut) (step.Finding, error) {
 		if out.Replicas == nil {
@@ -106,27 +116,18 @@ func (c compare) Run(ctx context.Context, in step.Input) (step.Finding, error) {
 		return step.Finding{}, err
 	}
 	q, span := step.Patient(c.q), slo.Span{Window: time.Duration(with.Window)}
-	m, err := slo.Measure(ctx, q, step.Objectives(in.Service), in.Now, span)
+	earlier := slo.Span{Window: span.Window, Offset: time.Duration(with.Before)}
+	m, err := slo.Measure(ctx, q, step.Objectives(in.Service), in.Now, span, earlier)
 	if err != nil {
 		return step.Finding{}, err
 	}
 	worst, factor, missed := step.Missed(m, in.Alert)
 	if !missed && len(m.Stuck) == 0 {
-		return found(compareOut{Scope: scopeNone, Why: "no replica stands still and no objective is missed"})
+		return found(noneMissed(m))
 	}
-	each := worst.Each("pod")
-	replicas := map[string]*replica{}
-	if len(each.Objectives) > 0 {
-		by, err := slo.Measure(ctx, q, each, in.Now, span)
-		if err != nil {
-			return step.Finding{}, err
-		}
-		for _, x := range by.Measured {
-			if x.Reason == "" && x.Value != "" && x.Counts[0].Total > 0 {
-				n := x.Counts[0]
-				replicas[x.Value] = &replica{replicaOut{Pod: x.Value, Requests: math.Round(n.Total), Ratio: n.Ratio()}, n}
-			}
-		}
+	replicas, lack, err := perReplica(ctx, q, worst.Each("pod"), in.Now, span, earlier)
+	if err != nil {
+		return step.Finding{}, err
 	}
 	for _, r := range m.Stuck {
 		if replicas[r.Name] == nil {
@@ -135,7 +136,53 @@ func (c compare) Run(ctx context.Context, in step.Input) (step.Finding, error) {
 		replicas[r.Name].Stuck = true
 	}
 	test := slo.Test{Objective: worst.Objective.Objective, Factor: factor}
-	return found(scope(place(replicas, w.Pods), w.Pods, test, step.BadWord(worst.Objective.Indicator)))
+	out := scope(place(replicas, w.Pods), w.Pods, test, step.BadWord(worst.Objective.Indicator))
+	switch {
+	case out.Scope == scopeUnknown && lack != "":
+		out.Why += ": " + lack
+	case out.Scope != scopeUnknown && missed:
+		out.before(worst.Counts[1])
+	}
+	return found(out)
+}
+
+// noneMissed returns the evidence of a service that misses no objective, as far as they
+// can be measured.
+func noneMissed(m slo.Measurement) compareOut {
+	for _, x := range m.Measured {
+		if x.Reason != "" {
+			return compareOut{Scope: scopeUnknown, Why: fmt.Sprintf("whether %s is missed is not known: %s", x.Name(), x.Detail)}
+		}
+	}
+	return compareOut{Scope: scopeNone, Why: "no replica stands still and no objective is missed"}
+}
+
+// before adds what the service missed earlier.
+func (out *compareOut) before(was slo.Counts) {
+	if out.Before = known(was.Bad / was.Total); out.Before != nil {
+		out.Why += "; before the alert " + slo.Percent(*out.Before) + " of all were"
+	}
+}
+
+// perReplica measures an objective of each replica now and earlier. lack says why some
+// are not known.
+func perReplica(ctx context.Context, q step.Querier, each slo.Ask, at time.Time, now, earlier slo.Span) (replicas map[string]*replica, lack string, err error) {
+	replicas = map[string]*replica{}
+	if len(each.Objectives) == 0 {
+		return replicas, "", nil
+	}
+	by, err := slo.Measure(ctx, q, each, at, now, earlier)
+	if err != nil {
+		return nil, "", err
+	}
+	for _, x := range by.Measured {
+		lack = cmp.Or(lack, x.Detail)
+		if x.Reason == "" && x.Value != "" && x.Counts[0].Total > 0 {
+			n, was := x.Counts[0], x.Counts[1]
+			replicas[x.Value] = &replica{replicaOut{Pod: x.Value, Requests: math.Round(n.Total), Ratio: n.Ratio(), Before: known(was.Bad / was.Total)}, n}
+		}
+	}
+	return replicas, lack, nil
 }
 
 // place adds where the replicas run, worst first. What is no pod of the workload
@@ -193,7 +240,7 @@ func scope(replicas []replica, pods []kube.Pod, test slo.Test, word string) comp
 	out.shared(bad, rest, pods)
 	var names []string
 	for _, r := range bad {
-		is := slo.Percent(r.Ratio) + " " + word
+		is := fmt.Sprintf("%s of %.0f requests are %s", slo.Percent(r.Ratio), r.Requests, word)
 		if r.Stuck {
 			is = "runs requests and takes no step"
 		}

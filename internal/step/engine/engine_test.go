@@ -53,7 +53,7 @@ func TestScope(t *testing.T) {
 		which  string // pod, node
 		why    string
 	}{
-		{"one slow", pods, []float64{0.002, 0, 0.9, 0.004}, "one_replica", "c n2", "one replica is bad: c on n2 (90 % slow); of the 3 others 0.2 % of the requests are slow"},
+		{"one slow", pods, []float64{0.002, 0, 0.9, 0.004}, "one_replica", "c n2", "one replica is bad: c on n2 (90 % of 1000 requests are slow); of the 3 others 0.2 % of the requests are slow"},
 		{"one stuck, the others suffer", pods, []float64{0.9, 0.95, -1, 0.92}, "one_replica", "c n2", "c on n2 (runs requests and takes no step)"},
 		{"both of a node", pods, []float64{0.002, 0.001, 0.9, 0.8}, "one_node", " n2", "the replicas on one node are bad"},
 		{"both of a revision", rolling, []float64{0.7, 0.8, 0.001, 0}, "one_revision", " ", "the replicas of revision 4 are bad"},
@@ -67,7 +67,7 @@ func TestScope(t *testing.T) {
 		for i, p := range tt.pods {
 			r := &replica{replicaOut: replicaOut{Pod: p.Name}}
 			if r.Stuck = tt.shares[i] < 0; !r.Stuck {
-				r.Ratio, r.counts = tt.shares[i], slo.Counts{Bad: 1000 * tt.shares[i], Total: 1000}
+				r.Ratio, r.Requests, r.counts = tt.shares[i], 1000, slo.Counts{Bad: 1000 * tt.shares[i], Total: 1000}
 			}
 			by[p.Name] = r
 		}

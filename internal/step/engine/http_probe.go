@@ -13,7 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/inference-responder/responder/internal/outbound"
 	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/step"
 )
@@ -42,9 +41,6 @@ type httpProbe struct {
 
 // NewProbe returns the check http.probe.
 func NewProbe(d step.Deps) step.Check {
-	if d.Prober == nil {
-		d.Prober = newNetProber()
-	}
 	return httpProbe{d.Prober, d.Now}
 }
 
@@ -122,24 +118,4 @@ func probeError(err error) string {
 		return "timeout"
 	}
 	return err.Error()
-}
-
-// newNetProber returns an HTTP client for endpoints of the catalog. It follows
-// redirects on the same host only, ignores proxies of the environment, and
-// refuses link-local and metadata addresses.
-func newNetProber() *http.Client {
-	transport, err := outbound.Options{NoProxy: true}.Transport()
-	if err != nil {
-		panic(err) // unreachable unless the options name a file
-	}
-	transport.MaxIdleConns = 32
-	return &http.Client{
-		Transport: transport,
-		CheckRedirect: func(req *http.Request, via []*http.Request) error {
-			if len(via) > 3 || req.URL.Host != via[0].URL.Host || req.URL.Scheme != via[0].URL.Scheme {
-				return http.ErrUseLastResponse
-			}
-			return nil
-		},
-	}
 }

@@ -101,3 +101,24 @@ func TestKVFitSGLang(t *testing.T) {
 		t.Errorf("%+v %q", out, facts)
 	}
 }
+
+// TestSGLangWithoutDrafts: SGLang exports the share of accepted tokens without speculative
+// decoding too, as 0, so that nothing is said or proposed of it.
+func TestSGLangWithoutDrafts(t *testing.T) {
+	of := map[string]string{"service": "chat", "pod": "a", "instance": "a:30000"}
+	svc := chat()
+	svc.Engine = "sglang"
+	for share, want := range map[float64]int{0: 0, 0.2: 1} {
+		s := &store{}
+		for name, v := range map[string]float64{"num_running_reqs": 30, "num_queue_reqs": 20, "token_usage": 0.5, "max_total_num_tokens": 400_000, "spec_accept_rate": share} {
+			s.add("sglang:"+name, of, func(float64) float64 { return v })
+		}
+		for _, name := range []string{"e2e_request_latency_seconds_count", "generation_tokens_total", "realtime_tokens_total"} {
+			s.add("sglang:"+name, of, counted(2, 2))
+		}
+		out, facts := find[snapshotOut](t, s, NewSnapshot, step.Input{Service: svc})
+		if len(out.Proposals) != want || (out.AcceptRate != nil) != (want > 0) || strings.Contains(strings.Join(facts, " "), "drafted tokens") != (want > 0) {
+			t.Errorf("%g: %+v %q", share, out, facts)
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/inference-responder/responder/internal/fault"
@@ -24,7 +25,8 @@ and many are computed at once, so that each token takes longer), ` + "`prefill`"
 takes longer than before or than the objective of TTFT, else e2e, allows; not without one), ` + "`none`" + `, or ` + "`unknown`" + ` where the gauges of requests are missing or stale. Where many
 are computed at once, ` + "`prefill`" + ` needs longer prompts or fewer prefix hits than before, or tokens that take no longer than before: a large batch makes
 prefill slower too, and with it every token. ` + "`replicas_short`" + ` is how many replicas more that load calls for, at four fifths of what one replica
-finishes now; at most as many as are ready.
+finishes now; at most as many as are ready. ` + "`proposals`" + ` are what people may change where no run may: quantisation, speculation, disaggregation, the
+network between engines; each with the figures that speak for it.
 
 A number that was not measured is absent, and ` + "`missing`" + ` names it. Phases and lengths are those of requests that ended in the window: requests that
 still wait, and those whose clients left, are not in them. A quantile beyond the last bucket, or of replicas with different buckets, is not measured. The
@@ -58,6 +60,7 @@ type snapshotOut struct {
 
 	PromptRate *float64 `json:"prompt_tokens_per_second,omitempty" unit:"tokens" doc:"Prompt tokens that are computed or found in the prefix cache."`
 	OutputRate *float64 `json:"generation_tokens_per_second,omitempty" unit:"tokens" doc:"Tokens that are generated."`
+	OutBefore  *float64 `json:"generation_tokens_per_second_before,omitempty" unit:"tokens" doc:"The same before."`
 	HitRate    *float64 `json:"prefix_hit_rate,omitempty" unit:"ratio" doc:"Share of prompt tokens that the prefix cache had."`
 	HitsBefore *float64 `json:"prefix_hit_rate_before,omitempty" unit:"ratio" doc:"The same before."`
 	PromptMean *float64 `json:"prompt_tokens_mean,omitempty" unit:"tokens" doc:"Mean length of a prompt."`
@@ -80,9 +83,13 @@ type snapshotOut struct {
 	BlockSize *float64 `json:"kv_block_size,omitempty" unit:"tokens" doc:"Tokens of one block."`
 	KVTokens  *float64 `json:"kv_tokens,omitempty" unit:"tokens" doc:"Tokens that the KV cache of one engine holds."`
 
-	Flags    map[string]string "json:\"flags\" doc:\"Flags in force, as the engines tell them by a series of their own: gpu-memory-utilization, block-size, kv-cache-dtype, enable-prefix-caching. Values that differ between engines are joined by ` or `, as while a change rolls out. Empty: they tell none; no series tells other flags.\""
-	Missing  []string          `json:"missing" doc:"Fields that are absent, because nothing was measured."`
-	Replicas []shownOut        `json:"replicas" doc:"What each replica does, at most 20: those that are bound first, then those with most requests."`
+	AcceptRate *float64 `json:"draft_acceptance_rate,omitempty" unit:"ratio" doc:"Share of the tokens drafted by speculative decoding that were right; absent without it."`
+	Transfers  *float64 `json:"transfer_failures_per_second,omitempty" doc:"Transfers of KV blocks between engines that fail; absent without disaggregation."`
+
+	Flags     map[string]string "json:\"flags\" doc:\"Flags in force: as the engines tell them by a series of their own (gpu-memory-utilization, block-size, kv-cache-dtype, enable-prefix-caching), else as the live manifest has them. Values that differ between engines are joined by ` or `, as while a change rolls out. A flag that is absent has the engine's default, or cannot be read.\""
+	Proposals []string          `json:"proposals" doc:"What people may change where no lever is safe, each with its figures."`
+	Missing   []string          `json:"missing" doc:"Fields that are absent, because nothing was measured."`
+	Replicas  []shownOut        `json:"replicas" doc:"What each replica does, at most 20: those that are bound first, then those with most requests."`
 }
 
 // Values of snapshotOut.Bound.
@@ -108,10 +115,11 @@ const (
 type snapshot struct {
 	q step.Querier
 	w step.Workloads
+	o step.Objects
 }
 
 // NewSnapshot returns the check engine.snapshot.
-func NewSnapshot(d step.Deps) step.Check { return snapshot{d.Querier, d.Workloads} }
+func NewSnapshot(d step.Deps) step.Check { return snapshot{d.Querier, d.Workloads, d.Objects} }
 
 // Run implements [step.Check].
 func (c snapshot) Run(ctx context.Context, in step.Input) (step.Finding, error) {
@@ -135,7 +143,9 @@ func (c snapshot) Run(ctx context.Context, in step.Input) (step.Finding, error) 
 		}
 	}
 	out := s.judge(ready, firstToken(in.Service))
-	return step.Finding{Out: out, Facts: out.facts(s)}, nil
+	notes := out.inManifest(declared(ctx, c.o, in.Service))
+	out.propose(s, in.Service)
+	return step.Finding{Out: out, Facts: slices.Concat(out.facts(s), notes, out.Proposals)}, nil
 }
 
 // beforeAlert returns how long ago the engines were as usual, if the alert did not come
@@ -194,13 +204,19 @@ func look(ctx context.Context, q step.Querier, check string, in step.Input, wind
 // firstToken returns the shortest threshold of the service's objectives of TTFT, else of
 // e2e, in seconds; 0: it has none.
 func firstToken(svc playbook.Service) float64 {
-	least := map[string]float64{}
+	return cmp.Or(shortest(svc, "ttft"), shortest(svc, "e2e"))
+}
+
+// shortest returns the shortest threshold of the service's objectives of an indicator,
+// in seconds; 0: it has none.
+func shortest(svc playbook.Service, indicator string) float64 {
+	least := 0.0
 	for _, o := range svc.SLOs {
-		if was := least[o.Measures()]; o.Threshold > 0 && (was == 0 || o.Threshold < was) {
-			least[o.Measures()] = o.Threshold
+		if o.Measures() == indicator && o.Threshold > 0 && (least == 0 || o.Threshold < least) {
+			least = o.Threshold
 		}
 	}
-	return cmp.Or(least["ttft"], least["e2e"])
+	return least
 }
 
 // judge returns the evidence, with that many replicas ready; 0: not known.

@@ -99,6 +99,7 @@ func (out *snapshotOut) fill(s sight) {
 		{"aborted_per_second", &out.Aborted, now.Aborted},
 		{"prompt_tokens_per_second", &out.PromptRate, now.PromptTokens},
 		{"generation_tokens_per_second", &out.OutputRate, now.OutputTokens},
+		{"generation_tokens_per_second_before", &out.OutBefore, before.OutputTokens},
 		{"prefix_hit_rate", &out.HitRate, now.HitRate},
 		{"prefix_hit_rate_before", &out.HitsBefore, before.HitRate},
 		{"prompt_tokens_mean", &out.PromptMean, now.PromptMean},
@@ -130,6 +131,7 @@ func (out *snapshotOut) fill(s sight) {
 			out.Missing = append(out.Missing, f.name)
 		}
 	}
+	out.AcceptRate, out.Transfers = known(now.AcceptRate), known(now.Transfers) // most services have neither, and lack nothing
 	out.Restarted, out.Flags = s.view.Restarted, flagsInForce(s.view.KV)
 	slices.Sort(out.Missing)
 	out.Replicas = shownReplicas(s.replicas)
@@ -184,6 +186,12 @@ func (out snapshotOut) facts(s sight) []string {
 	}
 	if out.PromptP95 != nil && out.OutputP95 != nil {
 		add("tokens of a request: prompt p50 %.0f, p95 %.0f; output p50 %.0f, p95 %.0f", *out.PromptP50, *out.PromptP95, *out.OutputP50, *out.OutputP95)
+	}
+	if out.OutputRate != nil {
+		add("%.4g tokens per second are generated, before %s", *out.OutputRate, perSecond(out.OutBefore))
+	}
+	if out.AcceptRate != nil {
+		add("%s of the drafted tokens are accepted", slo.Percent(*out.AcceptRate))
 	}
 	if out.HitRate != nil {
 		add("the prefix cache has %s of the prompt tokens", slo.Percent(*out.HitRate))
@@ -268,6 +276,13 @@ func shownReplicas(all []slo.Shown) []shownOut {
 // boundOf returns what limits one replica.
 func boundOf(r slo.Shown) string {
 	return bound(slo.Load{Running: r.Running, Waiting: r.Waiting, Cache: r.Cache, Preempted: r.Preempted}, 1)
+}
+
+func perSecond(v *float64) string {
+	if v == nil {
+		return "an unknown number"
+	}
+	return fmt.Sprintf("%.4g", *v)
 }
 
 // seconds writes a duration that was measured.
