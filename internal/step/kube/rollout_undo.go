@@ -104,6 +104,9 @@ func (l kubeRolloutUndo) Plan(ctx context.Context, in step.Input) (machine.Plan,
 	return plan, nil
 }
 
+// Ends tells that the rollback ends every pod: what they know is read before.
+func (l kubeRolloutUndo) Ends(machine.Plan) (pods []string, all bool) { return nil, true }
+
 func rolloutAllowed(w kube.Workload) error {
 	refuse := func(r fault.Reason, why string) error {
 		return &fault.Error{Reason: r, Message: "kube.rollout_undo: " + step.RefText(w.Ref) + " " + why}
@@ -154,21 +157,31 @@ func (l kubeRolloutUndo) Apply(ctx context.Context, in step.Input, plan machine.
 	if l.w == nil || l.c == nil {
 		return nil, step.NotConfigured("cluster", "kubernetes")
 	}
-	ref := step.RefOfTarget(plan.Target)
-	generation := plan.Target.Generation
-	if generation == 0 {
-		w, err := l.w.Workload(ctx, ref)
-		if err != nil {
-			return nil, err
-		}
-		if w.UID != plan.Target.UID || w.Revision != p.From || w.Observed < w.Generation {
-			err := &fault.Error{Reason: fault.Conflict, Message: fmt.Sprintf("kube.rollout_undo: %s moved on to revision %d since it was planned", step.RefText(ref), w.Revision)}
-			return nil, step.AfterConflict(err, w, nil, in, machine.ActionApply)
-		}
-		generation = w.Generation
+	generation, err := l.current(ctx, in, plan, p)
+	if err != nil {
+		return nil, err
 	}
 	receipt, err := l.set(ctx, in, plan, machine.ActionApply, p.To, generation)
 	return step.Applied(ctx, l.w, in, plan, receipt, err)
+}
+
+// current returns the generation that a plan is applied on: the planned one. Where an
+// autoscaler moves it all the time, it is the present one, if the revision is the
+// planned one.
+func (l kubeRolloutUndo) current(ctx context.Context, in step.Input, plan machine.Plan, p rolloutPayload) (int64, error) {
+	if plan.Target.Generation != 0 {
+		return plan.Target.Generation, nil
+	}
+	ref := step.RefOfTarget(plan.Target)
+	w, err := l.w.Workload(ctx, ref)
+	if err != nil {
+		return 0, err
+	}
+	if w.UID != plan.Target.UID || w.Revision != p.From || w.Observed < w.Generation {
+		err := &fault.Error{Reason: fault.Conflict, Message: fmt.Sprintf("%s: %s moved on to revision %d since it was planned", plan.Step, step.RefText(ref), w.Revision)}
+		return 0, step.AfterConflict(err, w, nil, in, machine.ActionApply)
+	}
+	return w.Generation, nil
 }
 
 // Undo implements [step.Lever].

@@ -20,7 +20,8 @@ func ScaleKind() playbook.Kind {
 		Doc: `Sets the number of replicas of the service's workload. Undo sets the former number.
 
 Refused when an autoscaler, Argo CD, Flux or a controlling object owns the replicas, and beyond the service's own bounds: never above its
-` + "`max_scale`" + `, never below its ` + "`min_ready`" + ` or one replica. ` + "`by`" + ` stops at those bounds, ` + "`replicas`" + ` is refused beyond them.`,
+` + "`max_scale`" + `, never below its ` + "`min_ready`" + ` or one replica. ` + "`by`" + ` stops at those bounds, ` + "`replicas`" + ` is refused beyond them. The plan says whether nodes and quotas have room for the new replicas now, and which
+pods of lower priority the scheduler may evict for them.`,
 		OneOf: step.ScaleAlternatives(),
 		Steps: step.ScaleSteps(),
 		// Applied on the planned generation only: a second time is a conflict.
@@ -30,12 +31,13 @@ Refused when an autoscaler, Argo CD, Flux or a controlling object owns the repli
 }
 
 type kubeScale struct {
-	w step.Workloads
-	c step.Changer
+	w    step.Workloads
+	c    step.Changer
+	room step.Capacities
 }
 
 // NewScale returns the lever kube.scale.
-func NewScale(d step.Deps) step.Lever { return kubeScale{d.Workloads, d.Changer} }
+func NewScale(d step.Deps) step.Lever { return kubeScale{d.Workloads, d.Changer, d.Capacity} }
 
 // scalePayload is the payload of a plan of kube.scale.
 type scalePayload struct {
@@ -90,6 +92,7 @@ func (l kubeScale) Plan(ctx context.Context, in step.Input) (machine.Plan, error
 		plan.Risk, plan.Why = machine.RiskHigh, fmt.Sprintf("takes %d replicas away from a service in trouble", w.Replicas-to)
 		plan.Capacity.LowestReady, plan.Class = min(w.Ready, to), playbook.ClassReturn
 	}
+	step.Forecast(ctx, l.room, &plan, ref, to-w.Replicas)
 	if note != "" {
 		plan.Notes = append(plan.Notes, note)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/inference-responder/responder/internal/kube"
 	"github.com/inference-responder/responder/internal/playbook"
@@ -18,7 +19,8 @@ func WorkloadKind() playbook.Kind {
 		Role: playbook.RoleCheck,
 		Doc: `Looks at the service's workload: replicas and readiness, restarts, containers killed for memory or waiting, pods that cannot be scheduled, the nodes
 its pods run on, warnings of the last hour, and who else owns fields of it. When any part cannot be read, the check fails: a partial
-answer would look healthier than the truth. The StatefulSet of a LeaderWorkerSet's leaders has the workers' pods too, and a replica of it is ready
+answer would look healthier than the truth. How long the ready replicas took to become ready is read from their pods: how long a service's replicas
+load, as far as the cluster shows it. The StatefulSet of a LeaderWorkerSet's leaders has the workers' pods too, and a replica of it is ready
 when all of its group is; so has the Deployment of the head of KServe's InferenceService with a workerSpec.`,
 		Out: step.Fields[workloadOut](),
 	}
@@ -52,6 +54,12 @@ type workloadOut struct {
 	BadNodes      int        `json:"bad_nodes" unit:"nodes" doc:"Nodes among them that are not ready or have a bad condition."`
 	Events        []eventOut `json:"events" doc:"Warnings of the last hour, newest first, at most 20."`
 	Owners        []ownerOut `json:"owners" doc:"Who else would change fields of the workload back."`
+
+	LastReady *time.Time `json:"last_ready,omitempty" doc:"When the youngest ready replica became ready: capacity has been as it is since then; unset without a ready one."`
+
+	LoadTime        step.Duration `json:"load_time" doc:"How long the ready replicas of the current revision took from the start of their pod until they were ready, model and all: the median; without a ready one of that revision, of all that are ready. 0: not known, as of replicas that restarted since or seem to have loaded for more than an hour."`
+	LongestLoadTime step.Duration `json:"longest_load_time" doc:"The longest of them; 0: not known."`
+	LoadWithin      step.Duration `json:"load_within" doc:"How long a new replica may load: load_time of the service, or else twice this load_time; 0: neither is known."`
 }
 
 type nodeOut struct {
@@ -93,6 +101,7 @@ func (c kubeWorkload) Run(ctx context.Context, in step.Input) (step.Finding, err
 		return step.Finding{}, err
 	}
 	out := workloadEvidence(w)
+	out.loaded(step.Loadings(w), in.Service.LoadTime)
 	for _, n := range nodes {
 		out.Nodes = append(out.Nodes, nodeOut{n.Name, n.Ready, n.Unschedulable, append([]string{}, n.Conditions...), n.Pods})
 		if !n.Ready || len(n.Conditions) > 0 {
@@ -114,6 +123,9 @@ func workloadEvidence(w kube.Workload) workloadOut {
 		if p.OOMKilled {
 			out.OOMKilled++
 		}
+		if at := p.ReadySince; !at.IsZero() && (out.LastReady == nil || at.After(*out.LastReady)) {
+			out.LastReady = &at
+		}
 		if p.Waiting != "" && !slices.Contains(out.Waiting, p.Waiting) {
 			out.Waiting = append(out.Waiting, p.Waiting)
 		}
@@ -131,6 +143,18 @@ func workloadEvidence(w kube.Workload) workloadOut {
 	return out
 }
 
+// loaded records how long the replicas took to become ready. stated is what the
+// catalog says of it; 0: nothing.
+func (out *workloadOut) loaded(took []time.Duration, stated time.Duration) {
+	if n := len(took); n > 0 {
+		out.LoadTime, out.LongestLoadTime = step.Duration(took[(n-1)/2]), step.Duration(took[n-1])
+	}
+	out.LoadWithin = 2 * out.LoadTime
+	if stated > 0 {
+		out.LoadWithin = step.Duration(stated)
+	}
+}
+
 func workloadFacts(ref kube.Ref, w kube.Workload, out workloadOut) []string {
 	facts := []string{fmt.Sprintf("%s: %d of %d replicas ready, %d of the current revision %d",
 		step.RefText(ref), out.Ready, out.Desired, out.Updated, w.Revision)}
@@ -141,6 +165,8 @@ func workloadFacts(ref kube.Ref, w kube.Workload, out workloadOut) []string {
 	}
 	add(out.Stuck != "", "rollout is stuck: %s", out.Stuck)
 	add(out.Paused, "rollouts are paused")
+	add(out.LoadTime > 0 && out.Ready < out.Desired, "its replicas took %s to become ready, at most %s",
+		step.DurationText(time.Duration(out.LoadTime)), step.DurationText(time.Duration(out.LongestLoadTime)))
 	add(out.Restarts > 0, "%d container restarts", out.Restarts)
 	add(out.OOMKilled > 0, "%d pods were killed for using too much memory", out.OOMKilled)
 	add(len(out.Waiting) > 0, "containers wait: %s", strings.Join(out.Waiting, ", "))
