@@ -1,6 +1,7 @@
 package step
 
 import (
+	"slices"
 	"time"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
@@ -53,6 +54,28 @@ func Loading(w kube.Workload) time.Duration {
 		}
 	}
 	return least.Round(time.Second)
+}
+
+// Loadings returns how long the replicas of a workload took to become ready, in
+// order: those of the current revision, else all that are ready. Replicas that
+// restarted, or that seem to have loaded for more than an hour, are not among
+// them.
+func Loadings(w kube.Workload) []time.Duration {
+	var all, current []time.Duration
+	for _, p := range w.Pods {
+		if p.Worker || p.Loading <= 0 || p.Loading > mostLoading {
+			continue
+		}
+		all = append(all, p.Loading.Round(time.Second))
+		if p.Revision == w.Revision {
+			current = append(current, p.Loading.Round(time.Second))
+		}
+	}
+	if len(current) > 0 {
+		all = current
+	}
+	slices.Sort(all)
+	return all
 }
 
 // RolloutPlan fills in the capacity and the risk of a change of the pod

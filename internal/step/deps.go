@@ -2,8 +2,10 @@ package step
 
 import (
 	"log/slog"
+	"net/netip"
 	"time"
 
+	"github.com/inference-responder/responder/internal/engine/golden"
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
@@ -13,7 +15,11 @@ import (
 type Deps struct {
 	Querier   Querier
 	Workloads Workloads
+	Logs      Logs       // nil: what containers printed is not read
+	Events    Events     // nil: only the warnings of Workloads are known
+	Capacity  Capacities // nil: what nodes have room for is not known
 	Changer   Changer
+	Pods      Pods // nil: single pods are not relabeled
 	GPUs      GPUs // nil: nothing is known of GPUs
 	XIDs      XIDs // nil: only what GPUs remember is known
 
@@ -31,10 +37,13 @@ type Deps struct {
 	Applications Applications
 	Objects      Objects
 	LastGood     LastGood      // nil: nothing was ever verified
+	Journal      Journal       // nil: no commit is known to be Responder's
 	Recovery     time.Duration // how long an application may be unhealthy after a sync before it counts as Degraded; 0: 3m
 
-	Prober   Prober   // nil: HTTP with a dialer that refuses link-local and metadata addresses
-	Notifier Notifier // nil: messages go to Log
+	Probes   *golden.Probes // nil: no service has golden prompts
+	Prober   Prober         // nil: HTTP with a guarded dialer, see [outbound.Options]
+	Networks []netip.Prefix // in which endpoints of services are asked; none: all that are not refused always
+	Notifier Notifier       // nil: messages go to Log
 	Log      *slog.Logger
 	Now      func() time.Time // nil: time.Now. The sandbox's time runs faster.
 }

@@ -67,7 +67,8 @@ func RefOfTarget(t machine.Target) kube.Ref {
 // run's visit of this state, as the given action. The attempt does not matter:
 // an earlier one may have got through after all.
 func Ours(w kube.Workload, in Input, action machine.Action) bool {
-	return w.Annotations[kube.AnnotationRun] == in.Run && OursKey(w.Annotations[kube.AnnotationEffect], in, action)
+	return w.ScaledBy == kube.ScaleManager(Visit(in.Key)+"/"+string(action)) ||
+		w.Annotations[kube.AnnotationRun] == in.Run && OursKey(w.Annotations[kube.AnnotationEffect], in, action)
 }
 
 // OursKey reports whether an effect's recorded key is of this run's visit of

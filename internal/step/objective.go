@@ -42,7 +42,7 @@ func work(w engine.Work) slo.Work {
 	return slo.Work{
 		Generated: w.Generated, PrefixHits: w.PrefixHits, PrefixQueries: w.PrefixQueries, PromptLength: w.PromptLength, OutputLength: w.OutputLength,
 		Queue: w.Queue, Prefill: w.Prefill, Decode: w.Decode, Token: w.Token, Failed: slo.Part(w.Failed), Aborted: slo.Part(w.Aborted),
-		Config: w.Config, Capacity: w.Capacity,
+		Config: w.Config, Capacity: w.Capacity, Drafted: w.Drafted, Accepted: w.Accepted, AcceptRate: w.AcceptRate, TransfersFailed: w.TransfersFailed,
 	}
 }
 

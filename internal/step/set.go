@@ -29,6 +29,9 @@ func NewSet(d Deps, kinds map[string]Kind) *Set {
 	if d.Now == nil {
 		d.Now = time.Now
 	}
+	if d.Prober == nil {
+		d.Prober = newNetProber(d.Networks)
+	}
 	if d.Notifier == nil {
 		d.Notifier = logNotifier{d.Log}
 	}
@@ -115,7 +118,8 @@ func (s *Set) plan(ctx context.Context, e machine.Effect, in Input) machine.Outc
 	}
 	s.measure(ctx, in, &plan)
 	s.measureOthers(ctx, in, &plan)
-	return machine.Outcome{Status: machine.StatusOK, Plan: &plan, Facts: append([]string{plan.Summary}, plan.Notes...)}
+	kept := s.capture(ctx, e, in, &plan)
+	return machine.Outcome{Status: machine.StatusOK, Plan: &plan, Facts: append([]string{plan.Summary}, plan.Notes...), Gathered: kept}
 }
 
 // planner returns what plans a lever.
@@ -147,6 +151,9 @@ func (s *Set) change(ctx context.Context, e machine.Effect, in Input) machine.Ou
 		receipt, err := l.Undo(ctx, in, *e.Plan, e.Receipt)
 		if HasReason(err, fault.NothingToDo) {
 			return outcomeOf(err, machine.StatusRefused)
+		}
+		if HasReason(err, fault.ForeignChange) {
+			return foreign(ctx, e, in, l, Observation{Progress: err.Error()})
 		}
 		if err != nil {
 			return outcomeOf(err, machine.StatusFailed)
@@ -180,7 +187,7 @@ func (s *Set) observe(ctx context.Context, e machine.Effect, in Input, l Lever) 
 	case err != nil:
 		return outcomeOf(err, machine.StatusUnknown)
 	case o.Foreign:
-		return machine.Outcome{Status: machine.StatusForeign, Reason: fault.ForeignChange, Message: o.Progress}
+		return foreign(ctx, e, in, l, o)
 	case o.Declined:
 		return machine.Outcome{Status: machine.StatusRefused, Reason: fault.Denied, Message: o.Progress}
 	case o.Unsure:
@@ -196,6 +203,17 @@ func (s *Set) observe(ctx context.Context, e machine.Effect, in Input, l Lever) 
 			if note != "" {
 				out.Message += "; " + note
 			}
+		}
+	}
+	return out
+}
+
+// foreign returns the outcome of a change whose target somebody else changed.
+func foreign(ctx context.Context, e machine.Effect, in Input, l Lever, o Observation) machine.Outcome {
+	out := machine.Outcome{Status: machine.StatusForeign, Reason: fault.ForeignChange, Message: o.Progress}
+	if y, ok := l.(yielder); ok {
+		if left := y.Yield(ctx, in, *e.Plan); left != "" {
+			out.Message += "; " + left
 		}
 	}
 	return out
@@ -241,7 +259,7 @@ func (s *Set) settle(ctx context.Context, e machine.Effect, in Input, l Lever) m
 	case !o.Foreign && o.Applied && o.Unread != nil:
 		return outcomeOf(o.Unread, machine.StatusFailed)
 	case o.Foreign, !o.Applied:
-		return machine.Outcome{Status: machine.StatusForeign, Reason: fault.ForeignChange, Message: o.Progress}
+		return foreign(ctx, e, in, l, o)
 	case o.Overridden:
 		return machine.Outcome{Status: machine.StatusFailed, Reason: fault.Overridden, Message: o.Progress}
 	case o.Degraded:

@@ -51,6 +51,14 @@ type stepwise interface {
 	Advance(ctx context.Context, in Input, plan machine.Plan) (Observation, error)
 }
 
+// yielder is a lever that touches more than its target on the way. If somebody else
+// changes the target meanwhile, the run ends, and nobody would put that back.
+type yielder interface {
+	// Yield puts it back as far as it is still as the lever left it, and says what it
+	// did or what is left for people; empty: there was nothing.
+	Yield(ctx context.Context, in Input, plan machine.Plan) string
+}
+
 // seen adds the messages of a look to the observation. The last one is the
 // current progress.
 func (o *Observation) seen(told []Progress) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -162,8 +163,14 @@ func (w *windows) judge(m slo.Measurement) look {
 		l.say(x.Name(), d)
 	}
 	l.verdict, l.ends = slo.Combine(now), slo.Combine(last)
-	if l.verdict == slo.Verified {
+	switch l.verdict {
+	case slo.Verified:
 		l.reason, l.text = "", texts(m, now)
+	case slo.Worse:
+		i := slices.IndexFunc(now, func(d slo.Decision) bool { return d.Verdict == slo.Worse })
+		l.reason, l.text = now[i].Reason, m.Measured[i].Name()+": "+now[i].Text
+	case slo.Improved: // not before the deadline
+		l.verdict = slo.Watching
 	}
 	if len(m.Stuck) > 0 {
 		l.stuck(m)

@@ -98,6 +98,13 @@ type LastGood interface {
 	LastGood(service, variable string) (value, sha string, ok bool)
 }
 
+// Journal tells what runs have done.
+type Journal interface {
+	// Committed reports whether a run recorded that a commit is what its change, or
+	// the undo of it, became. It is false of a run that is archived.
+	Committed(run, sha string) (bool, error)
+}
+
 // NodeOwners returns the first pool that the labels of a node select, and its
 // owners; empty: none does.
 type NodeOwners func(labels map[string]string) (pool string, owners []string)
@@ -153,6 +160,26 @@ type Workloads interface {
 	Nodes(ctx context.Context, ref kube.Ref) ([]kube.Node, error)
 }
 
+// Capacities tells where further replicas would find room. Every answer lists the
+// nodes and pods of the cluster.
+type Capacities interface {
+	// Capacity returns how many more replicas of a workload the nodes and quotas take now.
+	Capacity(ctx context.Context, ref kube.Ref) (kube.Capacity, error)
+}
+
+// Logs reads what containers printed last. It may hold what users asked.
+type Logs interface {
+	// Log returns the last lines that a container printed, or the one before it.
+	Log(ctx context.Context, q kube.LogQuery) (string, error)
+}
+
+// Events reads what the cluster says of a workload.
+type Events interface {
+	// Events returns the events of a workload, its pods and their nodes, newest
+	// first, and what it did not read.
+	Events(ctx context.Context, ref kube.Ref, since time.Time) (all []kube.EventCount, missing []string, err error)
+}
+
 // Changer changes workloads. Every method takes dryRun, which asks the server
 // to validate and default the change without storing it, and a precondition on
 // the object's UID and generation.
@@ -161,6 +188,17 @@ type Changer interface {
 	Scale(ctx context.Context, c kube.ScaleChange) (kube.Applied, error)
 	// Undo sets the pod template to that of an earlier revision.
 	Undo(ctx context.Context, c kube.UndoChange) (kube.Applied, error)
+	// Restart rolls the same pod template out once more.
+	Restart(ctx context.Context, c kube.RestartChange) (kube.Applied, error)
+}
+
+// Pods reads and relabels single pods: a cluster, or the sandbox.
+type Pods interface {
+	// Pod returns one pod, whether or not a workload controls it.
+	Pod(ctx context.Context, namespace, name string) (kube.PodState, error)
+	// ChangePod edits labels and annotations of one pod, identified by its UID. A pod
+	// that was written since it was read is a conflict.
+	ChangePod(ctx context.Context, c kube.PodChange) (kube.PodState, error)
 }
 
 // Nodes reads nodes and what runs on them: a cluster, or the sandbox.

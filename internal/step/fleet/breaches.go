@@ -28,8 +28,8 @@ to people, not to one lever for each service. It needs evidence: two services th
 What is shared, the first that applies: ` + "`heat`" + ` (GPUs of this service and of others slow down for heat on two nodes or more, whatever their
 objectives show), ` + "`node`" + ` (every service that breaches has pods on it, and few healthy ones; at once if it has trouble of its own, else only
 after a release and a model), ` + "`release`" + ` (one change, commit or Argo CD application
-that reached every service that breaches before it did, and no healthy one), ` + "`model`" + ` (pods of all of them cannot start, and pull images, load
-models from, or are, the same), ` + "`gateway`" + ` (all are behind it, and few healthy ones), ` + "`fleet`" + ` (three services or more, and at least half of
+that reached this service and most of those that breach before they did, no healthy one, and not only logging or annotations), ` + "`model`" + ` (pods of all
+of them cannot start, and pull images, load models from, or are, the same; of new pods that do not crash, also where no objective shows it yet), ` + "`gateway`" + ` (all are behind it, and few healthy ones), ` + "`fleet`" + ` (three services or more, and at least half of
 those measured).
 
 Another service counts as breaching from twice the share that it allows, and is compared when its breach began within an hour of this one's. A
@@ -118,14 +118,14 @@ func (c breaches) Run(ctx context.Context, in step.Input) (step.Finding, error) 
 	case <-ctx.Done():
 		return step.Finding{}, &fault.Error{Reason: fault.Deadline, Message: "fleet.breaches: too many runs look at the fleet at once"}
 	}
-	own, others, err := c.measure(ctx, in)
+	f, err := c.measure(ctx, in)
 	if err != nil {
 		return step.Finding{}, err
 	}
-	out := breachesOut{Services: 1 + len(others), Breaching: []string{}}
+	out := breachesOut{Services: 1 + len(f.others) + f.rest, Unknown: f.rest, Breaching: []string{}}
 	var found []party // those that breach, this service first
 	var healthy []party
-	for i, p := range append([]party{own}, others...) {
+	for i, p := range append([]party{f.own}, f.others...) {
 		switch p.stands {
 		case slo.Breached:
 			found = append(found, p)
@@ -138,12 +138,12 @@ func (c breaches) Run(ctx context.Context, in step.Input) (step.Finding, error) 
 		}
 	}
 	out.Measured, out.Count = len(found)+len(healthy), len(found)
-	cause, notes := c.cause(ctx, in, time.Duration(with.Window), own, others, found, healthy)
+	cause, notes := c.cause(ctx, in, time.Duration(with.Window), f, found, healthy)
 	out.SharedBy, out.Shared, out.Key = cause.by, cause.what, cause.key()
 	for _, p := range found[:min(len(found), maxNames)] {
 		out.Breaching = append(out.Breaching, p.name())
 	}
-	out.Why = out.sentence(found, cause, own.stands == slo.Breached)
+	out.Why = out.sentence(found, cause, f.own.stands == slo.Breached)
 	return step.Finding{Out: out, Facts: append([]string{out.Why}, notes...)}, nil
 }
 
@@ -185,23 +185,60 @@ func first(found []party) time.Time {
 
 // cause looks for what the services that breach share. notes say what could not
 // be looked at.
-func (c breaches) cause(ctx context.Context, in step.Input, window time.Duration, own party, others, found, healthy []party) (cause, []string) {
-	hot, notes := c.heat(ctx, own, others, found)
+func (c breaches) cause(ctx context.Context, in step.Input, window time.Duration, f fleet, found, healthy []party) (cause, []string) {
+	hot, notes := c.heat(ctx, f, found)
 	if hot.by != "" {
 		return hot, notes
 	}
-	if own.stands != slo.Breached {
-		return cause{}, notes
+	if f.own.stands != slo.Breached {
+		stuck, more := c.unstartable(ctx, in.Now, window, f)
+		return stuck, append(notes, more...)
 	}
 	all := len(found)
 	found = slices.DeleteFunc(slices.Clone(found), func(p party) bool {
-		return !p.since.IsZero() && !own.since.IsZero() && p.since.Sub(own.since).Abs() > apart
+		return !p.since.IsZero() && !f.own.since.IsZero() && p.since.Sub(f.own.since).Abs() > apart
 	})
 	got, more := c.common(ctx, in.Now, window, found, healthy, all+len(healthy))
 	if got.by != "" && len(got.of) < all {
 		got.text = "of these " + strings.Join(got.of[:min(len(got.of), maxNames)], ", ") + ": " + got.text
 	}
-	return got.cause, append(notes, more...)
+	notes = append(notes, more...)
+	if got.by == "" {
+		stuck, more := c.unstartable(ctx, in.Now, window, f)
+		return stuck, append(notes, more...)
+	}
+	return got.cause, notes
+}
+
+// unstartable looks for services whose new pods do not become ready for the same
+// reason as this one's: they may still serve within their objectives.
+func (c breaches) unstartable(ctx context.Context, now time.Time, window time.Duration, f fleet) (cause, []string) {
+	if c.w == nil {
+		return cause{}, nil
+	}
+	all := append([]party{f.own}, f.others[:min(len(f.others), maxRead)]...)
+	if all[0].unread = c.readWorkload(ctx, &all[0], now); !all[0].waits {
+		return cause{}, nil
+	}
+	each(len(all)-1, func(i int) { all[i+1].unread = c.readWorkload(ctx, &all[i+1], now) })
+	var notes []string
+	if n := unread(all) + 1 + len(f.others) - len(all) + f.rest; n > 0 {
+		notes = append(notes, fmt.Sprintf("of %d services it is not known whether their pods start", n))
+	}
+	all = slices.DeleteFunc(all, func(p party) bool { return !p.waits })
+	c.readChanges(ctx, all, now, window)
+	var found cause
+	names := all[:1:1]
+	for _, p := range all[1:] {
+		got := byModel([]party{all[0], p})
+		alike := p.pulls == all[0].pulls && p.images == all[0].images
+		if got.by == "" || !alike || found.by != "" && got != found {
+			continue
+		}
+		found, names = got, append(names, p)
+	}
+	found.text = strings.Replace(found.text, "all of them", strings.Join(found.named(names[:min(len(names), maxNames)]).of, ", "), 1)
+	return found, notes
 }
 
 // common looks for what services share that breach since about the same time,
@@ -243,7 +280,10 @@ func (c breaches) common(ctx context.Context, now time.Time, window time.Duratio
 			notes = append(notes, fmt.Sprintf("of %d healthy services it is not known whether they were changed", n))
 		}
 	}
-	return cmp.Or(byRelease(found, healthy), byModel(found), node, behindGateway(found, healthy), wholeFleet(found, measured)).named(found), notes
+	if release := byRelease(found, healthy); release.by != "" {
+		return release, notes
+	}
+	return cmp.Or(byModel(found), node, behindGateway(found, healthy), wholeFleet(found, measured)).named(found), notes
 }
 
 // unread counts the services that could not be read.

@@ -37,6 +37,8 @@ type cluster struct {
 	runs    map[string][]string          // nodes, by service
 	changes map[string]map[string]string // fields that the current revision changed, ten minutes ago
 	hot     map[string]bool
+	stuck   map[string]kube.Pod // a further pod, by service, that is not ready
+	took    time.Duration       // how long the ready pods loaded
 
 	mu    sync.Mutex
 	reads map[string]int // workloads, by service
@@ -51,7 +53,7 @@ type workloads struct{ *cluster }
 func (workloads) Nodes(context.Context, kube.Ref) ([]kube.Node, error) { return nil, nil }
 
 func newCluster(names ...string) *cluster {
-	c := &cluster{slow: map[string]float64{}, long: map[string]bool{}, quiet: map[string]bool{}, lost: map[string]error{}, runs: map[string][]string{}, changes: map[string]map[string]string{}, hot: map[string]bool{}, reads: map[string]int{}}
+	c := &cluster{slow: map[string]float64{}, long: map[string]bool{}, quiet: map[string]bool{}, lost: map[string]error{}, runs: map[string][]string{}, changes: map[string]map[string]string{}, hot: map[string]bool{}, stuck: map[string]kube.Pod{}, reads: map[string]int{}}
 	for _, n := range names {
 		c.all = append(c.all, playbook.Service{
 			Name: n, Namespace: "serving", Workload: playbook.Workload{Kind: "Deployment", Name: n}, Engine: "vllm", Selector: fmt.Sprintf("service=%q", n),
@@ -135,7 +137,10 @@ func (c *cluster) Workload(_ context.Context, ref kube.Ref) (kube.Workload, erro
 	c.mu.Unlock()
 	w := kube.Workload{Ref: ref, Replicas: 1, Ready: 1}
 	for i, n := range c.runs[ref.Name] {
-		w.Pods = append(w.Pods, kube.Pod{Name: fmt.Sprintf("%s-%d", ref.Name, i), Node: n, Ready: true})
+		w.Pods = append(w.Pods, kube.Pod{Name: fmt.Sprintf("%s-%d", ref.Name, i), Node: n, Ready: true, Loading: c.took})
+	}
+	if p, ok := c.stuck[ref.Name]; ok {
+		w.Pods = append(w.Pods, p)
 	}
 	return w, nil
 }
@@ -196,6 +201,10 @@ func TestBreaches(t *testing.T) {
 		}
 	}
 	one := map[string]string{"containers[vllm].image": "vllm:v2"}
+	logs := map[string]string{"containers[vllm].image": "vllm:v1", "containers[vllm].args[--uvicorn-log-level]": "debug"}
+	stuck := func(ago time.Duration, why string) kube.Pod {
+		return kube.Pod{Name: "new", Waiting: why, Started: noon.Add(-ago)}
+	}
 	for name, tt := range map[string]struct {
 		world func(c *cluster)
 		want  breachesOut // without Why
@@ -226,6 +235,66 @@ func TestBreaches(t *testing.T) {
 			},
 			breachesOut{Measured: 6, Count: 2, Breaching: []string{"chat", "code"}, SharedBy: "release", Shared: "image vllm:v2", Key: "release image vllm:v2"},
 			"all got image vllm:v2 before (chat at 11:50Z, code at 11:50Z), and no healthy service did",
+		},
+		"one release, and a service that breaches for another reason": {
+			func(c *cluster) {
+				burn(c, "chat", "code", "embed")
+				c.changes["chat"], c.changes["code"] = one, one
+			},
+			breachesOut{Measured: 6, Count: 3, Breaching: []string{"chat", "code", "embed"}, SharedBy: "release", Shared: "image vllm:v2", Key: "release image vllm:v2"},
+			"of these chat, code: all got image vllm:v2 before",
+		},
+		"a release of a log level": {
+			func(c *cluster) {
+				burn(c, "chat", "code")
+				c.changes["chat"], c.changes["code"] = logs, logs
+			},
+			breachesOut{Measured: 6, Count: 2, Breaching: []string{"chat", "code"}},
+			"nothing that they share",
+		},
+		"a registry that is away, before any objective is missed": {
+			func(c *cluster) {
+				c.stuck["chat"], c.stuck["code"] = stuck(5*time.Minute, "ImagePullBackOff"), stuck(4*time.Minute, "ErrImagePull")
+				c.stuck["embed"] = stuck(time.Minute, "")
+			},
+			breachesOut{Measured: 6, Breaching: []string{}, SharedBy: "model", Shared: "docker.io", Key: "model docker.io"},
+			"pods of chat, code do not become ready, and none can pull its image from docker.io",
+		},
+		"a pod that cannot pull its image, and one that has not for days": {
+			func(c *cluster) {
+				c.stuck["chat"], c.stuck["code"] = stuck(5*time.Minute, "ImagePullBackOff"), stuck(80*time.Hour, "ImagePullBackOff")
+			},
+			breachesOut{Measured: 6, Breaching: []string{}},
+			"0 of 6 measured services breach",
+		},
+		"pods that crash, each for a reason of its own": {
+			func(c *cluster) {
+				c.all[0].Model, c.all[1].Model = "llama", "llama"
+				for _, name := range []string{"chat", "code"} {
+					p := stuck(30*time.Minute, "CrashLoopBackOff")
+					p.Restarts = 4
+					c.stuck[name] = p
+				}
+			},
+			breachesOut{Measured: 6, Breaching: []string{}},
+			"0 of 6 measured services breach",
+		},
+		"pods that wait for one model, before any objective is missed": {
+			func(c *cluster) {
+				c.all[0].Model, c.all[1].Model = "llama", "llama"
+				c.stuck["chat"], c.stuck["code"] = stuck(30*time.Minute, ""), stuck(20*time.Minute, "")
+			},
+			breachesOut{Measured: 6, Breaching: []string{}, SharedBy: "model", Shared: "llama", Key: "model llama"},
+			"pods of chat, code do not become ready, and all load the model llama",
+		},
+		"pods that load no longer than others of the same model did": {
+			func(c *cluster) {
+				burn(c, "chat", "code")
+				c.all[0].Model, c.all[1].Model, c.took = "llama", "llama", 15*time.Minute
+				c.stuck["chat"], c.stuck["code"] = stuck(20*time.Minute, ""), stuck(20*time.Minute, "")
+			},
+			breachesOut{Measured: 6, Count: 2, Breaching: []string{"chat", "code"}},
+			"nothing that they share",
 		},
 		"a release that a healthy service has, too": {
 			func(c *cluster) {

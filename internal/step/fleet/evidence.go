@@ -30,6 +30,7 @@ func (c breaches) readWorkload(ctx context.Context, p *party, now time.Time) err
 		return err
 	}
 	p.nodes, p.pods = map[string]bool{}, map[string]bool{}
+	most := loadsWithin(p.svc, w)
 	for _, pod := range w.Pods {
 		if pod.Node != "" {
 			p.nodes[pod.Node], p.pods[pod.Name] = true, true
@@ -37,15 +38,24 @@ func (c breaches) readWorkload(ctx context.Context, p *party, now time.Time) err
 		if pod.Ready {
 			continue
 		}
-		switch {
-		case strings.HasPrefix(pod.Waiting, "ErrImage"), strings.HasPrefix(pod.Waiting, "ImagePull"):
-			p.blocked, p.pulls = true, true
-		case pod.Waiting == "CrashLoopBackOff", pod.Restarts > 0,
-			!pod.Started.IsZero() && now.Sub(pod.Started) > max(p.svc.LoadTime, leastLoad):
-			p.blocked = true
+		pulls := strings.HasPrefix(pod.Waiting, "ErrImage") || strings.HasPrefix(pod.Waiting, "ImagePull")
+		late := !pod.Started.IsZero() && now.Sub(pod.Started) > most
+		if pulls || late || pod.Waiting == "CrashLoopBackOff" || pod.Restarts > 0 {
+			p.blocked, p.pulls = true, p.pulls || pulls
+			p.waits = p.waits || (pulls || late && pod.Restarts == 0) && now.Sub(pod.Started) < apart+most
 		}
 	}
 	return nil
+}
+
+// loadsWithin returns how long a replica of the service may load: as the catalog
+// says, or else twice as long as those that serve did.
+func loadsWithin(svc playbook.Service, w kube.Workload) time.Duration {
+	within := svc.LoadTime
+	if took := step.Loadings(w); within == 0 && len(took) > 0 {
+		within = 2 * took[(len(took)-1)/2]
+	}
+	return max(within, leastLoad)
 }
 
 // leastLoad is how long a pod may take to become ready before it counts as one
@@ -65,7 +75,7 @@ func (c breaches) readChanges(ctx context.Context, ps []party, now time.Time, wi
 			p.unread = cmp.Or(p.unread, err)
 			return
 		}
-		current, previous := newestTwo(revisions)
+		current, previous := kube.Newest(revisions)
 		if current == nil {
 			return
 		}
@@ -77,34 +87,25 @@ func (c breaches) readChanges(ctx context.Context, ps []party, now time.Time, wi
 			return
 		}
 		p.changes = changesOf(p.svc, *current, *previous)
+		if p.changes == nil {
+			return
+		}
 		if commit := c.commit(ctx, p.svc, now, window); commit != "" {
 			p.changes["commit "+commit] = current.Became()
 		}
 	})
 }
 
-// newestTwo returns the current revision and the one before it.
-func newestTwo(revisions []kube.Revision) (current, previous *kube.Revision) {
-	for i := range revisions {
-		if revisions[i].Current {
-			current = &revisions[i]
-		}
-	}
-	for i := range revisions {
-		r := &revisions[i]
-		if current != nil && r.Number < current.Number && (previous == nil || r.Number > previous.Number) {
-			previous = r
-		}
-	}
-	return current, previous
-}
-
-// changesOf names what a revision changed, in words that are the same for every
-// service: the fields of its containers without the container's name, and where
-// its manifests are.
+// changesOf names what a revision changed that can change how requests are served,
+// in words that are the same for every service: the fields of its containers without
+// the container's name, and where its manifests are.
 func changesOf(svc playbook.Service, current, previous kube.Revision) map[string]time.Time {
 	out, at := map[string]time.Time{}, current.Became()
-	for _, d := range kube.Diff(previous.Fields, current.Fields) {
+	moved := slices.DeleteFunc(kube.Diff(previous.Fields, current.Fields), func(d kube.FieldDiff) bool { return !kube.Matters(d.Path) })
+	if len(moved) == 0 {
+		return nil
+	}
+	for _, d := range moved {
 		list, rest, ok := strings.Cut(d.Path, "[")
 		_, field, inside := strings.Cut(rest, "].")
 		switch {

@@ -29,34 +29,43 @@ func each(n int, do func(i int)) {
 	workers.Wait()
 }
 
-// measure measures this service and the others of the catalog. An error means
+// fleet is what was measured.
+type fleet struct {
+	own    party
+	others []party // at most maxServices-1
+	rest   int     // services that were not measured
+}
+
+// measure measures this service and the first others of the catalog. An error means
 // that this service could not be measured.
-func (c breaches) measure(ctx context.Context, in step.Input) (own party, others []party, err error) {
-	own = party{svc: in.Service}
+func (c breaches) measure(ctx context.Context, in step.Input) (fleet, error) {
+	f := fleet{own: party{svc: in.Service}}
 	if c.services != nil {
 		for _, svc := range c.services() {
-			if svc.Name == in.Service.Name {
-				own.svc.Gateway = cmp.Or(own.svc.Gateway, svc.Gateway)
-				continue
+			switch {
+			case svc.Name == in.Service.Name:
+				f.own.svc.Gateway = cmp.Or(f.own.svc.Gateway, svc.Gateway)
+			case len(f.others) == maxServices-1:
+				f.rest++
+			default:
+				f.others = append(f.others, party{svc: svc, stands: slo.Unknown})
 			}
-			others = append(others, party{svc: svc, stands: slo.Unknown})
 		}
 	}
 	factor := func(period time.Duration) float64 { return step.AlertFactor(in.Alert, period) }
-	if err := c.stands(ctx, &own, in.Now, factor); err != nil {
-		return own, nil, err
+	if err := c.stands(ctx, &f.own, in.Now, factor); err != nil {
+		return fleet{}, err
 	}
 	usual := func(time.Duration) float64 { return 0 } // the alert is not theirs
-	some := others[:min(len(others), maxServices-1)]
-	each(len(some), func(i int) {
-		some[i] = c.looks.at(ctx, some[i], in.Now, func(p *party) error {
+	each(len(f.others), func(i int) {
+		f.others[i] = c.looks.at(ctx, f.others[i], in.Now, func(p *party) error {
 			return c.stands(ctx, p, in.Now, usual)
 		})
-		if p := &some[i]; p.stands == slo.Breached && p.burn < clearBurn {
+		if p := &f.others[i]; p.stands == slo.Breached && p.burn < clearBurn {
 			p.stands = slo.Unknown
 		}
 	})
-	return own, others, nil
+	return f, nil
 }
 
 // stands measures one service.

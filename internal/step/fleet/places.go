@@ -141,14 +141,14 @@ func worstOf(j judge.NodeJudgement) string {
 
 // heat looks for GPUs that slow down for heat, under this service and then under
 // the others.
-func (c breaches) heat(ctx context.Context, own party, others, found []party) (cause, []string) {
+func (c breaches) heat(ctx context.Context, f fleet, found []party) (cause, []string) {
 	if c.w == nil || c.gpus == nil {
 		return cause{}, nil
 	}
-	one := []party{own}
+	one := []party{f.own}
 	c.readNodes(ctx, one)
 	if one[0].unread != nil {
-		return cause{}, []string{fmt.Sprintf("heat is not known: the workload of %s could not be read: %v", own.name(), one[0].unread)}
+		return cause{}, []string{fmt.Sprintf("heat is not known: the workload of %s could not be read: %v", f.own.name(), one[0].unread)}
 	}
 	hot := map[string][]string{}
 	notes := c.note(ctx, hot, one)
@@ -157,19 +157,19 @@ func (c breaches) heat(ctx context.Context, own party, others, found []party) (c
 	}
 	// Those that breach first: of the others not all may be read.
 	rest := slices.Clone(found)
-	for _, p := range others {
+	for _, p := range f.others {
 		if p.stands != slo.Breached {
 			rest = append(rest, p)
 		}
 	}
-	rest = slices.DeleteFunc(rest, func(p party) bool { return p.name() == own.name() })
+	rest = slices.DeleteFunc(rest, func(p party) bool { return p.name() == f.own.name() })
 	some := rest[:min(len(rest), maxRead)]
 	c.readNodes(ctx, some)
 	notes = append(notes, c.note(ctx, hot, some)...)
-	if n := unread(some) + len(rest) - len(some); n > 0 {
+	if n := unread(some) + len(rest) - len(some) + f.rest; n > 0 {
 		notes = append(notes, fmt.Sprintf("of %d services it is not known whether they run on hot nodes", n))
 	}
-	return hotRoom(own.name(), hot), notes
+	return hotRoom(f.own.name(), hot), notes
 }
 
 func (c breaches) readNodes(ctx context.Context, ps []party) {

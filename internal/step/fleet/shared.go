@@ -23,6 +23,7 @@ type party struct {
 	pods    map[string]bool      // by name
 	ails    bool                 // a GPU under it is at fault
 	blocked bool                 // a pod of it cannot start, or does not become ready in time
+	waits   bool                 // a new pod of it waits for its image or its model, and does not crash
 	pulls   bool                 // a pod of it cannot pull its image
 	images  string               // the registry of that image; empty: none is missing
 	models  string               // host that its models come from; empty: not known
@@ -138,19 +139,34 @@ func common[V any](found []party, of func(party) map[string]V) []string {
 // measured over a window.
 const slack = 2 * time.Minute
 
-// commonChanges returns the changes that reached every service before it
-// breached, sorted.
-func commonChanges(found []party) []string {
-	return common(found, func(p party) map[string]time.Time {
-		before := maps.Clone(p.changes)
-		maps.DeleteFunc(before, func(_ string, at time.Time) bool { return !p.since.IsZero() && at.After(p.since.Add(slack)) })
-		return before
-	})
+// had returns the services that a change reached before they breached.
+func had(found []party, change string) []party {
+	var out []party
+	for _, p := range found {
+		if at, has := p.changes[change]; has && (p.since.IsZero() || !at.After(p.since.Add(slack))) {
+			out = append(out, p)
+		}
+	}
+	return out
 }
 
-// byRelease recognises a change that every service that breaches has, and no
-// healthy one.
-func byRelease(found, healthy []party) cause {
+// commonChanges returns the changes that reached this service, the first one, and
+// more than half of those that breach before they did: another one may breach for a
+// reason of its own. Those that more of them have come first.
+func commonChanges(found []party) []string {
+	var out []string
+	for _, change := range slices.Sorted(maps.Keys(found[0].changes)) {
+		if of := had(found, change); len(of) > 1 && 2*len(of) > len(found) && of[0].name() == found[0].name() {
+			out = append(out, change)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b string) int { return len(had(found, b)) - len(had(found, a)) })
+	return out
+}
+
+// byRelease recognises a change that most services that breach have, and no healthy
+// one.
+func byRelease(found, healthy []party) shared {
 	some, did := healthy[:min(len(healthy), maxRead)], "did"
 	if n := unread(some) + len(healthy) - len(some); n > 0 {
 		did = fmt.Sprintf("is known to have it (%d could not be read)", n)
@@ -160,12 +176,13 @@ func byRelease(found, healthy []party) cause {
 			continue
 		}
 		var when []string
-		for _, p := range found[:min(len(found), 5)] {
+		of := had(found, change)
+		for _, p := range of[:min(len(of), 5)] {
 			when = append(when, fmt.Sprintf("%s at %s", p.name(), p.changes[change].UTC().Format("15:04Z")))
 		}
-		return cause{by: "release", what: change, text: fmt.Sprintf("all got %s before (%s), and no healthy service %s", change, strings.Join(when, ", "), did)}
+		return cause{by: "release", what: change, text: fmt.Sprintf("all got %s before (%s), and no healthy service %s", change, strings.Join(when, ", "), did)}.named(of)
 	}
-	return cause{}
+	return shared{}
 }
 
 // byModel recognises that pods of every service cannot start, and need the same

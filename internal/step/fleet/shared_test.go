@@ -85,6 +85,8 @@ func TestByRelease(t *testing.T) {
 		"different images":                   {[]party{two[0], changed("code", before, "image vllm:3")}, nil, ""},
 		"it came after one of them breached": {[]party{two[0], changed("code", noon.Add(10*time.Minute), "image vllm:2")}, nil, ""},
 		"it shows a minute later":            {[]party{two[0], changed("code", noon.Add(time.Minute), "image vllm:2")}, nil, "image vllm:2"},
+		"one of three was not changed":       {[]party{two[0], two[1], changed("code", before)}, nil, "image vllm:2"},
+		"two of four were not changed":       {[]party{two[0], two[1], changed("code", before), changed("embed", before)}, nil, ""},
 		"one was not changed":                {[]party{two[0], changed("code", before)}, nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

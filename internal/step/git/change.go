@@ -31,6 +31,9 @@ type Change struct {
 
 // NewChange returns what levers that commit share.
 func NewChange(d step.Deps) Change {
+	if d.History != nil {
+		d.History = ownHistory{d.History, d.Journal}
+	}
 	return Change{d.Manifests, d.Commits, d.Pulls, d.History, d.Applications, d.Workloads, d.Objects, d.LastGood, recovery(d.Recovery)}
 }
 

@@ -30,6 +30,7 @@ func (g Change) Observe(ctx context.Context, in step.Input, plan machine.Plan, r
 	if late := lateCommit(plan, made); late != nil {
 		return step.Observation{Foreign: true, Progress: late.Error()}, nil
 	}
+	made.SHA = g.original(ctx, p, made.SHA, receipt, undo)
 	told := step.GitReceipt{Action: machine.ActionApply} // what the next receipt says
 	plan.Drift, told.Drift = g.driftAfter(ctx, plan, p, receipt, made)
 	if undo {
@@ -51,6 +52,19 @@ func (g Change) Observe(ctx context.Context, in step.Input, plan machine.Plan, r
 	}
 	told.Revision = made.SHA
 	return g.standing(ctx, in, plan, p, told), nil
+}
+
+// original returns the commit of an apply's receipt in place of a later one on top
+// of it with the same key: anybody can copy a trailer.
+func (g Change) original(ctx context.Context, p gitPayload, found string, receipt json.RawMessage, undo bool) string {
+	var r step.GitReceipt
+	if undo || found == "" || len(receipt) == 0 || json.Unmarshal(receipt, &r) != nil {
+		return found
+	}
+	if r.Revision != "" && r.Revision != found && g.contains(ctx, p)(r.Revision, found) {
+		return r.Revision
+	}
+	return found
 }
 
 // notMade returns the observation of a commit that does not exist. A value

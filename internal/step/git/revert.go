@@ -113,11 +113,8 @@ func (l gitopsRevert) suspects(ctx context.Context, in step.Input, at site, with
 	return changes, nil
 }
 
-// repairs reports whether a commit is by Responder. A merge commit that people
-// made of one of its pull requests names the branch.
-func repairs(c gitops.Commit) bool {
-	return c.Trailers[gitops.TrailerEffect] != "" || len(c.Parents) > 1 && strings.Contains(c.Subject, gitops.BranchPrefix+"r-")
-}
+// repairs reports whether a commit is by Responder.
+func repairs(c gitops.Commit) bool { return c.Ours }
 
 // released returns the commits of a release, without those that only moved
 // replicas: an autoscaler's, or a scaling by people or Responder. If all did, they

@@ -30,10 +30,13 @@ The bounds are those of kube.scale: never above the service's ` + "`max_scale`" 
 	}
 }
 
-type gitopsSetReplicas struct{ Change }
+type gitopsSetReplicas struct {
+	Change
+	room step.Capacities
+}
 
 // NewSetReplicas returns the lever gitops.set_replicas.
-func NewSetReplicas(d step.Deps) step.Lever { return gitopsSetReplicas{NewChange(d)} }
+func NewSetReplicas(d step.Deps) step.Lever { return gitopsSetReplicas{NewChange(d), d.Capacity} }
 
 // Plan implements [step.Lever].
 func (l gitopsSetReplicas) Plan(ctx context.Context, in step.Input) (machine.Plan, error) {
@@ -74,6 +77,7 @@ func (l gitopsSetReplicas) Plan(ctx context.Context, in step.Input) (machine.Pla
 		plan.Capacity.LowestReady, plan.Capacity.ReadyAfter = min(at.w.Ready, to), to
 		plan.Class = playbook.ClassReturn
 	}
+	step.Forecast(ctx, l.room, &plan, step.RefOf(in.Service), to-now)
 	if note != "" {
 		plan.Notes = append(plan.Notes, note)
 	}

@@ -67,8 +67,8 @@ func (fleet) Workload(context.Context, kube.Ref) (kube.Workload, error) {
 		Strategy: kube.Strategy{Type: "RollingUpdate", MaxUnavailable: 1, MaxSurge: 1},
 		Stuck:    `ProgressDeadlineExceeded: ReplicaSet "chat-6d5f" has timed out progressing.`,
 		Pods: []kube.Pod{
-			{Name: "chat-1", Node: "node-a", Phase: "Running", Ready: true, Revision: 4},
-			{Name: "chat-2", Node: "node-b", Phase: "Running", Ready: true, Revision: 4},
+			{Name: "chat-1", Node: "node-a", Phase: "Running", Ready: true, ReadySince: noon.Add(-50 * time.Hour), Revision: 4},
+			{Name: "chat-2", Node: "node-b", Phase: "Running", Ready: true, ReadySince: noon.Add(-49 * time.Hour), Revision: 4},
 			{Name: "chat-3", Node: "node-b", Phase: "Running", Revision: 5, Restarts: 6, OOMKilled: true, Waiting: "CrashLoopBackOff"},
 			{Name: "chat-4", Phase: "Pending", Revision: 5, Message: "0/8 nodes are available: 8 Insufficient nvidia.com/gpu."},
 		},
@@ -96,11 +96,50 @@ func (fleet) Undo(context.Context, kube.UndoChange) (kube.Applied, error) {
 	return kube.Applied{}, nil
 }
 
+func (fleet) Restart(context.Context, kube.RestartChange) (kube.Applied, error) {
+	return kube.Applied{}, nil
+}
+
+// Capacity has room for one more replica, and a training job on the other nodes.
+func (fleet) Capacity(context.Context, kube.Ref) (kube.Capacity, error) {
+	return kube.Capacity{
+		Needs: "1 nvidia.com/gpu, 8 cpu", GPUs: 1, Fits: 1, Free: 1, Room: []kube.Room{{Node: "node-a", Fits: 2}}, Waiting: 1, Below: 4,
+		Refusals: []kube.Refusal{{Why: "too few free nvidia.com/gpu", Nodes: 6}, {Why: "cordoned", Nodes: 1}},
+		Quotas:   []kube.Exceeded{{Quota: "team", Resource: "requests.nvidia.com/gpu", Left: "3", Fits: 3}},
+		Ignored:  []string{"topology spread constraints"},
+	}, nil
+}
+
+// Log has what the engine of chat-3 said as it ended, and nothing of the others.
+func (fleet) Log(_ context.Context, q kube.LogQuery) (string, error) {
+	if q.Pod != "chat-3" || !q.Previous {
+		return "INFO 05-04 11:59:58 [logger.py:39] Received request cmpl-1: prompt: 'hunter2'\n", nil
+	}
+	return strings.Join([]string{
+		"INFO 05-04 11:51:02 [core.py:58] Initializing a V1 LLM engine, HF_TOKEN=hf_0123456789abcdef0123",
+		"WARNING 05-04 11:52:02 [utils.py:1] reading with HF_TOKEN=hf_0123456789abcdef0123",
+		"ERROR 05-04 11:53:00 [core.py:718] torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.64 GiB.",
+		"ERROR 05-04 11:53:01 [async_llm.py:480] vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue.",
+	}, "\n"), nil
+}
+
+// Events has a warning, a scaling, and more nodes than are asked.
+func (fleet) Events(context.Context, kube.Ref, time.Time) ([]kube.EventCount, []string, error) {
+	return []kube.EventCount{
+		{Reason: "ScalingReplicaSet", Object: "Deployment/chat", Message: "Scaled up replica set chat-6d5f from 0 to 1", Normal: true, Count: 1, Last: noon.Add(-2 * time.Minute)},
+		{Reason: "BackOff", Object: "Pod/chat-3", Message: "Back-off restarting failed container", Count: 12, Last: noon.Add(-3 * time.Minute)},
+	}, []string{"the events of 2 more nodes"}, nil
+}
+
 // notSimulated are the fields that a check leaves out where nothing was measured, as
 // in the sandbox, which has no more than some hours of history.
 var notSimulated = map[string][]string{
-	"slo.burn":      {"budget_left", "exhausted_in"},
-	"traffic.shape": {"rate_times_day", "rate_times_week", "prompt_times_day", "prompt_times_week"},
+	"engine.compare":   {"ratio_before"}, // of replicas that a release replaced
+	"engine.snapshot":  {"draft_acceptance_rate", "transfer_failures_per_second"},
+	"engine.probe":     {"ttft_p50", "ttft_max", "itl_p50"},
+	"engine.readiness": {"usual_loading_seconds", "longest_usual_loading_seconds", "youngest_ready_seconds"},
+	"slo.burn":         {"budget_left", "exhausted_in"},
+	"traffic.shape":    {"rate_times_day", "rate_times_week", "prompt_times_day", "prompt_times_week"},
 }
 
 // TestKinds holds every kind to its declaration: a name, a role and a doc for
@@ -115,15 +154,23 @@ func TestKinds(t *testing.T) {
 		"slo.burn":          nil,
 		"slo.headroom":      {"by": int64(-1)},
 		"engine.compare":    nil,
+		"engine.crashes":    nil,
 		"engine.kv_fit":     nil,
+		"engine.probe":      nil,
 		"engine.progress":   nil,
+		"engine.readiness":  nil,
 		"engine.snapshot":   nil,
 		"gpu.health":        nil,
 		"fleet.breaches":    nil,
 		"http.probe":        {"path": "/health?x=1"},
+		"kube.capacity":     nil,
 		"kube.changes":      {"window": "1h"},
+		"kube.events":       nil,
+		"kube.logs":         nil,
 		"kube.scale":        {"by": int64(2)},
 		"kube.workload":     nil,
+		"kube.replace_pod":  {"pod": "chat-0"},
+		"kube.restart":      nil,
 		"kube.rollout_undo": nil,
 		"service.changes":   nil,
 		"service.rollback":  nil,
@@ -148,7 +195,7 @@ func TestKinds(t *testing.T) {
 	svc := service("Deployment")
 	svc.Endpoint = srv.URL
 	querier := prom{values: map[string][]float64{query: {2, 4, 3}}, age: 20 * time.Second}
-	live := kinds.New(step.Deps{Querier: querier, Workloads: fleet{}, Changer: fleet{}, GPUs: gpus{"node-b": overheated}, Now: func() time.Time { return noon }})
+	live := kinds.New(step.Deps{Querier: querier, Workloads: fleet{}, Changer: fleet{}, Capacity: fleet{}, Logs: fleet{}, Events: fleet{}, GPUs: gpus{"node-b": overheated}, Now: func() time.Time { return noon }})
 	for _, k := range kinds.Declarations() {
 		t.Run(k.Name, func(t *testing.T) {
 			if k.Doc == "" || (k.Role != playbook.RoleCheck && k.Role != playbook.RoleLever) {
@@ -219,7 +266,7 @@ func conforms(t *testing.T, path string, data json.RawMessage, fields []playbook
 				t.Errorf("%s.%s: %v in %s", path, f.Name, err, raw)
 			}
 			for _, item := range items {
-				conforms(t, path+"."+f.Name, item, f.Type.Elem.Fields)
+				conforms(t, path+"."+f.Name, item, f.Type.Elem.Fields, absent...)
 			}
 		}
 		if string(raw) == "null" {

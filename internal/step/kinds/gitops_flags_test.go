@@ -226,7 +226,7 @@ spec:
     cap:
       lever: gitops.set_flag
       with: {WITH}
-      verify: {within: 5m, hold: 1m, allow_no_traffic: true, until: [{query: up, op: '>', value: 0}]}
+      verify: {within: 5m, hold: 1m, allow_no_traffic: true, until: [{query: 'up{${service.selector}}', op: '>', value: 0}]}
       next: [{to: done}]
     done: {end: escalated}
 `

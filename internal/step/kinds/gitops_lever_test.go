@@ -53,7 +53,7 @@ func inGit(automated bool) *gitWorld {
 	w.Push("ada", "smaller prefill chunks", map[string]string{"--max-num-batched-tokens": "512"})
 	w.deploy()
 	w.now = noon
-	w.deps = step.Deps{Workloads: argoFleet{}, Manifests: w, Commits: w, Pulls: w, History: w, Applications: w, Objects: w, Now: clock}
+	w.deps = step.Deps{Workloads: argoFleet{}, Manifests: w, Commits: w, Pulls: w, History: w, Journal: w, Applications: w, Objects: w, Now: clock}
 	return w
 }
 

@@ -50,7 +50,7 @@ func TestLevers(t *testing.T) {
 				c := s.Client(t)
 				now := kubetest.Epoch().Add(time.Hour)
 				return steptest.World{
-					Service: service(kind), Deps: step.Deps{Workloads: c, Changer: c},
+					Service: service(kind), Deps: step.Deps{Workloads: c, Changer: c, Now: func() time.Time { return now }},
 					Spec:   func(testing.TB) string { return s.Spec(kubetest.Path(ref(kind))) },
 					Settle: func(testing.TB) { now = now.Add(time.Minute); s.Settle(ref(kind), now) },
 					Meddle: func(testing.TB) { meddle(s) },
@@ -67,6 +67,22 @@ func TestLevers(t *testing.T) {
 			steptest.TestLever(t, "kube.rollout_undo", nil, world(func(s *kubetest.Server) {
 				s.Edit(path, func(spec map[string]any) { spec["template"] = toMap(t, kubetest.Template("chat", "vllm:v3")) })
 			}))
+		})
+		t.Run(kind+"/restart", func(t *testing.T) {
+			steptest.TestLever(t, "kube.restart", nil, world(func(s *kubetest.Server) {
+				s.Edit(path, func(spec map[string]any) { spec["template"] = toMap(t, kubetest.Template("chat", "vllm:v3")) })
+			}))
+		})
+		t.Run(kind+"/replace_pod", func(t *testing.T) {
+			fresh := world(func(s *kubetest.Server) {
+				s.Edit(path, func(spec map[string]any) { spec["replicas"] = 5.0 })
+			})
+			steptest.TestLever(t, "kube.replace_pod", map[string]any{"pod": "chat-0"}, func(t *testing.T) steptest.World {
+				w := fresh(t)
+				c := w.Deps.Workloads.(*kube.Client)
+				w.Deps.Pods, w.Deps.Nodes, w.Deps.NodeChanger = c, c, c
+				return w
+			})
 		})
 		t.Run(kind+"/rollback", func(t *testing.T) {
 			steptest.TestLever(t, "service.rollback", map[string]any{"window": "1h"}, world(func(s *kubetest.Server) {

@@ -36,7 +36,7 @@ func nodeWorld(t *testing.T, s *kubetest.Server, meddle func()) steptest.World {
 	c := s.Client(t)
 	return steptest.World{
 		Service: service("Deployment"),
-		Deps:    step.Deps{Workloads: c, Nodes: c, NodeChanger: c, GPUs: agentOf(func(*gpu.GPU) {}), Now: atNoon},
+		Deps:    step.Deps{Workloads: c, Changer: c, Pods: c, Nodes: c, NodeChanger: c, GPUs: agentOf(func(*gpu.GPU) {}), Now: atNoon},
 		Spec: func(testing.TB) string {
 			n, err := c.Node(t.Context(), "node-0")
 			if err != nil {
@@ -188,7 +188,7 @@ func stepsFor(t *testing.T, kind string, live *step.Set) *step.Set {
 			w.refresh()
 		}
 		return kinds.New(w.deps)
-	case strings.HasPrefix(kind, "node."), kind == "gpu.reset_request", kind == "pod.evict_from_node", kind == "pod.evict":
+	case strings.HasPrefix(kind, "node."), kind == "gpu.reset_request", kind == "pod.evict_from_node", kind == "pod.evict", kind == "kube.replace_pod", kind == "kube.restart":
 		return onNodes(t, kind)
 	default:
 		return live

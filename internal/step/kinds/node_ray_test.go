@@ -1,6 +1,7 @@
 package kinds_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -78,6 +79,12 @@ func TestDrainWithPodsThatServeNobody(t *testing.T) {
 	plan := x.applied(t)
 	if got := other(plan, rayBig); got != nil || !strings.Contains(strings.Join(plan.Notes, "\n"), "also moved: "+rayBig) {
 		t.Errorf("it costs %+v, notes %q", got, plan.Notes)
+	}
+	if i := slices.IndexFunc(plan.Rest, func(a machine.Affected) bool { return a.Service == rayBig }); i < 0 || !plan.Rest[i].Capacity.Unknown || plan.Rest[i].Namespace != "serving" {
+		t.Errorf("rules are asked about %+v, want the unknown effect on %s", plan.Rest, rayBig)
+	}
+	if plan.Digest() != func(p machine.Plan) machine.Plan { p.Rest = nil; return p }(*plan).Digest() {
+		t.Error("what it costs others is in the digest of the plan")
 	}
 	for range 5 {
 		x.do(t, machine.ActionSettle, plan, "")

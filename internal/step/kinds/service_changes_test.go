@@ -21,7 +21,8 @@ import (
 type changesEvidence struct {
 	Changed, Ours, Matters, Suspect bool
 	Why, Missing, Cluster, Git      string
-	AgeSeconds                      float64 `json:"age_seconds"`
+	AgeSeconds                      float64    `json:"age_seconds"`
+	WorkedAt                        *time.Time `json:"worked_at"`
 	What                            []string
 	Traffic, Waiting                *float64
 	Commits                         []struct {
@@ -105,6 +106,12 @@ func TestChangesAreWeighed(t *testing.T) {
 			}
 			return pods
 		}, true, false, "both revisions suffer alike"},
+		{"one replica is slow, and all have the release", "gpu-fault", history(50*time.Minute, image, "v1", "v2"), func(pods []kube.Pod) []kube.Pod {
+			for i := range pods {
+				pods[i].Revision = 7
+			}
+			return pods
+		}, true, false, "on the 3 other pods of revision 7: it is that pod"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -121,10 +128,28 @@ func TestChangesAreWeighed(t *testing.T) {
 			if got.Changed != tt.changed || got.Suspect != tt.suspect || !strings.Contains(got.Why, tt.why) || got.Missing != "" || got.Git != "none" {
 				t.Errorf("%+v", got)
 			}
-			if want := 0; tt.pods != nil && len(got.Sides) == want {
-				t.Error("the revisions are not compared")
+			if both := strings.Contains(tt.why, "both revisions"); both != (len(got.Sides) == 2) {
+				t.Errorf("sides: %+v", got.Sides)
 			}
 		})
+	}
+}
+
+// TestWorkedAt: a change that nobody means does not look like somebody's work.
+func TestWorkedAt(t *testing.T) {
+	for path, works := range map[string]bool{
+		"containers[vllm].image": true, "annotations[kubectl.kubernetes.io/restartedAt]": true, "annotations[reloader/last-configmap]": true,
+		"annotations[example.com/build]": false, "labels[team]": false, "containers[vllm].args[--log-level]": false,
+	} {
+		clock := sandbox.NewManualClock(noon)
+		w, err := sandbox.New("bad-rollout", clock)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := changesOf(t, kinds.New(step.Deps{Querier: w, Workloads: alike{w, history(3*time.Minute, path, "a", "b"), nil}, Now: clock.Now}), w.Services()[0])
+		if !got.Changed || works != (got.WorkedAt != nil) || works && !got.WorkedAt.Equal(noon.Add(-3*time.Minute)) {
+			t.Errorf("%s: %+v", path, got)
+		}
 	}
 }
 
@@ -137,7 +162,7 @@ func TestChangesByOwner(t *testing.T) {
 	t.Run("a commit", func(t *testing.T) {
 		w := inGit(true)
 		got := look(t, w)
-		if !got.Changed || got.Ours || !got.Matters || !got.Suspect || got.Git != "read" || len(got.Commits) != 1 || !got.Commits[0].Deployed {
+		if !got.Changed || got.Ours || !got.Matters || !got.Suspect || got.Git != "read" || len(got.Commits) != 1 || !got.Commits[0].Deployed || got.WorkedAt == nil {
 			t.Errorf("%+v", got)
 		}
 		if !strings.Contains(strings.Join(got.What, "\n"), "--max-num-batched-tokens: (none) -> 512") {
@@ -149,7 +174,7 @@ func TestChangesByOwner(t *testing.T) {
 		with := map[string]any{"window": "1h"}
 		want(t, "revert", w.do(t, "gitops.revert", machine.ActionApply, with, w.plan(t, "gitops.revert", with), nil, false), machine.StatusOK, "")
 		w.Settle()
-		if got := look(t, w); !got.Ours || got.Suspect {
+		if got := look(t, w); !got.Ours || got.Suspect || got.WorkedAt != nil {
 			t.Errorf("%+v", got)
 		}
 	})

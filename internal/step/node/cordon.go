@@ -51,13 +51,14 @@ func (l nodeCordon) Plan(ctx context.Context, in step.Input) (machine.Plan, erro
 		return machine.Plan{}, &fault.Error{Reason: fault.NothingToDo, Message: kind + ": " + nodeFacts(n) + " already"}
 	}
 	var out machine.Plan
-	p := nodePayload{Mark: kube.MarkCordon, Do: kube.NodeEdit{Cordon: new(true)}, Back: kube.NodeEdit{Cordon: new(false), Annotate: noted(n)}}
+	p := nodePayload{Mark: kube.MarkCordon, Judged: true, Do: kube.NodeEdit{Cordon: new(true)}, Back: kube.NodeEdit{Cordon: new(false), Annotate: noted(n)}}
 	p.Pool = takesOut(&out, v)
 	plan, err := l.plan(ctx, in, kind, n, p)
 	if err != nil {
 		return machine.Plan{}, err
 	}
 	plan.Pool, plan.Locks = out.Pool, append(plan.Locks, out.Locks...)
+	l.touches(&plan, in.Service, tenants(v.Pods))
 	plan.Summary = "cordon node " + n.Name
 	plan.Diff = []machine.FieldChange{{Path: "spec.unschedulable", From: "false", To: "true"}}
 	plan.Undo = "uncordon node " + n.Name

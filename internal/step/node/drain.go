@@ -147,6 +147,7 @@ func (l evictor) evictions(ctx context.Context, in step.Input, kind string, v ku
 		}
 		lacks = cmp.Or(lacks, lack)
 	}
+	l.touches(&plan, in.Service, m.pods)
 	plan.Lacks = cmp.Or(plan.Lacks, lacks)
 	plan.Pool, plan.Locks = out.Pool, append(plan.Locks, out.Locks...)
 	plan.Summary, plan.Undo, plan.Diff = out.Summary, out.Undo, out.Diff

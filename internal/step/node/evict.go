@@ -250,6 +250,18 @@ func (l evictor) Advance(ctx context.Context, in step.Input, plan machine.Plan) 
 	return f.observation(o, p), nil
 }
 
+// Ends returns the pods that a plan evicts: what they know is read before.
+func (l evictor) Ends(plan machine.Plan) (pods []string, all bool) {
+	p, err := step.Payload[nodePayload](plan.Step, plan.Payload)
+	if err != nil {
+		return nil, false
+	}
+	for _, pod := range p.Pods {
+		pods = append(pods, pod.String())
+	}
+	return pods, false
+}
+
 // joined joins two texts, one of which may be empty.
 func joined(a, b string) string {
 	if a == "" || b == "" {

@@ -84,7 +84,7 @@ func (l gpuResetRequest) Plan(ctx context.Context, in step.Input) (machine.Plan,
 	text := requestText(gpus, step.Shorten(with.Reason))
 	p := resetPayload{
 		nodePayload: nodePayload{
-			Mark: kube.MarkReset,
+			Mark: kube.MarkReset, Judged: true,
 			// The ticket is of an earlier request.
 			Do:   kube.NodeEdit{Labels: map[string]string{with.Label: resetRequested}, Annotate: map[string]string{resetWhy: text, resetTicket: "", resetAnswered: then.String()}},
 			Back: kube.NodeEdit{Labels: map[string]string{with.Label: ""}, Annotate: map[string]string{resetWhy: "", resetTicket: "", resetAnswered: now.String()}},
@@ -95,6 +95,11 @@ func (l gpuResetRequest) Plan(ctx context.Context, in step.Input) (machine.Plan,
 	if err != nil {
 		return machine.Plan{}, err
 	}
+	pods, err := l.n.NodePods(ctx, n.Name)
+	if err != nil {
+		return machine.Plan{}, err
+	}
+	l.touches(&plan, in.Service, tenants(pods))
 	plan.Summary = fmt.Sprintf("ask for a reset of %s of node %s", whichGPUs(gpus), n.Name)
 	plan.Diff = []machine.FieldChange{
 		{Path: "metadata.labels[" + with.Label + "]", To: resetRequested},

@@ -91,6 +91,9 @@ func (l gpuResetRequest) Apply(ctx context.Context, in step.Input, plan machine.
 		return nil, l.ran(ctx, in, plan, p.Mark, machine.ActionApply, changed)
 	}
 	if !p.asking(in, n) {
+		if err := l.touchesStill(ctx, in, plan, p.nodePayload); err != nil {
+			return nil, err
+		}
 		if _, err := l.write(ctx, in, plan, p.asked().Do, p.Mark, p.Stamp, machine.ActionApply); err != nil {
 			// Whoever sees the label later cannot know that nothing was asked: if it is
 			// there it is asked for now.

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -54,6 +55,7 @@ type nodePayload struct {
 	Within string `json:"within,omitempty"`
 	AtOnce int    `json:"at_once,omitempty"` // 0: as many as their budgets let go
 	Whole  bool   `json:"whole,omitempty"`   // the node is to be empty, not only without these pods
+	Judged bool   `json:"judged,omitempty"`  // the plan was judged for all whose pods are on the node
 }
 
 // holds reports whether the node is as the apply left it. A cordon by Responder
@@ -133,6 +135,9 @@ func owners(n kube.NodeState) string {
 // plan returns the part of a plan that all levers on a node share. The edit is
 // tried as a server-side dry-run.
 func (l node) plan(ctx context.Context, in step.Input, kind string, n kube.NodeState, p nodePayload) (machine.Plan, error) {
+	if err := ordinary(kind, n); err != nil && p.Mark != kube.MarkEvict { // which leaves the node as it is
+		return machine.Plan{}, err
+	}
 	p.Stamp = n.Stamp()
 	_, err := l.c.ChangeNode(ctx, kube.NodeChange{
 		Name: n.Name, UID: n.UID, Stamp: p.Stamp, Edit: p.Do, Mark: p.Mark, Key: in.Key, At: in.Now, DryRun: true,
@@ -172,7 +177,7 @@ func (l node) Apply(ctx context.Context, in step.Input, plan machine.Plan) (json
 	if err := l.ready(); err != nil {
 		return nil, err
 	}
-	if err := l.poolStill(ctx, plan, p); err != nil {
+	if err := cmp.Or(l.poolStill(ctx, plan, p), l.touchesStill(ctx, in, plan, p)); err != nil {
 		return nil, l.ran(ctx, in, plan, p.Mark, machine.ActionApply, err)
 	}
 	edit, err := l.remembering(ctx, p, plan.Target.Name)

@@ -95,10 +95,7 @@ func (l node) capacity(ctx context.Context, plan *machine.Plan, svc playbook.Ser
 		return err
 	}
 	plan.Capacity = own
-	byRef := map[kube.Ref]playbook.Service{}
-	for _, s := range l.services() {
-		byRef[step.RefOf(s).Leaders()] = s
-	}
+	byRef := l.byRef()
 	plan.Lowest = map[string]int{}
 	var rest []string
 	for _, s := range v.Serving {
@@ -123,11 +120,13 @@ func (l node) capacity(ctx context.Context, plan *machine.Plan, svc playbook.Ser
 		case cataloged:
 			plan.Others = append(plan.Others, machine.Affected{Service: known.Name, MinReady: known.MinReady, Capacity: c})
 		case s.GPUs:
-			plan.Others = append(plan.Others, machine.Affected{Service: step.RefText(s.Ref), Capacity: c})
+			plan.Others = append(plan.Others, machine.Affected{Service: step.RefText(s.Ref), Namespace: s.Ref.Namespace, Capacity: c})
 		case s.Unknown:
 			plan.Lowest[step.RefText(s.Ref)] = 0 // without GPUs, and no service: no guard asks about it
+			plan.Rest = append(plan.Rest, machine.Affected{Service: step.RefText(s.Ref), Namespace: s.Ref.Namespace, Capacity: c})
 			rest = append(rest, step.RefText(s.Ref))
 		case s.Here > 0:
+			plan.Rest = append(plan.Rest, machine.Affected{Service: step.RefText(s.Ref), Namespace: s.Ref.Namespace, Capacity: c})
 			rest = append(rest, fmt.Sprintf("%s (%d of %d ready)", step.RefText(s.Ref), s.Here, s.Ready))
 		}
 	}

@@ -19,7 +19,7 @@ func EvictKind() playbook.Kind {
 		Role: playbook.RoleLever, Class: playbook.ClassHardware,
 		Doc: `Evicts one pod of the service, under its PodDisruptionBudget, so that its workload starts another one in its place: for a replica that stands still or
 is slow while the others are well. Its successor may come up on the same node: where the node is at fault, take that out (node.drain). There is nothing
-to put back: what undo takes back is the mark on the node.
+to put back: what undo takes back is the mark on the node. Where there is room for one replica more, kube.replace_pod loses none meanwhile.
 
 Refused for a pod that belongs to somebody else, and for one that nothing would replace. What holds for pods in node.drain holds here.`,
 		Idempotent: true,

@@ -66,7 +66,7 @@ func (l nodeTaint) Plan(ctx context.Context, in step.Input) (machine.Plan, error
 		return machine.Plan{}, err
 	}
 	var out machine.Plan
-	p := nodePayload{Mark: kube.MarkTaint, Do: kube.NodeEdit{Taint: &taint, Annotate: map[string]string{kube.Tainted: taint.String()}}}
+	p := nodePayload{Mark: kube.MarkTaint, Judged: true, Do: kube.NodeEdit{Taint: &taint, Annotate: map[string]string{kube.Tainted: taint.String()}}}
 	p.Back = kube.NodeEdit{Untaint: &taint, Annotate: map[string]string{kube.Tainted: ""}}
 	if keepsAway(taint) {
 		p.Pool = takesOut(&out, v)
@@ -77,6 +77,7 @@ func (l nodeTaint) Plan(ctx context.Context, in step.Input) (machine.Plan, error
 		return machine.Plan{}, err
 	}
 	plan.Pool, plan.Locks = out.Pool, append(plan.Locks, out.Locks...)
+	l.touches(&plan, in.Service, tenants(v.Pods))
 	plan.Summary = fmt.Sprintf("taint node %s with %s", n.Name, taint)
 	plan.Diff = []machine.FieldChange{{Path: "spec.taints[" + with.Key + "]", To: taint.String()}}
 	plan.Undo = "take the taint off node " + n.Name

@@ -27,7 +27,16 @@ type breach struct {
 	factor float64
 
 	before, oldPods, newPods slo.Counts
+	odd                      odd
 	times, waiting           float64
+}
+
+// odd is the one bad pod of the current revision, where every other pod of it that
+// serves is well.
+type odd struct {
+	pod         string // empty: there is no such pod
+	own, others slo.Counts
+	rest        int // pods
 }
 
 // breach measures the objectives of the service and finds when the one that is
@@ -122,24 +131,29 @@ func (b *breach) load(ctx context.Context, q step.Querier, in step.Input, change
 	return nil
 }
 
-// sides measures the worst objective on pods of the current revision and on those
-// of the one before, where both serve.
+// sides measures the worst objective on each pod, and compares those of the current
+// revision with those of the one before, where both serve, else with each other.
 func (b *breach) sides(ctx context.Context, q step.Querier, in step.Input, f *found) error {
 	byName := map[string]kube.Pod{}
-	old, fresh := false, false
+	old, fresh := 0, 0
 	for _, p := range f.pods {
 		byName[p.Name] = p
-		old = old || p.Revision != 0 && p.Revision == f.out.Previous
-		fresh = fresh || p.Revision == f.out.Revision
+		switch p.Revision {
+		case f.out.Revision:
+			fresh++
+		case f.out.Previous:
+			old++
+		}
 	}
 	each := b.worst.Each("pod")
-	if !old || !fresh || len(each.Objectives) == 0 {
+	if fresh == 0 || old+fresh < 2 || f.out.Revision == 0 || len(each.Objectives) == 0 {
 		return nil
 	}
 	m, err := slo.Measure(ctx, q, each, in.Now, slo.Span{Window: nowSpan})
 	if err != nil {
 		return err
 	}
+	serving := map[string]slo.Counts{} // pods of the current revision
 	for _, x := range m.Measured {
 		p, known := byName[x.Value]
 		if x.Reason != "" || !known || !(x.Counts[0].Total > 0) {
@@ -148,7 +162,7 @@ func (b *breach) sides(ctx context.Context, q step.Querier, in step.Input, f *fo
 		side := &b.oldPods
 		switch p.Revision {
 		case f.out.Revision:
-			side = &b.newPods
+			side, serving[p.Name] = &b.newPods, x.Counts[0]
 		case f.out.Previous:
 		default:
 			continue
@@ -156,13 +170,36 @@ func (b *breach) sides(ctx context.Context, q step.Querier, in step.Input, f *fo
 		side.Bad += x.Counts[0].Bad
 		side.Total += x.Counts[0].Total
 	}
-	if b.oldPods.Total > 0 && b.newPods.Total > 0 {
+	switch {
+	case b.oldPods.Total > 0 && b.newPods.Total > 0:
 		f.out.Sides = []sideOut{
 			{f.out.Revision, math.Round(b.newPods.Total), b.newPods.Ratio()},
 			{f.out.Previous, math.Round(b.oldPods.Total), b.oldPods.Ratio()},
 		}
+	case old == 0 && len(serving) == fresh:
+		b.odd = oddOne(serving, slo.Test{Objective: b.worst.Objective.Objective, Factor: b.factor})
 	}
 	return nil
+}
+
+// oddOne returns the one pod that misses the objective while all others meet it.
+func oddOne(pods map[string]slo.Counts, test slo.Test) odd {
+	out := odd{}
+	for name, n := range pods {
+		test.Now = n
+		switch stands, _ := test.Stands(); {
+		case stands == slo.Met:
+			out.others.Bad, out.others.Total, out.rest = out.others.Bad+n.Bad, out.others.Total+n.Total, out.rest+1
+		case stands == slo.Breached && out.pod == "":
+			out.pod, out.own = name, n
+		default:
+			return odd{}
+		}
+	}
+	if out.rest == 0 {
+		return odd{}
+	}
+	return out
 }
 
 // ratio returns the bad share of counts; nil: there are none.
@@ -179,7 +216,7 @@ func (f *found) weight(b breach, window time.Duration) weight {
 	w := weight{
 		changed: f.out.Changed, ours: f.out.Ours, matters: f.out.Matters,
 		subject: f.subject, moved: f.moved, at: f.at, window: window, since: b.since,
-		former: "the revision before", before: b.before, oldPods: b.oldPods, newPods: b.newPods, times: b.times, waiting: b.waiting,
+		former: "the revision before", before: b.before, oldPods: b.oldPods, newPods: b.newPods, odd: b.odd, times: b.times, waiting: b.waiting,
 		bad: "bad", unknown: f.out.Missing,
 	}
 	if w.subject == "" && f.out.Revision > 0 {

@@ -20,8 +20,8 @@ func ChangesKind() playbook.Kind {
 		Role: playbook.RoleCheck,
 		Doc: `Reads what changed about the service within the window, in the cluster and, where Argo CD owns the workload, in Git, and weighs whether that is what
 began the breach. A release is a suspect when the service met its objectives before it took effect, or was clearly better, and nothing explains the
-breach better. In this order: pods of both revisions that serve side by side decide; traffic of 1.5 times that before with requests in the queue, or of three
-times, explains the breach better; labels, annotations, logging and more replicas cannot be the cause. ` + "`why`" + ` says which, with figures.
+breach better. In this order: pods of both revisions that serve side by side decide; one bad pod is the cause itself where every other pod of its revision is
+well; traffic of 1.5 times that before with requests in the queue, or of three times, explains the breach better; labels, annotations, logging and more replicas cannot be the cause. ` + "`why`" + ` says which, with figures.
 
 Where Git or Prometheus cannot be read, the rest still counts, and ` + "`missing`" + ` says what is not known. The check fails only where neither the
 cluster nor Git can be read. Faulty hardware is ruled out by gpu.health, not here.`,
@@ -42,6 +42,7 @@ type changesOut struct {
 	Why          string        `json:"why" doc:"Why it is a suspect or not, in one sentence with figures."`
 	AgeSeconds   float64       `json:"age_seconds" unit:"seconds" doc:"Since the newest change took effect; of none within the window, since the current revision became current; -1: not known."`
 	At           *time.Time    `json:"at,omitempty" doc:"When that was; unset: not known. Compare moments with it: age_seconds is as of the look, which may take a while."`
+	WorkedAt     *time.Time    `json:"worked_at,omitempty" doc:"When somebody last worked on the service: the newest change that is not ours and that matters, restarts its pods or moves replicas. Unset: none within the window, as where a bot only keeps annotations."`
 	Window       step.Duration `json:"window" doc:"How long ago counted."`
 	Since        *time.Time    `json:"since,omitempty" doc:"When the breach began: as measured, else when the alert began to fire; unset: there is none."`
 	What         []string      `json:"what" doc:"What moved, field by field with both values, at most 40; secrets are redacted."`
@@ -113,6 +114,7 @@ type found struct {
 	missing []string
 	pods    []kube.Pod
 	at      time.Time // when the newest change of others took effect
+	worked  time.Time // when the newest one that somebody means took effect
 	moved   []string  // short names of what moved
 	subject string
 }
@@ -140,6 +142,10 @@ func (c changes) Run(ctx context.Context, in step.Input) (step.Finding, error) {
 	if age := f.out.AgeSeconds; age >= 0 {
 		at := in.Now.Add(-time.Duration(age * float64(time.Second))).UTC().Round(time.Millisecond)
 		f.out.At = &at
+	}
+	if !f.out.Ours && !f.worked.IsZero() {
+		at := f.worked.UTC().Round(time.Millisecond)
+		f.out.WorkedAt = &at
 	}
 	if !b.since.IsZero() {
 		at := b.since.UTC()
@@ -222,9 +228,16 @@ func (c changes) cluster(ctx context.Context, in step.Input, f *found, window ti
 	for _, d := range kube.Diff(previous.Fields, current.Fields) {
 		f.field(d.Path, d.From, d.To)
 		out.Matters = out.Matters || kube.Matters(d.Path)
+		if kube.Matters(d.Path) || restarts(d.Path) {
+			f.worked = f.at
+		}
 	}
 	return nil
 }
+
+// restarts reports whether a field records that somebody restarted the pods, as
+// kubectl rollout restart does.
+func restarts(path string) bool { return strings.Contains(path, "kubectl.kubernetes.io/restartedAt") }
 
 // field adds a field that moved.
 func (f *found) field(path, from, to string) {

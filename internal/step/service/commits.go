@@ -64,6 +64,9 @@ func (f *found) commit(a step.Arrival, age time.Duration) {
 		// What came later cannot matter: this one is weighed.
 		f.out.Matters, f.at, f.subject = true, a.At, "commit "+shortSHA(a.Commit.SHA)
 	}
+	if a.At.After(f.worked) && (len(a.Touches) == 0 || slices.ContainsFunc(a.Touches, touchWorks)) {
+		f.worked = a.At
+	}
 	for _, t := range a.Touches {
 		if !f.told(t.Variable) {
 			f.field(t.Variable, t.From, t.To)
@@ -77,6 +80,12 @@ func (f *found) told(variable string) bool { return slices.Contains(f.moved, var
 // onlyReplicas reports whether a commit moved nothing else than replicas.
 func onlyReplicas(a step.Arrival) bool {
 	return len(a.Touches) > 0 && !slices.ContainsFunc(a.Touches, func(t gitops.Touch) bool { return t.Variable != replicas })
+}
+
+// touchWorks reports whether somebody means what a commit moved: it matters,
+// restarts the pods, or moves replicas.
+func touchWorks(t gitops.Touch) bool {
+	return t.Variable == replicas || restarts(t.Path) || touchMatters(t)
 }
 
 // touchMatters reports whether what a commit moved can change how requests are

@@ -45,6 +45,7 @@ type weight struct {
 	before    slo.Counts // before the change took effect
 	oldPods   slo.Counts // on pods of the former revision, now
 	newPods   slo.Counts // on pods of the current one
+	odd       odd        // where all serve the current one
 
 	times   float64 // load now in multiples of before; NaN: not known
 	waiting float64 // requests in the queue now; NaN: not known
@@ -55,7 +56,7 @@ type weight struct {
 // weigh reports whether the change is a suspect, and why, in one sentence. Rules
 // are in the order of how much they tell; the first that applies decides.
 func (w weight) weigh() (suspect bool, why string) {
-	rules := []func() (suspect bool, why string){w.none, w.late, w.compared, w.settled, w.loaded, w.harmless}
+	rules := []func() (suspect bool, why string){w.none, w.late, w.compared, w.uneven, w.settled, w.loaded, w.harmless}
 	for _, rule := range rules {
 		if suspect, why = rule(); why != "" {
 			return suspect, why
@@ -118,6 +119,19 @@ func (w weight) compared() (bool, string) {
 		return false, shares + ": both revisions suffer alike"
 	}
 	return false, ""
+}
+
+// uneven: one pod is bad, and the others of the same revision are well.
+func (w weight) uneven() (bool, string) {
+	if w.odd.pod == "" {
+		return false, ""
+	}
+	others := "the other pod"
+	if w.odd.rest > 1 {
+		others = fmt.Sprintf("the %d other pods", w.odd.rest)
+	}
+	return false, fmt.Sprintf("%s of requests are %s on pod %s, %s on %s of %s: it is that pod, not what %s changed: %s",
+		slo.Percent(w.odd.own.Ratio()), w.bad, w.odd.pod, slo.Percent(w.odd.others.Ratio()), others, w.subject, w.subject, w.movedText())
 }
 
 // settled: the service was well with the change for long.

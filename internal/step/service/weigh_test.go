@@ -91,6 +91,9 @@ func TestWeigh(t *testing.T) {
 		{"too few requests to compare", release(func(w *weight) {
 			w.newPods, w.oldPods = slo.Counts{Bad: 2, Total: 3}, slo.Counts{Bad: 0, Total: 2}
 		}), true, "the breach began 3m after revision 7 took effect, which changed image; traffic, in requests or prompt tokens, is 1.0 times that before"},
+		{"one pod is bad, and the others have the same revision", release(func(w *weight) {
+			w.odd = odd{pod: "chat-2", own: slo.Counts{Bad: 450, Total: 500}, others: slo.Counts{Bad: 1, Total: 1500}, rest: 3}
+		}), false, "90 % of requests are slow on pod chat-2, 0.0667 % on the 3 other pods of revision 7: it is that pod, not what revision 7 changed: image"},
 		{"the load is not known", release(func(w *weight) {
 			w.times, w.waiting, w.unknown = math.NaN(), math.NaN(), "the load could not be read: no answer in time"
 		}), true, "the breach began 3m after revision 7 took effect, which changed image; the load could not be read: no answer in time"},
@@ -133,5 +136,42 @@ func TestTouchMatters(t *testing.T) {
 		if got := touchMatters(tt.touch); got != tt.want {
 			t.Errorf("%s: matters %t, want %t", name, got, tt.want)
 		}
+	}
+}
+
+// TestTouchWorks: who scales or restarts is at it, though neither can be the cause.
+func TestTouchWorks(t *testing.T) {
+	for touch, want := range map[gitops.Touch]bool{
+		{Variable: replicas, From: "4", To: "6"}: true,
+		{Variable: "restartedAt", Path: "spec.template.metadata.annotations[kubectl.kubernetes.io/restartedAt]"}: true,
+		{Variable: "--max-num-seqs", Path: "spec.template.spec.containers[vllm].args[--max-num-seqs]"}:           true,
+		{Variable: "metadata.annotations[example.com/build]", Path: "metadata.annotations[example.com/build]"}:   false,
+	} {
+		if got := touchWorks(touch); got != want {
+			t.Errorf("%+v: %t", touch, got)
+		}
+	}
+}
+
+// TestOddOne: one pod is told from the others only where every other one is known to
+// be well.
+func TestOddOne(t *testing.T) {
+	slow, well, few := slo.Counts{Bad: 400, Total: 500}, slo.Counts{Bad: 1, Total: 500}, slo.Counts{Bad: 0, Total: 3}
+	for name, tt := range map[string]struct {
+		pods map[string]slo.Counts
+		want string
+	}{
+		"one of three":                  {map[string]slo.Counts{"a": well, "b": slow, "c": well}, "b"},
+		"one of two":                    {map[string]slo.Counts{"a": well, "b": slow}, "b"},
+		"two of three":                  {map[string]slo.Counts{"a": slow, "b": slow, "c": well}, ""},
+		"none":                          {map[string]slo.Counts{"a": well, "b": well}, ""},
+		"the only one":                  {map[string]slo.Counts{"a": slow}, ""},
+		"too little is known of others": {map[string]slo.Counts{"a": slow, "b": few, "c": well}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := oddOne(tt.pods, slo.Test{Objective: 0.99, Factor: 14.4}); got.pod != tt.want {
+				t.Errorf("got %+v, want %q", got, tt.want)
+			}
+		})
 	}
 }

@@ -18,7 +18,7 @@ func HeadroomKind() playbook.Kind {
 		Role: playbook.RoleCheck,
 		Doc: `Tells whether the service meets its objectives now and would with another number of replicas, by the series of its engine. It takes no PromQL.
 
-A replica can carry what a replica has carried while the service met all of its objectives, in requests and in tokens of prompts. ` + "`fits`" + ` is true when
+A replica can carry what a replica has carried while the service met all of its objectives, in requests, prompt tokens and output tokens, and still met them a window later. ` + "`fits`" + ` is true when
 the highest load of the last ` + "`load`" + ` time, divided among the replicas there would be, is at most a tenth above that. What cannot be read does not fit. Without ` + "`by`" + `, or
 with more replicas than now, ` + "`fits`" + ` asks only whether the objectives are met.`,
 		With: step.Fields[headroomWith](),
@@ -42,7 +42,7 @@ type headroomOut struct {
 	Status   string   `json:"status" enum:"met,breached,unknown" doc:"How the service stands to its objectives now, as of slo.burn."`
 	Fits     bool     `json:"fits" doc:"It meets them, and would with that number of replicas."`
 	Replicas int      `json:"replicas" unit:"replicas" doc:"Replicas that serve now; 0: not known."`
-	Load     string   `json:"load" doc:"What fits least: requests, prompt tokens; empty: not known."`
+	Load     string   `json:"load" doc:"What fits least: requests, prompt tokens, output tokens; empty: not known."`
 	After    *float64 `json:"after,omitempty" doc:"How much of it per second each replica would have to carry."`
 	Carried  *float64 `json:"carried,omitempty" doc:"The most that a replica has carried while all objectives were met."`
 	Note     string   `json:"note" doc:"Why it cannot be told; empty: it can."`
@@ -163,7 +163,10 @@ func (out *headroomOut) weigh(load string, now time.Time, with headroomWith, rat
 		if now.Sub(at) <= time.Duration(with.Load) && !(v <= most) {
 			most = v
 		}
-		if each := v / n; !missed[at] && !(each <= carried) {
+		// What a load does shows a window later, and replicas that left within the
+		// window carried their part of it.
+		window := time.Duration(with.Window)
+		if each := v / max(n, replicas[at.Add(-window)]); !missed[at] && !missed[at.Add(window)] && !(each <= carried) {
 			carried = each
 		}
 	}

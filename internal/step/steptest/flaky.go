@@ -60,6 +60,11 @@ func (f *flaky) Undo(ctx context.Context, c kube.UndoChange) (kube.Applied, erro
 	return f.through(c.DryRun, func() (kube.Applied, error) { return f.Changer.Undo(ctx, c) })
 }
 
+// Restart implements [step.Changer].
+func (f *flaky) Restart(ctx context.Context, c kube.RestartChange) (kube.Applied, error) {
+	return f.through(c.DryRun, func() (kube.Applied, error) { return f.Changer.Restart(ctx, c) })
+}
+
 // ChangeNode implements [step.NodeChanger].
 func (f *flaky) ChangeNode(ctx context.Context, c kube.NodeChange) (kube.NodeState, error) {
 	var n kube.NodeState

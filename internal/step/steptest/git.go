@@ -292,6 +292,13 @@ func (g *Git) Commit(ctx context.Context, r gitops.Request) (gitops.Landing, err
 	return gitops.Landing{SHA: made.SHA, Plan: c.Trailers[gitops.TrailerPlan], Drift: r.Drift}, nil
 }
 
+// Committed implements [step.Journal]: the journal has what Commit made.
+func (g *Git) Committed(run, sha string) (bool, error) {
+	return slices.ContainsFunc(g.Commits, func(c Commit) bool {
+		return c.SHA == sha && c.Author.Name == "responder" && c.Trailers[gitops.TrailerRun] == run
+	}), nil
+}
+
 // Find implements [step.Commits].
 func (g *Git) Find(_ context.Context, _ gitops.Source, key string) (gitops.Landing, error) {
 	if g.Down != nil {

@@ -1,0 +1,76 @@
+package git
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/inference-responder/responder/internal/gitops"
+	"github.com/inference-responder/responder/internal/step"
+)
+
+// ownHistory marks the commits that are Responder's. What a commit says of itself,
+// in its trailers or its subject, only tells which run to ask the journal about:
+// anybody who can push can write it.
+type ownHistory struct {
+	step.History
+
+	journal step.Journal // nil: no commit is Responder's
+}
+
+// Changes implements [step.History].
+func (h ownHistory) Changes(ctx context.Context, src gitops.Source, t gitops.Target, since time.Time) ([]gitops.Touched, error) {
+	out, err := h.History.Changes(ctx, src, t, since)
+	return h.mark(out, err)
+}
+
+// Since implements [step.History].
+func (h ownHistory) Since(ctx context.Context, src gitops.Source, t gitops.Target, sha string) ([]gitops.Touched, error) {
+	out, err := h.History.Since(ctx, src, t, sha)
+	return h.mark(out, err)
+}
+
+// mark sets Ours of the commits that the journal has. The journal has the merge of
+// a pull request; what it merged is the second parent of it.
+func (h ownHistory) mark(log []gitops.Touched, err error) ([]gitops.Touched, error) {
+	if err != nil {
+		return nil, err
+	}
+	out := slices.Clone(log)
+	merged := map[string]string{} // by which run
+	for i := range out {
+		c := &out[i].Commit
+		c.Ours = false
+		run := claimed(*c)
+		if run == "" || h.journal == nil {
+			continue
+		}
+		if c.Ours, err = h.journal.Committed(run, c.SHA); err != nil {
+			return nil, err
+		}
+		if c.Ours && len(c.Parents) > 1 {
+			merged[c.Parents[1]] = run
+		}
+	}
+	for i := range out {
+		if c := &out[i].Commit; merged[c.SHA] != "" && merged[c.SHA] == claimed(*c) {
+			c.Ours = true
+		}
+	}
+	return out, nil
+}
+
+// claimed returns the run that a commit says it is by: in its trailer or, of a merge
+// by people, in the name of the branch; empty: none.
+func claimed(c gitops.Commit) string {
+	text := c.Trailers[gitops.TrailerEffect]
+	if text == "" && len(c.Parents) > 1 {
+		_, text, _ = strings.Cut(c.Subject, gitops.BranchPrefix)
+	}
+	run, _, found := strings.Cut(text, "/")
+	if !found || !strings.HasPrefix(run, "r-") {
+		return ""
+	}
+	return run
+}
