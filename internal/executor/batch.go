@@ -157,8 +157,14 @@ func (b *batch) turn(r *run, c machine.Command) (refused, err error) {
 	if r.dead != nil {
 		return nil, fmt.Errorf("%w: run %s is quarantined (%w); look what it left behind, then release it", ErrConflict, r.id, r.dead)
 	}
+	touched := touches(b.state(r))
 	if refused, err = b.decide(r, c); err != nil {
 		b.e.quarantineRun(r, err)
+		return refused, err
+	}
+	told := c.Kind == machine.CmdPause || c.Kind == machine.CmdUnpause
+	if now := touches(b.state(r)); !told && !slices.Equal(names(touched), names(now)) {
+		err = b.tellPause(r) // the pauses of what it touches now
 	}
 	return refused, err
 }
@@ -264,7 +270,7 @@ func (b *batch) joinable(playbook, service string) *run {
 // that no other is open about the same.
 func (b *batch) start(s machine.Start, p *playbook.Playbook, also []playbook.Alert) error {
 	b.recordPlaybooks()
-	s.Override = b.set.Override(s.Playbook)
+	s.Override = b.set.Override(s.Playbook, s.Service.Name)
 	r := newRun(s.Run, machine.State{})
 	b.stage(r).fresh = true
 	if err := b.must(r, machine.Command{Kind: machine.CmdStart, Now: b.now, Start: &s, Playbook: p}); err != nil {

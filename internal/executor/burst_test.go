@@ -5,7 +5,9 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
+	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
@@ -66,4 +68,88 @@ func TestBurstOfManyPlaybooks(t *testing.T) {
 			})
 		}
 	}
+}
+
+// Alerts about one service that somebody makes up fill a run's memory no further than
+// its bound. It knows that there are more, so that it does not act by itself; the rest
+// waits, and gets a run when that one has ended.
+func TestBurstAboutOneService(t *testing.T) {
+	const alerts = machine.MostEpisodes + 500
+	bubble(t, func(t *testing.T, h *rig) {
+		h.start()
+		var made []playbook.Alert
+		for i := range alerts {
+			a := alertOf("Slow", "a")
+			a.Fingerprint = fmt.Sprintf("%016x", i)
+			made = append(made, a)
+		}
+		h.post(made[:300]...)
+		h.post(made[300:]...)
+		bounded := func(when string) {
+			t.Helper()
+			runs := h.runs()
+			for _, s := range runs {
+				if n := s.Episodes.Len(); n > machine.MostEpisodes || n == machine.MostEpisodes && !s.Truncated {
+					t.Errorf("%s: run %s remembers %d alerts, and that there are more: %v", when, s.Start.Run, n, s.Truncated)
+				}
+			}
+			if first := runs[0]; !first.Full() || first.Levers > 0 {
+				t.Errorf("%s: the first run has %d alerts and has changed %d things", when, first.Episodes.Len(), first.Levers)
+			}
+		}
+		bounded("at first")
+		h.restart()
+		bounded("after a restart")
+		if n := h.world.told("takes no more"); n == 0 || n > 10 {
+			t.Errorf("people were told %d times: %.2000q", n, h.world.notices)
+		}
+	})
+}
+
+// With as many alerts that had a run as may be remembered, no other gets one. People are
+// told, and the service says so itself.
+func TestCrowdedAlerts(t *testing.T) {
+	bubble(t, func(t *testing.T, h *rig) {
+		h.start()
+		for i := range 200_000 {
+			a := alertOf("Slow", "other")
+			a.Fingerprint = fmt.Sprint(i)
+			h.e.dispatch.Has(a, machine.Start{Run: "r-before", Playbook: "ladder"}, time.Now())
+		}
+		h.post(alertOf("Slow", "a"))
+		if n := len(h.runs()); n != 0 || h.world.told("does somebody make alerts up?") != 1 || !h.e.Crowded() || !h.e.Figures().Crowded {
+			t.Fatalf("%d runs; crowded: %v; people were told %.2000q", n, h.e.Crowded(), h.world.notices)
+		}
+	})
+}
+
+// Alerts that resolved leave room in a run's memory, so that flapping ones do not keep it
+// from acting.
+func TestFlappingAlertsDoNotFillARun(t *testing.T) {
+	bubble(t, func(t *testing.T, h *rig) {
+		h.set = waitingSet(t)
+		h.start()
+		h.post(alertOf("Slow", "a"))
+		h.pass(time.Minute)
+		for i := range machine.MostEpisodes + 50 {
+			a := alertOf("Slow", "a")
+			a.Fingerprint = fmt.Sprint("flaps-", i)
+			h.post(a)
+			h.post(resolvedOf(a))
+		}
+		h.pass(time.Minute)
+		h.restart()
+		s := h.only()
+		if n := s.Episodes.Len(); n != machine.MostEpisodes || s.Truncated || s.Full() || s.Episodes.Get(s.Start.Alert.Episode()) == nil {
+			t.Fatalf("%d alerts are remembered, truncated: %v, full: %v, the first: %v", n, s.Truncated, s.Full(), s.Episodes.Get(s.Start.Alert.Episode()))
+		}
+		d := &machine.Decision{Approve: true, By: "user:ada", Person: true}
+		if err := h.e.Command(t.Context(), s.Start.Run, machine.Command{Kind: machine.CmdDecide, Decision: d}); err != nil {
+			t.Fatal(err)
+		}
+		h.pass(10 * time.Minute)
+		if n := h.world.count("apply"); n != 1 {
+			t.Errorf("applied %d times: %+v", n, h.only().Ending)
+		}
+	})
 }

@@ -24,6 +24,10 @@ func (e *Executor) Command(ctx context.Context, id string, c machine.Command) er
 		return err
 	}
 	if c.Kind == machine.CmdRelease {
+		if c.Refused != "" && c.Decision != nil { // the run itself takes no record
+			e.RecordRefused(c.Decision.By, machine.RightOf(c.Kind), "", c.Refused)
+			return fmt.Errorf("%w: %s", ErrForbidden, c.Refused)
+		}
 		return e.release(ctx, id, c.Decision)
 	}
 	c.Now = e.clock.now()

@@ -6,8 +6,8 @@ import (
 
 func (d *decoder) plan(p *machine.Plan) *problem {
 	fields := [...]string{
-		"step", "target", "summary", "diff", "undo", "risk", "class", "back", "why", "locks", "lacks", "unseen", "good", "payload", "mergeWithin",
-		"unrepeatable", "nodeOwners", "capacity", "others", "pool", "notes", "loading", "lowest", "beside",
+		"step", "target", "summary", "diff", "undo", "risk", "class", "back", "why", "locks", "lacks", "unseen", "good", "payload", "mergeWithin", "staged",
+		"unrepeatable", "nodeOwners", "touches", "capacity", "others", "rest", "pool", "notes", "loading", "lowest", "beside",
 	}
 	return d.object(fields[:], func(field string) *problem {
 		switch field {
@@ -41,16 +41,22 @@ func (d *decoder) plan(p *machine.Plan) *problem {
 			return d.raw(&p.Payload)
 		case "mergeWithin":
 			return whole(d, &p.MergeWithin)
+		case "staged":
+			return whole(d, &p.Staged)
 		case "loading":
 			return whole(d, &p.Loading)
 		case "unrepeatable":
 			return d.truth(&p.Unrepeatable)
 		case "nodeOwners":
 			return d.other(&p.NodeOwners)
+		case "touches":
+			return d.other(&p.Touches)
 		case "capacity":
 			return d.capacity(&p.Capacity)
 		case "others":
 			return d.other(&p.Others)
+		case "rest":
+			return d.other(&p.Rest)
 		case "pool":
 			return d.other(&p.Pool)
 		case "notes":
@@ -161,18 +167,22 @@ func (d *decoder) gate(g *machine.Gate) *problem {
 }
 
 func (d *decoder) need(n *machine.Need) *problem {
-	return d.object([]string{"rule", "from", "as", "quorum", "strong"}, func(field string) *problem {
+	return d.object([]string{"rule", "from", "among", "as", "quorum", "strong", "for"}, func(field string) *problem {
 		switch field {
 		case "rule":
 			return text(d, &n.Rule)
 		case "from":
 			return d.texts(&n.From)
+		case "among":
+			return d.texts(&n.Among)
 		case "as":
 			return text(d, &n.As)
 		case "quorum":
 			return whole(d, &n.Quorum)
-		default: // strong
+		case "strong":
 			return d.truth(&n.Strong)
+		default: // for
+			return d.texts(&n.For)
 		}
 	})
 }

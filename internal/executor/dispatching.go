@@ -257,7 +257,7 @@ func (x batchRuns) run(r *run) (dispatch.Run, bool) {
 	if s.Phase == machine.PhaseEnded {
 		return dispatch.Run{}, false
 	}
-	return dispatch.Run{ID: r.id, Playbook: s.Start.Playbook, Usable: r.dead == nil, Closing: s.Closing != nil}, true
+	return dispatch.Run{ID: r.id, Playbook: s.Start.Playbook, Usable: r.dead == nil, Closing: s.Closing != nil, Full: s.Full()}, true
 }
 
 // Tell implements dispatch.Runs. A panic over the alert quarantines the run, not

@@ -2,7 +2,6 @@ package executor
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
@@ -30,7 +29,7 @@ func (b *batch) divert(from machine.State, name string) (into, why string) {
 	case b.e.divertedBefore(from.Start, name):
 		return "", "that playbook was tried already"
 	}
-	start, also := handedOver(from)
+	start, also := from.Successor()
 	start.Run, start.Playbook, start.Digest = b.e.ids.next(b.now), p.Name, p.Digest
 	r := b.about(keyOf(start))
 	if r == nil {
@@ -44,49 +43,6 @@ func (b *batch) divert(from machine.State, name string) (into, why string) {
 		also = append(also, start.Alert)
 	}
 	return r.id, b.join(r, also, from.Truncated)
-}
-
-// handedOver is what the next run starts with: what the run was about and has
-// found, and those of its alerts that still fire.
-func handedOver(from machine.State) (machine.Start, []playbook.Alert) {
-	start := from.Start
-	if start.ByHand() {
-		start.DivertedFrom, start.Evidence, start.Truncated = from.Start.Run, from.Handover(), from.Truncated
-		return start, firingAlerts(from)
-	}
-	start.DivertedFrom, start.Evidence, start.Truncated = from.Start.Run, from.Handover(), from.Truncated
-	first := start.Alert.Episode()
-	var firing []string
-	for _, id := range slices.Sorted(maps.Keys(from.Episodes)) {
-		if from.Episodes[id].Firing {
-			firing = append(firing, id)
-		}
-	}
-	switch {
-	case len(firing) == 0:
-		start.Alert.Status = playbook.Resolved
-	case !slices.Contains(firing, first): // the alert it began with has resolved
-		first = firing[0]
-		start.Alert = from.Episodes[first].Alert
-	}
-	var also []playbook.Alert
-	for _, id := range firing {
-		if id != first {
-			also = append(also, from.Episodes[id].Alert)
-		}
-	}
-	return start, also
-}
-
-// firingAlerts are those of the run that fire, in a fixed order.
-func firingAlerts(s machine.State) []playbook.Alert {
-	var out []playbook.Alert
-	for _, id := range slices.Sorted(maps.Keys(s.Episodes)) {
-		if s.Episodes[id].Firing {
-			out = append(out, s.Episodes[id].Alert)
-		}
-	}
-	return out
 }
 
 // join hands the alerts over to the open run, in the same batch: after a crash

@@ -18,7 +18,7 @@ func (h *rig) openByHand() {
 		o.Catalog = func() ([]playbook.Service, error) { return []playbook.Service{testServices()["a"]}, nil }
 	}
 	h.start()
-	if _, _, err := h.e.StartRun(h.t.Context(), StartRequest{Playbook: "ladder", Service: "a", By: "user:ada"}); err != nil {
+	if _, _, err := h.e.StartRun(h.t.Context(), StartRequest{Playbook: "ladder", Service: "a", By: "user:ada", Person: true}); err != nil {
 		h.t.Fatal(err)
 	}
 	h.pass(time.Minute)
@@ -69,7 +69,8 @@ func (h *rig) mustBeHandedOver(a playbook.Alert, resolved bool, when string) {
 		h.t.Fatalf("%s: %d runs: %v", when, len(runs), h.fates())
 	}
 	open, handed := runs[0], runs[1]
-	ep, joined := open.Episodes[a.Episode()]
+	ep := open.Episodes.Get(a.Episode())
+	joined := ep != nil
 	ended := handed.Ending != nil && handed.Ending.Outcome == machine.OutcomeDiverted
 	switch {
 	case ended != joined && !resolved:
@@ -107,14 +108,14 @@ func TestHandedOver(t *testing.T) {
 	second.Fingerprint = "second"
 	s := machine.State{
 		Start: machine.Start{Run: "r-1", Alert: first}, Truncated: true,
-		Episodes: map[string]*machine.Episode{first.Episode(): {Alert: first}, second.Episode(): {Alert: second, Firing: true}},
+		Episodes: machine.EpisodesOf(map[string]*machine.Episode{first.Episode(): {Alert: first}, second.Episode(): {Alert: second, Firing: true}}),
 	}
-	start, also := handedOver(s)
+	start, also := s.Successor()
 	if start.Alert.Fingerprint != "second" || len(also) != 0 || !start.Truncated || start.DivertedFrom != "r-1" {
 		t.Errorf("starts with %s and %d more, truncated %v", start.Alert.Fingerprint, len(also), start.Truncated)
 	}
-	s.Episodes[second.Episode()].Firing = false
-	if start, _ = handedOver(s); start.Alert.Status == playbook.Firing {
+	s.Episodes.Get(second.Episode()).Firing = false
+	if start, _ = s.Successor(); start.Alert.Status == playbook.Firing {
 		t.Error("nothing fires any more, and the next run begins as if it did")
 	}
 }
@@ -137,7 +138,7 @@ func TestTruncatedLater(t *testing.T) {
 				if !s.Truncated {
 					t.Fatal("the run does not know")
 				}
-				d := &machine.Decision{Approve: true, By: "user:ada"}
+				d := &machine.Decision{Approve: true, By: "user:ada", Person: true}
 				if err := h.e.Command(t.Context(), s.Start.Run, machine.Command{Kind: machine.CmdDecide, Decision: d}); err != nil {
 					t.Fatal(err)
 				}

@@ -32,7 +32,7 @@ func (h *rig) decide(approve bool) {
 		if s.Gate == nil {
 			continue
 		}
-		d := &machine.Decision{Gate: s.Gate.ID, Digest: s.Gate.Digest, Approve: approve, By: "user:ada", Reason: "so"}
+		d := &machine.Decision{Gate: s.Gate.ID, Digest: s.Gate.Digest, Approve: approve, By: "user:ada", Person: true, Reason: "so"}
 		if err := h.e.Command(h.t.Context(), s.Start.Run, machine.Command{Kind: machine.CmdDecide, Decision: d}); err != nil {
 			h.t.Fatal(err)
 		}
@@ -57,8 +57,8 @@ func TestOneIncidentOneRun(t *testing.T) {
 				restart(h)
 				h.post(slow)
 				s := h.only()
-				if len(s.Episodes) != 2 {
-					t.Fatalf("the run has %d alerts; %v", len(s.Episodes), h.fates())
+				if s.Episodes.Len() != 2 {
+					t.Fatalf("the run has %d alerts; %v", s.Episodes.Len(), h.fates())
 				}
 				if f := h.fates()[1]; f != "coalesced (playbook ladder matches, and a run of playbook asks is open about the service)" {
 					t.Errorf("recorded: %s", f)
@@ -91,7 +91,7 @@ func TestOneNotificationOneRun(t *testing.T) {
 		h.start()
 		h.post(alertOf("Slow", "a"), alertOf("Ask", "a"), alertOf("Slow", "b"))
 		h.pass(time.Minute)
-		if runs := h.runs(); len(runs) != 2 || runs[0].Start.Playbook != "ladder" || len(runs[0].Episodes) != 2 {
+		if runs := h.runs(); len(runs) != 2 || runs[0].Start.Playbook != "ladder" || runs[0].Episodes.Len() != 2 {
 			t.Errorf("%d runs: %v", len(runs), h.fates())
 		}
 	})
@@ -193,7 +193,7 @@ func TestReleaseBeforeALateDecision(t *testing.T) {
 		r := h.e.find(h.only().Start.Run)
 		h.inLoop(func(b *batch) error {
 			for range 2 {
-				d := &machine.Decision{By: "user:ada", Reason: "no"}
+				d := &machine.Decision{By: "user:ada", Person: true, Reason: "no"}
 				refused, err := b.turn(r, machine.Command{Kind: machine.CmdDecide, Now: b.now, Decision: d})
 				if err != nil {
 					return err
@@ -230,10 +230,11 @@ func TestWaitsForTheOtherRun(t *testing.T) {
 					o.Guards.Cooldown = 10 * time.Minute
 				}
 				h.start()
-				id, _, err := h.e.StartRun(t.Context(), StartRequest{Playbook: "drill", Service: "a", By: "user:bob"})
+				id, _, err := h.e.StartRun(t.Context(), StartRequest{Playbook: "drill", Service: "a", By: "user:bob", Person: true})
 				if err != nil {
 					t.Fatal(err)
 				}
+				h.pass(time.Second)
 				h.decide(true) // ada approves
 				h.post(alertOf("Slow", "a"))
 				h.pass(20 * time.Minute)

@@ -145,7 +145,7 @@ func (l *library) find(name, digest string) (*playbook.Playbook, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, err := playbook.Parse("journal:"+name, []byte(doc), l.e.o.Kinds)
+	all, err := playbook.ParseRecorded("journal:"+name, []byte(doc), l.e.o.Kinds)
 	if err != nil {
 		return nil, fmt.Errorf("playbook %s of digest %s no longer compiles, so its run cannot go on: %w", name, digest, err)
 	}

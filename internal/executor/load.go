@@ -254,7 +254,7 @@ func (e *Executor) admit(l *loadedRun, quarantined map[string]quarantine) {
 	if l.ended {
 		return
 	}
-	for _, ep := range l.state.Episodes {
+	for _, ep := range l.state.Episodes.All() {
 		e.dispatch.Has(ep.Alert, l.state.Start, l.state.Updated)
 	}
 	if l.err != nil {
@@ -302,7 +302,7 @@ func (e *Executor) loadDispatch() error {
 // saveEvery is how many records of the stream dispatch and episodes in them a start
 // folds, about, at most: every so many a snapshot is written. Its size is bounded by
 // the episodes that are remembered, a few MiB.
-const saveEvery = 50_000
+const saveEvery = 100_000
 
 // saveDispatch stores a snapshot of the dispatcher's memory when many records follow
 // the last one. Without it the next start only takes longer.
@@ -385,7 +385,7 @@ func (e *Executor) resumes(r *run) bool {
 	if r.dead != nil || s.Phase == machine.PhaseEnded {
 		return false
 	}
-	return e.blames(r) || interrupted(s) || s.Paused != e.pauses.why(s.Start.Service.Name, s.Start.Playbook)
+	return e.blames(r) || interrupted(s) || s.Paused != e.paused(*s)
 }
 
 // interrupted reports whether the process ended while a change was under way.

@@ -205,7 +205,7 @@ func (h *rig) differs(m *model) string {
 
 func firing(s machine.State) []string {
 	var out []string
-	for id, ep := range s.Episodes {
+	for id, ep := range s.Episodes.All() {
 		if ep.Firing {
 			out = append(out, id)
 		}

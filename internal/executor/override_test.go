@@ -9,15 +9,26 @@ import (
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
-const bySetting = "playbooks.autonomy of responder.yaml"
+const (
+	bySetting = "playbooks.autonomy of responder.yaml"
+	byService = "services[0].autonomy_of of responder.yaml"
+)
 
-// overridden returns the set with levels by name of playbook, or PLAYBOOK/STATE.
+// overridden returns the set with levels by name of playbook, PLAYBOOK/STATE or
+// kind of lever; for one service if the name ends with "for SERVICE".
 func overridden(t *testing.T, set *playbook.Set, levels map[string]playbook.Autonomy) *playbook.Set {
 	t.Helper()
 	var all playbook.Overrides
 	for name, level := range levels {
-		pb, state, _ := strings.Cut(name, "/")
-		all = append(all, playbook.LevelSetting{Playbook: pb, State: state, Level: level, By: bySetting})
+		l := playbook.LevelSetting{Level: level, By: bySetting}
+		name, l.Service, _ = strings.Cut(name, " for ")
+		if l.Service != "" {
+			l.By = byService
+		}
+		if l.Playbook, l.State, _ = strings.Cut(name, "/"); strings.Contains(name, ".") {
+			l.Playbook, l.Kind = "", name
+		}
+		all = append(all, l)
 	}
 	out, err := set.Overridden(all)
 	if err != nil {
@@ -57,6 +68,13 @@ func TestConfiguredAutonomy(t *testing.T) {
 		"the lever goes before":      {levels: map[string]playbook.Autonomy{"ladder": auto, "ladder/first": suggest}, phase: machine.PhaseDeciding, says: "suggest by " + bySetting},
 		"lowered":                    {set: loadSet(t, nil), levels: map[string]playbook.Autonomy{"ladder": suggest}, phase: machine.PhaseDeciding, says: "suggest by " + bySetting},
 		"lowered to observe":         {set: loadSet(t, nil), levels: map[string]playbook.Autonomy{"ladder/first": observe}, phase: machine.PhaseEnded, says: "observe by " + bySetting},
+		"a kind raised":              {levels: map[string]playbook.Autonomy{"test.turn": auto}, applied: 1, says: "auto by " + bySetting},
+		"a kind and its playbook":    {levels: map[string]playbook.Autonomy{"test.turn": auto, "ladder": suggest}, phase: machine.PhaseDeciding, says: "suggest by " + bySetting},
+		"above the service":          {levels: map[string]playbook.Autonomy{"ladder for a": auto}, options: serviceAt(suggest), applied: 1, says: "auto by " + byService},
+		"below the service":          {set: loadSet(t, nil), levels: map[string]playbook.Autonomy{"test.turn for a": suggest}, phase: machine.PhaseDeciding, says: "suggest by " + byService},
+		"of another service":         {levels: map[string]playbook.Autonomy{"ladder for b": auto}, phase: machine.PhaseDeciding, says: "suggest"},
+		"not above the installation": {levels: map[string]playbook.Autonomy{"ladder for a": auto}, options: func(o *Options) { o.Autonomy = suggest }, phase: machine.PhaseDeciding, says: "suggest"},
+		"not above the policy":       {levels: map[string]playbook.Autonomy{"ladder for a": auto}, options: atMost(suggest), phase: machine.PhaseDeciding, says: "suggest"},
 		"the installation is lower":  {levels: map[string]playbook.Autonomy{"ladder": auto}, options: func(o *Options) { o.Autonomy = suggest }, phase: machine.PhaseDeciding, says: "suggest"},
 		"the service is lower":       {levels: map[string]playbook.Autonomy{"ladder": auto}, options: serviceAt(suggest), phase: machine.PhaseDeciding, says: "suggest"},
 		"the policy is lower":        {levels: map[string]playbook.Autonomy{"ladder": auto}, options: atMost(suggest), phase: machine.PhaseDeciding, says: "suggest"},
@@ -122,6 +140,9 @@ func TestConfiguredAutonomyOfOpenRuns(t *testing.T) {
 		"lowered, and nobody asked": {map[string]playbook.Autonomy{"ladder": auto}, none, false, 0},
 		"lowered for the lever":     {map[string]playbook.Autonomy{"ladder": auto}, map[string]playbook.Autonomy{"ladder": auto, "ladder/first": observe}, false, 0},
 		"lowered to observe":        {none, map[string]playbook.Autonomy{"ladder": observe}, false, 0},
+		"kept for the service":      {map[string]playbook.Autonomy{"ladder for a": auto}, map[string]playbook.Autonomy{"ladder for a": auto}, false, 1},
+		"no more for the service":   {map[string]playbook.Autonomy{"ladder for a": auto}, none, false, 0},
+		"lowered for the service":   {map[string]playbook.Autonomy{"ladder": auto}, map[string]playbook.Autonomy{"ladder": auto, "test.turn for a": suggest}, false, 0},
 		"what lowered it is gone":   {map[string]playbook.Autonomy{"ladder": suggest}, none, true, 1},
 	} {
 		t.Run(name, func(t *testing.T) {

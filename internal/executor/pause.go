@@ -25,6 +25,7 @@ const (
 	KindRunReleased    = "run.released"        // Released
 	KindRunRequested   = "run.requested"       // Requested: a person started a run
 	KindRequestRefused = "run.request-refused" // RequestRefused: a person wanted one and got none
+	KindRightRefused   = "right.refused"       // RightRefused: somebody lacked a right, other than about a run that can be processed
 	KindNoticeDue      = "notice.due"          // Due: people have to be told
 	KindNotice         = "notice"              // Notice: what became of it
 	KindStalled        = "journal.stalled"     // Stalled: people were refused because the journal took nothing
@@ -210,7 +211,7 @@ func (e *Executor) tellPauses(ctx context.Context) error {
 func (b *batch) tellPause(r *run) error {
 	s := b.state(r)
 	c := machine.Command{Kind: machine.CmdUnpause, Now: b.now}
-	if why := b.e.pauses.why(s.Start.Service.Name, s.Start.Playbook); why != "" {
+	if why := b.e.paused(s); why != "" {
 		c.Kind, c.Message = machine.CmdPause, why
 	}
 	if r.dead != nil || s.Phase == machine.PhaseEnded || s.Paused == c.Message {

@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -47,13 +48,20 @@ func (e *Executor) guard(s machine.State) machine.Outcome {
 	if st == nil || (st.Kind != playbook.StateGate && (s.Lever == nil || s.Lever.Plan == nil)) {
 		return machine.Outcome{Status: machine.StatusFailed, Reason: fault.Invalid, Message: "there is no plan to guard"}
 	}
-	q := guard.Question{Now: e.clock.now(), State: st, Paused: e.pauses.why(s.Start.Service.Name, s.Start.Playbook)}
-	q.Ceiling, q.Gone, q.Unsure = e.ceiling(s.Start, st)
+	q := guard.Question{Now: e.clock.now(), State: st, Paused: e.paused(s)}
+	var absent bool
+	q.Ceiling, absent, q.Unsure = e.ceiling(s.Start, st)
+	others, gone, unsure := e.others(s, st)
+	q.Gone, q.Unsure = gone, cmp.Or(q.Unsure, unsure)
+	if absent {
+		q.Gone = s.Start.Service.Name
+	}
 	if s.Start.Loan != "" {
 		q.Firing = e.incident(s.Start)
 	}
 	out := machine.Outcome{Status: machine.StatusOK}
-	out.Terms, q.Policy = e.askPolicy(q.Now, s, st)
+	out.Terms, q.Policy = e.askPolicy(q.Now, s, st, others)
+	out.Terms = strictest(out.Terms, others)
 	if s.Lever != nil {
 		out.Terms, q.Demoted = e.ladder.Terms(out.Terms, ladder.LeverID{Playbook: s.Start.Playbook, Service: s.Start.Service.Name, State: st.Name, Lever: st.Step})
 	}
@@ -68,37 +76,36 @@ func (e *Executor) guard(s machine.State) machine.Outcome {
 // no longer has is gone, and only observed: whoever removed it does not want it
 // changed. While the catalog cannot say whether it is gone, unsure says why.
 func (e *Executor) ceiling(s machine.Start, st *playbook.State) (level playbook.Autonomy, gone bool, unsure error) {
-	level = e.o.Autonomy
-	set := e.o.Playbooks()
-	if p := set.ByName(s.Playbook); p != nil {
-		if now := p.State(st.Name); now != nil {
-			st = now
+	own := playbook.Auto // of the service
+	if e.o.Catalog != nil {
+		var known []playbook.Service
+		known, unsure = e.o.Catalog()
+		i := slices.IndexFunc(known, func(svc playbook.Service) bool { return svc.Name == s.Service.Name })
+		switch {
+		case i >= 0:
+			own, unsure = known[i].Autonomy, nil
+		case unsure == nil:
+			return playbook.Observe, true, nil
 		}
-		allowed, _ := p.Level(st, set.Override(s.Playbook))
-		level = min(level, allowed)
 	}
-	if e.o.Catalog == nil {
-		return level, false, nil
+	set := e.o.Playbooks()
+	p := set.ByName(s.Playbook)
+	if p == nil {
+		return min(e.o.Autonomy, own), false, unsure
 	}
-	known, unsure := e.o.Catalog()
-	i := slices.IndexFunc(known, func(svc playbook.Service) bool { return svc.Name == s.Service.Name })
-	switch {
-	case i >= 0:
-		return min(level, known[i].Autonomy), false, nil
-	case unsure != nil:
-		return level, false, unsure
-	default:
-		return playbook.Observe, true, nil
+	if now := p.State(st.Name); now != nil {
+		st = now
 	}
+	return min(e.o.Autonomy, p.Allowed(st, own, set.Override(s.Playbook, s.Service.Name))), false, unsure
 }
 
 // askPolicy returns the terms in force now and the policy's verdict. A policy that
 // panics refuses.
-func (e *Executor) askPolicy(now time.Time, s machine.State, st *playbook.State) (terms *machine.Terms, verdict *machine.GuardVerdict) {
+func (e *Executor) askPolicy(now time.Time, s machine.State, st *playbook.State, others []guard.Other) (terms *machine.Terms, verdict *machine.GuardVerdict) {
 	if e.o.Policy == nil {
 		return nil, nil
 	}
-	in := guard.PolicyInput{Now: now, Run: s.Under(nil), State: st, Count: func(a guard.Acts) (int, bool) {
+	in := guard.PolicyInput{Now: now, Run: s.Under(nil), State: st, Others: others, Count: func(a guard.Acts) (int, bool) {
 		return e.ledger.Acted(a, s.Start.Run, now)
 	}}
 	v := machine.GuardVerdict{}

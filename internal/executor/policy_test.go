@@ -27,7 +27,7 @@ func twoOf(group string) machine.Terms {
 }
 
 func yes(by string) machine.Command {
-	return machine.Command{Kind: machine.CmdDecide, Decision: &machine.Decision{Approve: true, By: "user:" + by, Groups: []string{"oncall"}}}
+	return machine.Command{Kind: machine.CmdDecide, Decision: &machine.Decision{Approve: true, By: "user:" + by, Person: true, Groups: []string{"oncall"}}}
 }
 
 // A playbook that may act alone waits for two people when the policy says so,
@@ -124,7 +124,7 @@ func TestPolicyIsAskedAgain(t *testing.T) {
 		if who := s.Gate.Who(); who != "2 of group:captains" {
 			t.Errorf("asked now are %s", who)
 		}
-		replan := machine.Command{Kind: machine.CmdReplan, Decision: &machine.Decision{By: "user:eve"}}
+		replan := machine.Command{Kind: machine.CmdReplan, Decision: &machine.Decision{By: "user:eve", Person: true}}
 		if err := h.e.Command(t.Context(), id, replan); !errors.Is(err, ErrForbidden) {
 			t.Errorf("eve gets a fresh plan: %v", err)
 		}

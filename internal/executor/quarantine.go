@@ -128,7 +128,7 @@ func (e *Executor) noRelease(id string) error {
 // the run counts as one with a change in the air: its record does not say that
 // there is none.
 func (e *Executor) salvage(id string) machine.State {
-	s := machine.State{Phase: machine.PhaseHeld, Episodes: map[string]*machine.Episode{}}
+	s := machine.State{Phase: machine.PhaseHeld}
 	lever := &machine.Lever{Plan: &machine.Plan{}, Before: -1}
 	for rec, err := range e.o.Journal.Stream(streamOf(id), 0) {
 		if err != nil {
@@ -155,11 +155,11 @@ func remember(s *machine.State, lever *machine.Lever, ev machine.Event) {
 			if ev.Start.ByHand() {
 				return
 			}
-			s.Episodes[ev.Start.Alert.Episode()] = &machine.Episode{Alert: ev.Start.Alert, Firing: true, Since: ev.At}
+			s.Episodes = s.Episodes.With(ev.Start.Alert.Episode(), &machine.Episode{Alert: ev.Start.Alert, Firing: true, Since: ev.At})
 		}
 	case machine.EpisodeJoined, machine.EpisodeRefired, machine.EpisodeResolved:
 		if ev.Alert != nil {
-			s.Episodes[ev.Alert.Episode()] = &machine.Episode{Alert: *ev.Alert, Firing: ev.Alert.Status == playbook.Firing, Since: ev.At}
+			s.Episodes = s.Episodes.With(ev.Alert.Episode(), &machine.Episode{Alert: *ev.Alert, Firing: ev.Alert.Status == playbook.Firing, Since: ev.At})
 		}
 	case machine.StateEntered:
 		s.Current = ev.State

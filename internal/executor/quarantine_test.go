@@ -161,7 +161,7 @@ func TestUnreadableRunHoldsItsService(t *testing.T) {
 				h.start()
 				h.pass(time.Second)
 				s := h.only()
-				if s.Quarantine == nil || s.Start.Run != id || s.Start.Service.Name != "a" || s.Start.Playbook != "ladder" || len(s.Episodes) != 1 || s.Current != "first" {
+				if s.Quarantine == nil || s.Start.Run != id || s.Start.Service.Name != "a" || s.Start.Playbook != "ladder" || s.Episodes.Len() != 1 || s.Current != "first" {
 					t.Fatalf("listed as %+v", s)
 				}
 				if f := h.e.Figures(); f.Locks["service:a"] != id || f.InAir != 1 || f.Levers != 1 {

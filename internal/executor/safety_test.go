@@ -64,7 +64,7 @@ func TestClockSetBackWhileApplying(t *testing.T) {
 		r := newRun("r-1", machine.State{
 			Start: machine.Start{Run: "r-1", Playbook: p.Name, Alert: alert}, Playbook: p, Head: 9,
 			Phase: machine.PhaseApplying, Current: p.Start, Visits: map[string]int{p.Start: 1},
-			Episodes: map[string]*machine.Episode{alert.Episode(): {Alert: alert, Firing: true}},
+			Episodes: machine.EpisodesOf(map[string]*machine.Episode{alert.Episode(): {Alert: alert, Firing: true}}),
 			Lever:    &machine.Lever{Plan: &machine.Plan{}},
 			Open:     &machine.OpenEffect{Key: "k", Action: machine.ActionApply, Attempt: 2, NotUntil: due},
 		})

@@ -264,7 +264,7 @@ func (s *simulation) noneLeft() {
 		var last machine.State
 		own := false
 		for _, r := range runs {
-			if _, ok := r.Episodes[a.Episode()]; ok {
+			if r.Episodes.Get(a.Episode()) != nil {
 				last, own = r, own || r.Start.Playbook == matching[0].Name
 			}
 		}

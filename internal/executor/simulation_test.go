@@ -162,7 +162,7 @@ func simSets(t *testing.T) []*playbook.Set {
 func simCatalog() services {
 	out := services{}
 	for _, name := range simServices {
-		out[name] = playbook.Service{Name: name, Autonomy: playbook.Auto, Owners: []string{"user:ada"}}
+		out[name] = playbook.Service{Name: name, Autonomy: playbook.Auto, Owners: []string{"user:ada", "group:sre"}, Selector: `service="x"`}
 	}
 	return out
 }
@@ -358,7 +358,7 @@ func (s *simulation) decides() {
 	if !ok {
 		return
 	}
-	d := &machine.Decision{Gate: r.Gate.ID, Digest: r.Gate.Digest, Approve: s.rnd.IntN(4) > 0, By: "user:ada", Reason: "so"}
+	d := &machine.Decision{Gate: r.Gate.ID, Digest: r.Gate.Digest, Approve: s.rnd.IntN(4) > 0, By: "user:ada", Person: true, Reason: "so"}
 	kind := machine.CmdDecide
 	if s.rnd.IntN(10) == 0 {
 		kind = machine.CmdReplan
@@ -368,7 +368,7 @@ func (s *simulation) decides() {
 
 func (s *simulation) cancels() {
 	if r, ok := s.openRun(func(machine.State) bool { return true }); ok {
-		s.command(r, "cancel", machine.Command{Kind: machine.CmdCancel, Decision: &machine.Decision{By: "user:ada", Reason: "stop"}})
+		s.command(r, "cancel", machine.Command{Kind: machine.CmdCancel, Decision: &machine.Decision{By: "user:ada", Person: true, Reason: "stop"}})
 	}
 }
 
@@ -379,7 +379,7 @@ func (s *simulation) settlesHeld() {
 	if !ok {
 		return
 	}
-	d := &machine.Decision{By: "user:ada", Reason: "looked"}
+	d := &machine.Decision{By: "user:ada", Person: true, Reason: "looked"}
 	if r.Quarantine != nil {
 		s.command(r, "release", machine.Command{Kind: machine.CmdRelease, Decision: d})
 		return
@@ -417,7 +417,7 @@ func (s *simulation) unpauses() {
 func (s *simulation) startsByHand() {
 	e, service := s.e, simServices[s.rnd.IntN(len(simServices))]
 	s.call("ada starts a run on "+service, func(ctx context.Context) error {
-		_, _, err := e.StartRun(ctx, StartRequest{Playbook: "ladder", Service: service, By: "user:ada", Reason: "drill"})
+		_, _, err := e.StartRun(ctx, StartRequest{Playbook: "ladder", Service: service, By: "user:ada", Person: true, Reason: "drill"})
 		return err
 	})
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/inference-responder/responder/internal/executor/dispatch"
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/rights"
 )
 
 // StartRequest is a person's wish for a run. Playbook, Service and By are
@@ -24,6 +25,8 @@ type StartRequest struct {
 	Labels   map[string]string // stand for the labels of an alert; what is read and not among them fails
 	Reason   string
 	By       string // user:ada
+	Person   bool   // the configuration declares whose credential it is
+	Refused  string // the right that the person lacks: nothing starts, and it is recorded. Empty: none
 }
 
 // Requested is the record of a run that a person asked for. It is written in one
@@ -47,6 +50,15 @@ type RequestRefused struct {
 	Reason   string `json:"reason,omitempty"`
 	By       string `json:"by"`
 	Why      string `json:"why"` // it was refused
+}
+
+// RightRefused is the record of a request for which somebody lacked a right. About a
+// run that can be processed, its own record has it.
+type RightRefused struct {
+	By      string       `json:"by"`
+	Right   rights.Right `json:"right"`
+	Service string       `json:"service,omitempty"` // at most maxWritten characters; empty: all, or the right itself is not for the credential
+	Why     string       `json:"why"`
 }
 
 // Bounds of what is recorded of refused requests: the journal is not for those
@@ -91,23 +103,19 @@ func (x *requests) get(by, key string) (Requested, bool) {
 	return r.Requested, ok && key != ""
 }
 
-// refuse returns the record of a refused request; false where enough of them are
-// recorded already.
-func (x *requests) refuse(q StartRequest, why error, now time.Time) (RequestRefused, bool) {
+// refuse returns what the record of a refused request says; false where enough of
+// them are recorded already.
+func (x *requests) refuse(why string, now time.Time) (string, bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if since := now.Sub(x.since); since >= time.Hour || since < 0 {
 		x.since, x.refused = now, 0
 	}
 	x.refused++
-	r := RequestRefused{
-		Playbook: fmt.Sprintf("%.*s", maxWritten, q.Playbook), Service: fmt.Sprintf("%.*s", maxWritten, q.Service),
-		Reason: q.Reason, By: q.By, Why: why.Error(),
-	}
 	if x.refused == maxRefused {
-		r.Why += "; more of them are answered and, until an hour is over, no longer recorded"
+		why += "; more of them are answered and, until an hour is over, no longer recorded"
 	}
-	return r, x.refused <= maxRefused
+	return why, x.refused <= maxRefused
 }
 
 // prune forgets what is as old as episodes are remembered.
@@ -119,7 +127,8 @@ func (x *requests) prune(now time.Time) {
 
 // StartRun starts a run because a person wants it, and gives its id. From there
 // on it goes the way of a run that an alert started: one open run about a
-// playbook and a service, pauses, autonomy, guards, policy. It is durable when
+// playbook and a service, pauses, guards, policy, and an autonomy of suggest at most:
+// somebody else says yes to what it changes. It is durable when
 // StartRun returns. again: it is the run of an earlier request with that key. A
 // request that makes sense and is refused is recorded.
 func (e *Executor) StartRun(ctx context.Context, q StartRequest) (run string, again bool, err error) {
@@ -137,8 +146,10 @@ func (e *Executor) StartRun(ctx context.Context, q StartRequest) (run string, ag
 		run, again, err = b.startByHand(q, t)
 		return err
 	}
-	err = e.do(ctx, t)
-	if errors.Is(err, ErrNotFound) || errors.Is(err, ErrConflict) || errors.Is(err, ErrInvalid) {
+	if err = q.allowed(); err == nil {
+		err = e.do(ctx, t)
+	}
+	if errors.Is(err, ErrNotFound) || errors.Is(err, ErrConflict) || errors.Is(err, ErrInvalid) || errors.Is(err, ErrForbidden) {
 		e.recordRefused(q, err)
 	}
 	if err != nil {
@@ -147,17 +158,49 @@ func (e *Executor) StartRun(ctx context.Context, q StartRequest) (run string, ag
 	return run, again, nil
 }
 
+// allowed refuses who may start no run. A credential of which nobody knows whose it is
+// may be the second one of somebody who then approves the run.
+func (q StartRequest) allowed() error {
+	switch {
+	case q.Refused != "":
+		return fmt.Errorf("%w: %s", ErrForbidden, q.Refused)
+	case !q.Person && q.By != machine.Anonymous:
+		return fmt.Errorf("%w: only people start runs, and nobody knows whose credential %s is; list it under auth.people", ErrForbidden, q.By)
+	default:
+		return nil
+	}
+}
+
 // recordRefused records that a request was refused. Nothing follows from it, so
 // that a journal which does not take it changes no answer.
-func (e *Executor) recordRefused(q StartRequest, why error) {
-	r, record := e.requests.refuse(q, why, e.clock.now())
+func (e *Executor) recordRefused(q StartRequest, err error) {
+	why, record := e.requests.refuse(err.Error(), e.clock.now())
 	if !record {
 		return
 	}
+	r := RequestRefused{Playbook: written(q.Playbook), Service: written(q.Service), Reason: q.Reason, By: q.By, Why: why}
 	if err := e.recordControl(KindRequestRefused, r); err != nil {
 		e.log.Error("the journal did not take a refused request for a run", "playbook", r.Playbook, "err", err)
 	}
 }
+
+// RecordRefused records that somebody lacked a right about a service; empty: about all of
+// them. Nothing follows from it, as of every refused request.
+func (e *Executor) RecordRefused(by string, right rights.Right, service, why string) {
+	if e.Ready() != nil {
+		return
+	}
+	why, record := e.requests.refuse(why, e.clock.now())
+	if !record {
+		return
+	}
+	if err := e.recordControl(KindRightRefused, RightRefused{By: by, Right: right, Service: written(service), Why: why}); err != nil {
+		e.log.Error("journal did not take a refused request", "by", by, "err", err)
+	}
+}
+
+// written shortens a name as somebody wrote it.
+func written(name string) string { return fmt.Sprintf("%.*s", maxWritten, name) }
 
 // startByHand stages the request and the run's beginning, or finds the run that
 // the same request started before.
@@ -174,7 +217,7 @@ func (b *batch) startByHand(q StartRequest, t *task) (run string, again bool, er
 		return "", false, err
 	}
 	start := machine.Start{
-		Run: e.ids.next(b.now), Playbook: p.Name, Digest: p.Digest, Service: svc, Autonomy: e.o.Autonomy, By: q.By, Reason: q.Reason,
+		Run: e.ids.next(b.now), Playbook: p.Name, Digest: p.Digest, Service: svc, Autonomy: min(e.o.Autonomy, playbook.Suggest), By: q.By, Reason: q.Reason,
 		Alert: playbook.Alert{Labels: maps.Clone(q.Labels), StartsAt: b.now},
 	}
 	if open := b.about(keyOf(start)); open != nil {

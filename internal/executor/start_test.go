@@ -24,7 +24,7 @@ func byHand(h *rig) {
 	h.start()
 }
 
-var wish = StartRequest{Key: "k-1", Playbook: "ladder", Service: "a", By: "user:ada", Reason: "load test", Labels: map[string]string{"team": "chat"}}
+var wish = StartRequest{Key: "k-1", Playbook: "ladder", Service: "a", By: "user:ada", Person: true, Reason: "load test", Labels: map[string]string{"team": "chat"}}
 
 // A request that is sent again, also after a restart, starts nothing; another
 // one under its key is refused, and another person's keys are their own.
@@ -55,7 +55,7 @@ func TestStartRunOnce(t *testing.T) {
 			t.Errorf("a second run on the service: %v", err)
 		}
 		s := h.only()
-		if s.Start.By != "user:ada" || s.Start.Reason != "load test" || s.Start.Alert.Labels["team"] != "chat" || len(s.Episodes) != 0 || !s.Firing() {
+		if s.Start.By != "user:ada" || s.Start.Reason != "load test" || s.Start.Alert.Labels["team"] != "chat" || s.Episodes.Len() != 0 || !s.Firing() {
 			t.Errorf("started with %+v, episodes %v", s.Start, s.Episodes)
 		}
 	})
@@ -189,7 +189,7 @@ func TestStarterDoesNotApprove(t *testing.T) {
 		}
 		for _, channel := range []string{"cli", "api", "slack", "web"} {
 			for _, glass := range []bool{false, true} {
-				d := &machine.Decision{Approve: true, By: "user:ada", Channel: channel, BreakGlass: glass, Reason: "because"}
+				d := &machine.Decision{Approve: true, By: "user:ada", Person: true, Channel: channel, BreakGlass: glass, Reason: "because"}
 				if err := h.e.Command(t.Context(), id, machine.Command{Kind: machine.CmdDecide, Decision: d}); !errors.Is(err, ErrForbidden) {
 					t.Errorf("ada over %s, alone %v: %v", channel, glass, err)
 				}
@@ -198,7 +198,7 @@ func TestStarterDoesNotApprove(t *testing.T) {
 		if n := h.world.count("apply"); n != 0 {
 			t.Fatalf("%d applied", n)
 		}
-		if err := h.e.Command(t.Context(), id, machine.Command{Kind: machine.CmdDecide, Decision: &machine.Decision{Approve: true, By: "user:eve", Groups: []string{"sre"}}}); err != nil {
+		if err := h.e.Command(t.Context(), id, machine.Command{Kind: machine.CmdDecide, Decision: &machine.Decision{Approve: true, By: "user:eve", Person: true, Groups: []string{"sre"}}}); err != nil {
 			t.Fatal(err)
 		}
 		h.pass(10 * time.Minute)
@@ -206,6 +206,78 @@ func TestStarterDoesNotApprove(t *testing.T) {
 			t.Errorf("%d applied after another one's yes", n)
 		}
 	})
+}
+
+// Whoever starts a run chooses what it reads. So it asks, also where the configuration
+// lets levers act, and only a declared person starts one.
+func TestStartedByHandAsks(t *testing.T) {
+	bubble(t, func(t *testing.T, h *rig) {
+		h.options = func(o *Options) {
+			o.Autonomy = playbook.Auto
+			o.Catalog = func() ([]playbook.Service, error) { return []playbook.Service{testServices()["a"]}, nil }
+		}
+		h.start()
+		second := wish
+		second.By, second.Person = "user:laptop", false
+		if _, _, err := h.e.StartRun(t.Context(), second); !errors.Is(err, ErrForbidden) || !strings.Contains(err.Error(), "nobody knows whose credential user:laptop is") {
+			t.Errorf("an undeclared credential: %v", err)
+		}
+		lacking := wish
+		lacking.By, lacking.Refused = "user:eve", "user:eve lacks the right start on service a"
+		if _, _, err := h.e.StartRun(t.Context(), lacking); !errors.Is(err, ErrForbidden) {
+			t.Errorf("who lacks the right: %v", err)
+		}
+		if r := h.refusedRequests(); len(r) != 2 || !strings.Contains(r[1].Why, "lacks the right start on service a") {
+			t.Errorf("recorded is %+v", r)
+		}
+		if _, _, err := h.e.StartRun(t.Context(), wish); err != nil {
+			t.Fatal(err)
+		}
+		h.pass(time.Minute)
+		if s := h.only(); s.Gate == nil || h.world.count("apply") != 0 || s.Start.Autonomy != playbook.Suggest {
+			t.Errorf("the run is %s at %s, %d applied", s.Phase, s.Start.Autonomy, h.world.count("apply"))
+		}
+	})
+}
+
+// Who lacks a right changes nothing, whatever the command, and that is recorded once.
+func TestCommandsWithoutTheRight(t *testing.T) {
+	bubble(t, func(t *testing.T, h *rig) {
+		byHand(h)
+		id, _, err := h.e.StartRun(t.Context(), wish)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.pass(time.Second)
+		for _, kind := range []machine.CommandKind{
+			machine.CmdDecide, machine.CmdReplan, machine.CmdCancel, machine.CmdResolve, machine.CmdProceed, machine.CmdRelease,
+		} {
+			before := h.only()
+			c := machine.Command{
+				Kind: kind, Refused: "user:eve lacks the right",
+				Decision: &machine.Decision{By: "user:eve", Person: true, Groups: []string{"sre"}, Approve: true, Reason: "mine"},
+			}
+			if err := h.e.Command(t.Context(), id, c); !errors.Is(err, ErrForbidden) || !strings.Contains(err.Error(), c.Refused) {
+				t.Errorf("%s: %v", kind, err)
+			}
+			after, records := h.only(), recordedInRun(kind)
+			if after.Phase != machine.PhaseDeciding || after.Ignored != before.Ignored+records || after.Head != before.Head+uint64(records) {
+				t.Errorf("%s: the run is %s, %d entries more", kind, after.Phase, after.Head-before.Head)
+			}
+		}
+		if rec := h.lastControl(KindRightRefused); !strings.Contains(rec, `"by":"user:eve","right":"release","why":"user:eve lacks the right"`) {
+			t.Errorf("recorded is %s", rec)
+		}
+	})
+}
+
+// recordedInRun is how many events of the run record a refused command. A release is recorded
+// beside the run, which may be unreadable.
+func recordedInRun(kind machine.CommandKind) int {
+	if kind == machine.CmdRelease {
+		return 0
+	}
+	return 1
 }
 
 // An alert that begins meanwhile joins the run. When it has resolved, what the
@@ -220,8 +292,8 @@ func TestAlertsOvertakeAStarter(t *testing.T) {
 		a := alertOf("Slow", "a")
 		h.post(a)
 		h.pass(time.Second)
-		if s := h.only(); len(s.Episodes) != 1 || s.Gate == nil {
-			t.Fatalf("%d alerts joined, the run is %s", len(s.Episodes), s.Phase)
+		if s := h.only(); s.Episodes.Len() != 1 || s.Gate == nil {
+			t.Fatalf("%d alerts joined, the run is %s", s.Episodes.Len(), s.Phase)
 		}
 		h.post(resolvedOf(a))
 		h.pass(time.Second)

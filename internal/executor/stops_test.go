@@ -84,7 +84,7 @@ func TestAlertAfterTheFixGetsItsOwnRun(t *testing.T) {
 				}
 				h.pass(time.Minute)
 				runs := h.runs()
-				if len(runs) != 2 || runs[0].Ending.Outcome != machine.OutcomeResolved || len(runs[1].Episodes) != 1 || runs[1].Episodes[late.Episode()] == nil {
+				if len(runs) != 2 || runs[0].Ending.Outcome != machine.OutcomeResolved || runs[1].Episodes.Len() != 1 || runs[1].Episodes.Get(late.Episode()) == nil {
 					t.Fatalf("%d runs, the first ended %+v: %v", len(runs), runs[0].Ending, h.fates())
 				}
 				h.restart()

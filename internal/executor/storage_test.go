@@ -101,8 +101,8 @@ func TestBurst(t *testing.T) {
 			t.Fatalf("%+v", n)
 		}
 		for _, s := range h.e.Runs(Filter{Open: new(true), Limit: 50}) {
-			if len(s.Episodes) != 5 {
-				t.Errorf("run on %s has %d alerts", s.Start.Service.Name, len(s.Episodes))
+			if s.Episodes.Len() != 5 {
+				t.Errorf("run on %s has %d alerts", s.Start.Service.Name, s.Episodes.Len())
 			}
 		}
 		for i := range alerts {

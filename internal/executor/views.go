@@ -205,6 +205,7 @@ type Figures struct {
 	Quarantined int               // of those, quarantined until a person releases them
 	Holders     map[string]string // of the runs that hold locks, run to playbook
 	Episodes    int               // known
+	Crowded     bool              // so many of them fire still and had a run that no other gets one
 
 	guard.Holdings
 }
@@ -219,11 +220,14 @@ type Standing struct {
 	Phase    machine.Phase
 }
 
+// Crowded reports whether alerts start no runs because too many that had one fire still.
+func (e *Executor) Crowded() bool { return e.dispatch.Crowded() }
+
 // Figures returns the executor's projections in numbers. It copies no run's
 // state: with ten thousand of them waiting it takes a few milliseconds and the
 // space of as many pointers.
 func (e *Executor) Figures() Figures {
-	f := Figures{Phases: map[Standing]int{}, Holders: map[string]string{}, Episodes: e.dispatch.Size(), Holdings: e.ledger.Holdings(e.clock.now())}
+	f := Figures{Phases: map[Standing]int{}, Holders: map[string]string{}, Episodes: e.dispatch.Size(), Crowded: e.dispatch.Crowded(), Holdings: e.ledger.Holdings(e.clock.now())}
 	for _, id := range f.Locks {
 		f.Holders[id] = ""
 	}

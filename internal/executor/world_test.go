@@ -242,7 +242,7 @@ func (s services) Resolve(a playbook.Alert) ([]playbook.Service, string, error) 
 			return []playbook.Service{svc}, "", nil
 		}
 		if n, ok := strings.CutPrefix(name, "n"); ok {
-			return []playbook.Service{{Name: "n" + n, Autonomy: playbook.Auto, Owners: []string{"user:ada"}}}, "", nil
+			return []playbook.Service{{Name: "n" + n, Autonomy: playbook.Auto, Owners: []string{"user:ada", "group:sre"}, Selector: `service="x"`}}, "", nil
 		}
 		return nil, "no service has label service=" + name, nil
 	}
@@ -251,7 +251,7 @@ func (s services) Resolve(a playbook.Alert) ([]playbook.Service, string, error) 
 func testServices() services {
 	out := services{}
 	for _, name := range []string{"a", "b", "c"} {
-		out[name] = playbook.Service{Name: name, Autonomy: playbook.Auto, Owners: []string{"user:ada"}}
+		out[name] = playbook.Service{Name: name, Autonomy: playbook.Auto, Owners: []string{"user:ada", "group:sre"}, Selector: `service="x"`}
 	}
 	return out
 }

@@ -162,6 +162,11 @@ func (d *Decision) noService(id string, before, k known, a playbook.Alert, servi
 func (d *Decision) begin(id string, before known, a playbook.Alert, playbooks []*playbook.Playbook, svc playbook.Service, why string) {
 	p, others := preferred(playbooks)
 	v := Record{Playbook: p.Name, Service: svc.Name, Reason: why}
+	if d.d.crowded(d.now) {
+		v.Reason, v.Retry = fmt.Sprintf("%d alerts that had a run are remembered and fire still, the most there may be: does somebody make alerts up? Those that resolve make room", mostActed), true
+		d.without(id, before, d.episodes[id], a, KindSuppressed, v)
+		return
+	}
 	if r, ok := d.runs.About(p.Name, svc.Name); ok {
 		d.join(id, before, a, p, r, v)
 		return
@@ -208,6 +213,11 @@ func (d *Decision) join(id string, before known, a playbook.Alert, p *playbook.P
 	switch {
 	case !r.Usable:
 		v.Reason = "run " + r.ID + " on it is quarantined: people have to look at it first"
+		d.without(id, before, d.episodes[id], a, KindSuppressed, v)
+		return
+	case r.Full:
+		d.tell(r.ID, a)
+		v.Reason, v.Retry = fmt.Sprintf("run %s about this service has %d alerts already, and takes no more", r.ID, machine.MostEpisodes), true
 		d.without(id, before, d.episodes[id], a, KindSuppressed, v)
 		return
 	case r.Closing && r.Playbook != p.Name: // it would end without having looked at the alert

@@ -55,6 +55,7 @@ type Run struct {
 	Playbook string
 	Usable   bool // it can be told of alerts; one in quarantine cannot
 	Closing  bool // people are being told that it ends with them
+	Full     bool // it remembers no further alert; told of one, it only knows that there are more
 }
 
 // Refusal is why no run may start now; the zero value refuses nothing.
@@ -124,11 +125,7 @@ func (d *Decision) Commit() {
 	d.next.head += uint64(len(d.Records()))
 	d.d.cursor = d.next
 	d.d.unsaved += len(d.records) + len(d.episodes)
-	for id, k := range d.episodes {
-		// Runs were noted before: they know more than the copy does.
-		k.runs = d.d.get(id).runs
-		d.d.put(id, k)
-	}
+	d.d.take(d.episodes)
 }
 
 // notification decides alerts of one notification, at most so many and until

@@ -38,7 +38,8 @@ type cursor struct {
 	large Note // the notification at index, when it is decided in parts
 }
 
-// Options of New. All but Intake and Window are required.
+// Options of New. All but Intake and Window are required; Journal only by what reads
+// it, and not to decide about notifications that the caller has (NewNote).
 type Options struct {
 	Journal  *audit.Journal
 	Intake   *Intake // hands over what it admits; nil: all is read from the journal
@@ -156,6 +157,7 @@ func (d *Dispatcher) fold(rec audit.Record, r Record) {
 		case KindQuarantined:
 			k.kind, k.reason = rec.Kind, r.Reason
 		}
+		d.crowded(rec.Time) // a log of more than may be remembered
 		d.put(id, k)
 	}
 }
@@ -169,6 +171,12 @@ type Note struct {
 	seq, index uint64
 	data       playbook.Notification
 	broken     error
+}
+
+// NewNote returns a notification that no journal holds, for a caller that decides
+// without one. Indexes begin with 0 and have no gaps.
+func NewNote(index uint64, n playbook.Notification) Note {
+	return Note{seq: index, index: index, data: n}
 }
 
 // Next returns the next notifications, as many as fit one batch.

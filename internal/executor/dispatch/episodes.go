@@ -41,9 +41,17 @@ func (k known) had(playbook string) bool {
 // has a part in none, or the last one released it.
 func (k known) startable() bool { return len(k.runs) == 0 || k.kind == KindSuppressed && k.firing }
 
-// matters reports whether the episode has to be remembered: it had a run, or
-// waits for one.
-func (k known) matters() bool { return len(k.runs) > 0 || k.waits() }
+// onlyWaits reports whether the episode waits for a run and has a part in none.
+func (k known) onlyWaits() bool { return len(k.runs) == 0 && k.waits() }
+
+// past reports whether an episode that had a run may be forgotten where there are too
+// many: it resolved, and what may have been late has arrived; or nobody mentions it.
+func (k known) past(now time.Time) bool {
+	if !k.resolved.IsZero() {
+		return now.Sub(k.resolved) >= lateWithin
+	}
+	return !k.waits() && now.Sub(k.seen) >= stillBelieved
+}
 
 // episodes is the index of known episodes: the projection of the stream
 // dispatch, and of the runs themselves for what they inherited by a divert.
@@ -57,6 +65,15 @@ type episodes struct {
 	idle, older map[string]known
 	mostIdle    int // the constant, save in tests
 
+	// Alerts that wait for a run are bounded too: what exceeds it is remembered as if
+	// nobody acted on it, and is decided again when Alertmanager repeats it.
+	waiting     int // of m
+	mostWaiting int // the constant, save in tests
+	mostActed   int // the constant, save in tests
+
+	crowd  bool      // no further episode gets a run
+	looked time.Time // when nothing was found that may be forgotten
+
 	released map[string]bool  // runs that people released: their alerts may start another
 	people   map[string]ended // by service, the last run there that ended with people
 }
@@ -68,12 +85,22 @@ type ended struct {
 	firing []string // its episodes that fired then
 }
 
-// mostIdle bounds a generation of episodes that nobody acts on.
-const mostIdle = 20_000
+// Bounds of what is remembered.
+const (
+	mostIdle    = 20_000 // of a generation of episodes that nobody acts on
+	mostWaiting = 20_000 // of episodes that wait for a run
+
+	// mostActed bounds the episodes of EpisodesKept that had a run. Beyond it those of
+	// the past join the idle ones. Where there are none, no further episode gets a run:
+	// forgetting one that fires would let a repeat of it start a second run.
+	mostActed = 200_000
+
+	lookAgain = time.Minute // between searches for what may be forgotten
+)
 
 func newEpisodes() *episodes {
 	return &episodes{
-		m: map[string]known{}, idle: map[string]known{}, older: map[string]known{}, mostIdle: mostIdle,
+		m: map[string]known{}, idle: map[string]known{}, older: map[string]known{}, mostIdle: mostIdle, mostWaiting: mostWaiting, mostActed: mostActed,
 		released: map[string]bool{}, people: map[string]ended{},
 	}
 }
@@ -102,22 +129,83 @@ func (x *episodes) put(id string, k known) {
 	x.keep(id, k)
 }
 
+// take keeps what a batch decided about episodes. Their runs were noted before, and
+// know more than the batch does.
+func (x *episodes) take(decided map[string]known) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for id, k := range decided {
+		k.runs = x.find(id).runs
+		x.keep(id, k)
+	}
+}
+
 // keep is put under mu.
 func (x *episodes) keep(id string, k known) {
-	if k.matters() {
+	old, ok := x.m[id]
+	if ok && old.onlyWaits() {
+		x.waiting--
+	}
+	if len(k.runs) > 0 || k.waits() && x.waiting < x.mostWaiting {
 		delete(x.idle, id)
 		delete(x.older, id)
-		if _, ok := x.m[id]; !ok {
+		if !ok {
 			id = strings.Clone(id)
 		}
 		x.m[id] = k
+		if k.onlyWaits() {
+			x.waiting++
+		}
 		return
 	}
+	x.rest(id, k)
+}
+
+// rest keeps an episode among the idle ones.
+func (x *episodes) rest(id string, k known) {
 	delete(x.m, id)
-	if _, ok := x.idle[id]; !ok && len(x.idle) >= x.mostIdle {
-		x.idle, x.older = make(map[string]known, x.mostIdle), x.idle
+	if len(x.idle) >= x.mostIdle {
+		if _, ok := x.idle[id]; !ok {
+			x.idle, x.older = make(map[string]known, x.mostIdle), x.idle
+		}
 	}
 	x.idle[strings.Clone(id)] = k
+}
+
+// crowded reports whether no further episode may get a run, after it has made room.
+func (x *episodes) crowded(now time.Time) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	full := len(x.m)-x.waiting >= x.mostActed
+	if full && (!x.crowd || now.Sub(x.looked) >= lookAgain) {
+		x.looked = now
+		full = !x.retire(now)
+	}
+	x.crowd = full
+	return full
+}
+
+// retire lets the oldest of the past rest, and reports whether there were any.
+func (x *episodes) retire(now time.Time) bool {
+	var past []string
+	for id, k := range x.m {
+		if k.past(now) {
+			past = append(past, id)
+		}
+	}
+	slices.SortFunc(past, func(a, b string) int { return x.m[a].seen.Compare(x.m[b].seen) })
+	for _, id := range past[:min(len(past), max(1, x.mostIdle/2))] {
+		x.rest(id, x.m[id])
+	}
+	return len(past) > 0
+}
+
+// Crowded reports whether alerts start no runs because as many that had one are
+// remembered as may be.
+func (x *episodes) Crowded() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.crowd && len(x.m)-x.waiting >= x.mostActed
 }
 
 // Size is how many episodes are remembered.
@@ -153,7 +241,7 @@ func (x *episodes) Note(s machine.State, events []machine.Event) (free bool) {
 // firing returns the run's episodes that fire.
 func firing(s machine.State) []string {
 	var out []string
-	for id, ep := range s.Episodes {
+	for id, ep := range s.Episodes.All() {
 		if ep.Firing {
 			out = append(out, id)
 		}
@@ -199,7 +287,7 @@ func (x *episodes) Inherit(ended func(run string) (*machine.Ending, time.Time)) 
 				k.runs = append(slices.Clip(k.runs), ref)
 			}
 		}
-		x.m[id] = k
+		x.keep(id, k)
 	}
 }
 
@@ -238,6 +326,9 @@ func (x *episodes) Prune(now time.Time) {
 	old := now.Add(-EpisodesKept)
 	for id, k := range x.m {
 		if k.seen.Before(old) {
+			if k.onlyWaits() {
+				x.waiting--
+			}
 			delete(x.m, id)
 		}
 	}

@@ -33,3 +33,69 @@ func TestMemoryOfIdleEpisodesIsBounded(t *testing.T) {
 		t.Error("an episode that starts a run stays among the idle ones")
 	}
 }
+
+// Nor do alerts that wait for a run: what exceeds the bound is remembered as if nobody
+// acted on it, and an episode that had a run stays.
+func TestMemoryOfWaitingEpisodesIsBounded(t *testing.T) {
+	x := newEpisodes()
+	now := time.Now()
+	x.put("acted", known{seen: now, runs: []runRef{{"r-1", "p"}}})
+	waits := known{seen: now, firing: true, kind: KindSuppressed, reason: "a pause", note: 7}
+	for i := range 10 * mostWaiting {
+		x.put(fmt.Sprint("waits-", i), waits)
+	}
+	if n := x.Size(); n > 2*mostIdle+mostWaiting+1 {
+		t.Errorf("%d episodes are remembered", n)
+	}
+	if n := len(x.suppressed(now, nil)[7]); n != mostWaiting || !x.get("acted").had("p") {
+		t.Errorf("%d wait, want %d; acted: %+v", n, mostWaiting, x.get("acted"))
+	}
+	for i := range 10 { // those that stop waiting make room
+		x.put(fmt.Sprint("waits-", i), known{seen: now, runs: []runRef{{"r-2", "p"}}})
+	}
+	x.Prune(now.Add(EpisodesKept + time.Hour))
+	if len(x.m) != 0 || x.waiting != 0 {
+		t.Errorf("%d are remembered and %d counted as waiting after all were forgotten", len(x.m), x.waiting)
+	}
+}
+
+// Nor do alerts that had a run: those that resolved make room, the oldest first. They
+// are still known when they arrive again.
+func TestMemoryOfActedEpisodesIsBounded(t *testing.T) {
+	const most = 10
+	d := loadFrom(t, openJournal(t))
+	d.mostActed, d.mostIdle = most, 8
+	now := time.Now()
+	had := func(i int) string { return fmt.Sprint("had-", i) }
+	for i := range most {
+		d.put(had(i), known{firing: true, seen: now, runs: []runRef{{"r-1", "p"}}})
+	}
+	if !d.crowded(now) || !d.Crowded() {
+		t.Error("more alerts get a run than may be remembered")
+	}
+	for i := range 6 {
+		d.put(had(i), known{seen: now.Add(time.Duration(i)), resolved: now, runs: []runRef{{"r-1", "p"}}})
+	}
+	if !d.crowded(now.Add(lateWithin - time.Second)) {
+		t.Error("what may still arrive late makes room")
+	}
+	later := now.Add(lateWithin + lookAgain)
+	if d.crowded(later) || d.Crowded() || len(d.m) != most-4 {
+		t.Errorf("after some resolved, %d are remembered, crowded: %v", len(d.m), d.Crowded())
+	}
+	if _, ok := d.m[had(4)]; !ok || d.get(had(0)).resolved.IsZero() || !d.get(had(9)).had("p") {
+		t.Errorf("not the oldest makes room, or is forgotten: %+v, %+v", d.get(had(0)), d.m)
+	}
+	if k := (known{firing: true, seen: now, runs: []runRef{{"r-1", "p"}}}); k.past(now.Add(time.Hour)) || !k.past(now.Add(stillBelieved)) {
+		t.Error("one that fires makes room too soon, or never where nobody mentions it")
+	}
+	restored := loadFrom(t, openJournal(t))
+	restored.restore(d.Snapshot(), later)
+	if len(restored.m) != most-4 || !restored.get(had(0)).had("p") {
+		t.Errorf("after a restart %d are remembered, and %+v", len(restored.m), restored.get(had(0)))
+	}
+	d.take(map[string]known{had(0): {firing: true, seen: later}})
+	if k, ok := d.m[had(0)]; !ok || !k.had("p") {
+		t.Errorf("one that fires again is not of its run any more: %+v", k)
+	}
+}

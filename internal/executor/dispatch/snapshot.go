@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// projectionName names the stored snapshot in the journal; see audit.SaveProjection.
-const projectionName = "dispatch"
+// ProjectionName names the stored snapshot in the journal; see audit.SaveProjection.
+const ProjectionName = "dispatch"
 
 // snapshotVersion changes whenever the meaning of a Snapshot does: one of another
 // version is not used.
@@ -96,7 +96,7 @@ func (d *Dispatcher) Save(s *Snapshot) error {
 	if err := gob.NewEncoder(&b).Encode(s); err != nil {
 		panic("dispatch: cannot encode: " + err.Error()) // unreachable unless the struct holds what gob does not know
 	}
-	if err := d.o.Journal.SaveProjection(projectionName, b.Bytes()); err != nil {
+	if err := d.o.Journal.SaveProjection(ProjectionName, b.Bytes()); err != nil {
 		return fmt.Errorf("save what is known of alerts: %w", err)
 	}
 	return nil
@@ -104,7 +104,7 @@ func (d *Dispatcher) Save(s *Snapshot) error {
 
 // loadSnapshot returns the stored snapshot, nil when there is none of this stream.
 func (d *Dispatcher) loadSnapshot(head uint64) (*Snapshot, error) {
-	b, err := d.o.Journal.Projection(projectionName)
+	b, err := d.o.Journal.Projection(ProjectionName)
 	if err != nil || b == nil {
 		return nil, err
 	}
@@ -176,7 +176,7 @@ func (d *Dispatcher) restore(s *Snapshot, now time.Time) {
 // place puts a restored episode where it was, or where it belongs by now.
 func (x *episodes) place(e *storedEpisode, k known) {
 	switch {
-	case k.matters() || e.Generation == 0:
+	case len(x.m[e.ID].runs) > 0 || k.waits() || e.Generation == 0:
 		x.keep(e.ID, k)
 	case e.Generation == 1:
 		x.idle[e.ID] = k

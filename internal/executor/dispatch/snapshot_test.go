@@ -66,7 +66,7 @@ func TestSnapshotOfAnotherPast(t *testing.T) {
 			t.Fatal(err)
 		}
 		if after > 0 {
-			b, err := j.Projection(projectionName)
+			b, err := j.Projection(ProjectionName)
 			if err != nil || b == nil {
 				t.Fatal(err)
 			}
@@ -74,7 +74,7 @@ func TestSnapshotOfAnotherPast(t *testing.T) {
 			for i := range after {
 				appendRecord(t, other, 100+i, 20)
 			}
-			if err := other.SaveProjection(projectionName, b); err != nil {
+			if err := other.SaveProjection(ProjectionName, b); err != nil {
 				t.Fatal(err)
 			}
 			j = other

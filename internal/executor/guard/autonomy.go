@@ -12,10 +12,10 @@ func guardAutonomy(q Question) machine.GuardVerdict {
 	level := q.Run.Autonomy(q.State)
 	asked := q.Run.Asks(q.State) || q.Run.Consent().Approved != nil
 	switch {
-	case q.Gone && level > playbook.Observe:
-		return refuse("autonomy", "the catalog no longer has service %s, so it is only observed", q.Run.Start.Service.Name)
+	case q.Gone != "" && level > playbook.Observe:
+		return refuse("autonomy", "the catalog no longer has service %s, so it is only observed", q.Gone)
 	case q.Unsure != nil && level > playbook.Observe:
-		return later("autonomy", "the catalog cannot say whether it still has service %s: %s", q.Run.Start.Service.Name, q.Unsure)
+		return later("autonomy", "the catalog cannot say whether it still has service %s, or whose pods the lever touches: %s", q.Run.Start.Service.Name, q.Unsure)
 	case q.Ceiling >= level:
 		return pass("autonomy", "%s", levelText(q))
 	case q.Ceiling == playbook.Suggest && asked:

@@ -3,6 +3,7 @@ package guard
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/inference-responder/responder/internal/executor/ladder"
@@ -82,7 +83,7 @@ type Question struct {
 	State   *playbook.State
 	Paused  string                // which pause covers it; empty: none does
 	Ceiling playbook.Autonomy     // in force now; the run began under its own
-	Gone    bool                  // the catalog no longer has the service
+	Gone    string                // service that the catalog no longer has; empty: it has all
 	Unsure  error                 // why the catalog cannot say that; nil: it can
 	Policy  *machine.GuardVerdict // nil: none is configured
 	Demoted *ladder.Demotion      // of this lever on this service; nil: it is not
@@ -169,29 +170,40 @@ func guardFiring(q Question) machine.GuardVerdict {
 	if q.Firing != "" {
 		return refuse("firing", "run %s is about an incident of this service: what is on loan stays", q.Firing)
 	}
-	if s := q.Run; len(s.Episodes) == 0 && s.Start.ByHand() {
+	if s := q.Run; s.Episodes.Len() == 0 && s.Start.ByHand() {
 		return pass("firing", "started by %s, and no alert is asked", s.Start.By)
 	}
 	firing := 0
-	for _, ep := range q.Run.Episodes {
+	for _, ep := range q.Run.Episodes.All() {
 		if ep.Firing {
 			firing++
 		}
 	}
 	if firing == 0 && q.Run.Wanted(q.State) {
-		return pass("firing", "none of %d alerts fires any more; a request for a repair needs none, after a change that was verified", len(q.Run.Episodes))
+		return pass("firing", "none of %d alerts fires any more; a request for a repair needs none, after a change that was verified", q.Run.Episodes.Len())
 	}
 	if firing == 0 {
-		return refuse("firing", "none of %d alerts fires any more", len(q.Run.Episodes))
+		return refuse("firing", "none of %d alerts fires any more", q.Run.Episodes.Len())
 	}
-	return pass("firing", "%d of %d alerts fire", firing, len(q.Run.Episodes))
+	return pass("firing", "%d of %d alerts fire", firing, q.Run.Episodes.Len())
 }
 
 func guardBlastRadius(q Question) machine.GuardVerdict {
-	if q.Run.Truncated {
-		return refuse("blast-radius", "the notification was truncated (max_alerts): how much is affected is unknown")
+	switch {
+	case q.Run.Truncated && q.Run.Full():
+		return refuse("blast-radius", "%d alerts fire, the most that a run remembers: how much is affected is unknown", machine.MostEpisodes)
+	case q.Run.Truncated:
+		return refuse("blast-radius", "a notification was truncated (max_alerts), or more than %d alerts fired at once: how much is affected is unknown", machine.MostEpisodes)
 	}
-	return pass("blast-radius", "the notification was complete: one service")
+	touches := q.Run.Lever.Plan.Touches
+	if len(touches) == 0 {
+		return pass("blast-radius", "the notification was complete: one service")
+	}
+	var names []string
+	for _, t := range touches {
+		names = append(names, t.Name())
+	}
+	return pass("blast-radius", "the notification was complete; the service, and %s are judged", strings.Join(names, ", "))
 }
 
 // guardEvidence asks how old the newest evidence is. Where people decide, and

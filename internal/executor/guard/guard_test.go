@@ -19,7 +19,7 @@ func goodQuestion() Question {
 		Run: machine.State{
 			Start:    machine.Start{Run: "r-1", Service: playbook.Service{Name: "a", MinReady: 2, Autonomy: playbook.Auto}, Autonomy: playbook.Auto},
 			Playbook: &playbook.Playbook{Autonomy: playbook.Auto},
-			Episodes: map[string]*machine.Episode{"f": {Alert: alert, Firing: true}},
+			Episodes: machine.EpisodesOf(map[string]*machine.Episode{"f": {Alert: alert, Firing: true}}),
 			Began:    now.Add(-2 * time.Minute),
 			LookedAt: now.Add(-time.Minute),
 			Lever:    &machine.Lever{Plan: &machine.Plan{Locks: []string{"service:a"}, Capacity: machine.Capacity{ReadyNow: 3, LowestReady: 2, ReadyAfter: 3}}},
@@ -55,8 +55,14 @@ func TestGuards(t *testing.T) {
 	}{
 		{"nothing", func(*Question) {}, "", false},
 		{"paused", func(q *Question) { q.Paused = "everything is paused by ada" }, "paused: everything is paused by ada", true},
-		{"resolved", func(q *Question) { q.Run.Episodes["f"] = &machine.Episode{} }, "firing: none of 1 alerts fires any more", false},
-		{"truncated", func(q *Question) { q.Run.Truncated = true }, "blast-radius: the notification was truncated", false},
+		{"resolved", func(q *Question) { q.Run.Episodes = q.Run.Episodes.With("f", &machine.Episode{}) }, "firing: none of 1 alerts fires any more", false},
+		{"truncated", func(q *Question) { q.Run.Truncated = true }, "blast-radius: a notification was truncated", false},
+		{"too many alerts", func(q *Question) {
+			q.Run.Truncated = true
+			for i := range machine.MostEpisodes {
+				q.Run.Episodes = q.Run.Episodes.With(fmt.Sprint(i), &machine.Episode{Firing: true})
+			}
+		}, "blast-radius: 256 alerts fire, the most that a run remembers", false},
 		{"no evidence", func(q *Question) { q.Run.LookedAt = time.Time{} }, "evidence: there is none", false},
 		{"stale evidence", func(q *Question) { q.Run.LookedAt = q.Now.Add(-6 * time.Minute) }, "evidence: newest is 6m old, limit 5m", false},
 		{"playbook wants fresher", func(q *Question) { q.State.Guards = &playbook.Guards{EvidenceAge: 30 * time.Second} }, "evidence: newest is 1m old, limit 30s", false},

@@ -21,7 +21,18 @@ type PolicyInput struct {
 	Now   time.Time
 	Run   machine.State   // without terms; its Lever has a plan, or is nil for a gate state; Consent().Approved is set once people said yes
 	State *playbook.State // the lever's, or the gate itself
+
+	Others []Other // what else the lever touches, which the rules are asked about too
+
 	Count func(Acts) (int, bool)
+}
+
+// Other is something else that a lever touches, as the catalog has it now.
+type Other struct {
+	machine.Touched
+
+	Entry    playbook.Service  // of pods of no service: the namespace alone
+	Autonomy playbook.Autonomy // in force for it now
 }
 
 // Acts asks how much was done before: applied levers, or other runs that

@@ -25,8 +25,8 @@ type watchedRun struct {
 // firingEpisodes are the run's alerts that fire, in order.
 func firingEpisodes(s machine.State) []string {
 	var out []string
-	for _, id := range slices.Sorted(maps.Keys(s.Episodes)) {
-		if s.Episodes[id].Firing {
+	for _, id := range s.Episodes.IDs() {
+		if s.Episodes.Get(id).Firing {
 			out = append(out, id)
 		}
 	}

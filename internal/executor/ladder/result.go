@@ -116,7 +116,7 @@ func resultOf(s machine.State, ev machine.Event) (LeverResult, bool) {
 			r.Level, r.Lever = s.Autonomy(st), st.Step
 		}
 	}
-	if t := l.Terms; t != nil && t.Cap != nil && !ladderSays(*t.Cap) {
+	if t := l.Terms; t != nil && t.Cap != nil && !t.Cap.Touched && !ladderSays(*t.Cap) {
 		r.Cap = t.Cap
 	}
 	if r.Result = verdictOn(s, ev); r.Result == ResultVerified {

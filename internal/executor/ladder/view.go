@@ -94,12 +94,12 @@ func (n Levels) levels(id LeverID) []limit {
 		out = append(out, limit{machine.Cap{Level: level, Rule: rule}, of})
 	}
 	add(n.Ceiling, byConfiguration, "the configuration")
-	if n.Services != nil {
-		if s, ok := n.Services[id.Service]; ok {
-			add(s.Autonomy, byConfiguration, "service "+id.Service)
-		} else {
-			add(playbook.Observe, byAbsence, "service "+id.Service+" is not in the catalog")
-		}
+	own, listed := playbook.Auto, n.Services == nil
+	if s, ok := n.Services[id.Service]; ok {
+		own, listed = s.Autonomy, true
+	}
+	if !listed {
+		add(playbook.Observe, byAbsence, "service "+id.Service+" is not in the catalog")
 	}
 	p := n.Playbooks.ByName(id.Playbook)
 	if p == nil {
@@ -111,10 +111,17 @@ func (n Levels) levels(id LeverID) []limit {
 		add(playbook.Observe, byAbsence, fmt.Sprintf("playbook %s has no state %s with %s any more", id.Playbook, id.State, id.Lever))
 		return out
 	}
-	level, by := p.LevelOf(id.State, n.Playbooks.Override(id.Playbook))
-	add(level, byPlaybook, cmp.Or(by, "playbook "+id.Playbook))
-	if st.Autonomy != nil {
-		add(*st.Autonomy, byState, "state "+id.State)
+	for _, part := range p.Parts(st, own, n.Playbooks.Override(id.Playbook, id.Service)) {
+		switch part.Holder {
+		case playbook.HeldByService:
+			add(part.Level, byConfiguration, "service "+id.Service)
+		case playbook.HeldByBoth:
+			add(part.Level, byConfiguration, part.Setting)
+		case playbook.HeldByPlaybook:
+			add(part.Level, byPlaybook, cmp.Or(part.Setting, "playbook "+id.Playbook))
+		default:
+			add(part.Level, byState, "state "+id.State)
+		}
 	}
 	return out
 }

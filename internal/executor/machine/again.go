@@ -35,7 +35,7 @@ const mostAlerts = 100
 // that started it.
 func (s State) alerts() []playbook.Alert {
 	var out []playbook.Alert
-	for _, ep := range s.Episodes {
+	for _, ep := range s.Episodes.All() {
 		if ep.Firing {
 			out = append(out, ep.Alert)
 		}
@@ -56,7 +56,7 @@ func (s State) alerts() []playbook.Alert {
 // way.
 func (t *turn) overtaken(before State, a playbook.Alert) {
 	s, start := t.s, t.s.Playbook.Start
-	if s.Levers > 0 || s.Start.ByHand() || s.Cancel != nil || s.Closing != nil || len(s.Episodes) > mostAlerts {
+	if s.Levers > 0 || s.Start.ByHand() || s.Cancel != nil || s.Closing != nil || s.Episodes.Len() > mostAlerts {
 		return
 	}
 	why := a.Labels["alertname"] + " joined: looks again"
@@ -82,7 +82,7 @@ func (t *turn) overtaken(before State, a playbook.Alert) {
 
 // knows reports whether the run has an alert of that name.
 func (s State) knows(name string) bool {
-	for _, ep := range s.Episodes {
+	for _, ep := range s.Episodes.All() {
 		if ep.Alert.Labels["alertname"] == name {
 			return true
 		}

@@ -131,11 +131,12 @@ func (d *driver) checkBallot(digest string, level playbook.Autonomy) {
 	for _, n := range needs {
 		people := map[string]bool{}
 		for _, v := range b.yes {
-			if member(n.From, v) && v.By != s.Start.By && (v.Strong || !n.Strong) && !v.BreakGlass {
+			second := !v.Person && (n.Quorum > 1 || s.Start.By != "") // of somebody who votes or started the run, perhaps
+			if member(n.From, v) && v.By != s.Start.By && (v.Strong || !n.Strong) && !v.BreakGlass && !second {
 				people[v.By] = true
 			}
 		}
-		alone := last.BreakGlass && last.Reason != "" && (last.By != s.Start.By || b.terms.GlassOwn) && member(b.terms.BreakGlass, last) && (last.Strong || !n.Strong)
+		alone := last.BreakGlass && last.Reason != "" && (last.By != s.Start.By && (last.Person || s.Start.By == "") || b.terms.GlassOwn) && member(b.terms.BreakGlass, last) && (last.Strong || !n.Strong)
 		if len(people) < n.Quorum && !alone {
 			d.t.Fatalf("a yes with %d of %d people of %v; said was %+v", len(people), n.Quorum, n.From, b.yes)
 		}
@@ -159,6 +160,7 @@ func (d *driver) decision() *Decision {
 		By:         "user:" + rapid.SampledFrom([]string{"ada", "ada", "bob", "cap", "eve"}).Draw(t, "by"),
 		Approve:    rapid.IntRange(0, 9).Draw(t, "approve") > 0,
 		Digest:     rapid.SampledFrom([]string{"", "", "", "", "", "", "sha256:0"}).Draw(t, "digest"),
+		Person:     rapid.IntRange(0, 4).Draw(t, "declared") > 0,
 		Strong:     rapid.Bool().Draw(t, "strong"),
 		BreakGlass: rapid.IntRange(0, 4).Draw(t, "glass") == 0,
 		Reason:     rapid.SampledFrom([]string{"", "because"}).Draw(t, "reason"),
@@ -219,5 +221,14 @@ func TestAnonymousApprovesNoneOfItsOwn(t *testing.T) {
 	g.BreakGlass, g.GlassOwn, g.NotBy = []string{Anonymous}, true, Anonymous
 	if err := g.Refuse(Decision{By: Anonymous, Approve: true, BreakGlass: true, Reason: "alone here"}); err != nil {
 		t.Errorf("what it says does not help: %v", err)
+	}
+}
+
+// Where nobody has to authenticate, whoever approves a run that was started there may
+// have started it.
+func TestNobodyApprovesARunOfAnonymous(t *testing.T) {
+	g := Gate{Needs: []Need{{Rule: "playbook p, state s", From: []string{"user:ada"}, Quorum: 1}}, NotBy: Anonymous}
+	if err := g.Refuse(Decision{By: "user:ada", Person: true, Approve: true}); !errors.Is(err, ErrNotAllowed) || !strings.Contains(err.Error(), "may be the same person") {
+		t.Errorf("the refusal says %v", err)
 	}
 }

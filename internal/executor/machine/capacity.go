@@ -22,9 +22,10 @@ type Capacity struct {
 // Affected is the effect of a lever on the replicas of another service, such as
 // a neighbour on a node.
 type Affected struct {
-	Service  string   `json:"service"`            // name of the service, or the workload if the service is unknown
-	MinReady int      `json:"minReady,omitempty"` // replicas that must stay ready; 0: the guard's own limit
-	Capacity Capacity `json:"capacity"`
+	Service   string   `json:"service"`             // name of the service, or the workload if the service is unknown
+	Namespace string   `json:"namespace,omitempty"` // of a workload of no service
+	MinReady  int      `json:"minReady,omitempty"`  // replicas that must stay ready; 0: the guard's own limit
+	Capacity  Capacity `json:"capacity"`
 }
 
 // NodePool counts the nodes of a pool that accept no pods, for whatever reason,

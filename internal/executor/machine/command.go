@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/rights"
 )
 
 // CommandKind is the kind of a command.
@@ -43,6 +44,7 @@ type Command struct {
 	Alert     *playbook.Alert
 	Truncated bool // with Alert: its notification was truncated
 	Decision  *Decision
+	Refused   string // with a person's command: the right that they lack. It is recorded and changes nothing. Empty: none
 	Message   string
 
 	// Told holds what other runs have told within [OnceWithin], by the text of once:
@@ -52,4 +54,20 @@ type Command struct {
 	// NoDivert is why no other playbook can take over now; a divert state then
 	// escalates. Empty: one can.
 	NoDivert string
+}
+
+// RightOf returns the right that a person's command takes; empty for the others.
+func RightOf(k CommandKind) rights.Right {
+	switch k {
+	case CmdDecide, CmdReplan:
+		return rights.Approve
+	case CmdCancel:
+		return rights.Cancel
+	case CmdResolve:
+		return rights.Resolve
+	case CmdProceed, CmdRelease:
+		return rights.Release
+	default:
+		return ""
+	}
 }

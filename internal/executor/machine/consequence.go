@@ -221,7 +221,7 @@ func (t *turn) askUndo(f Fate) {
 	st, l := t.s.current(), t.s.Lever
 	needs := t.s.Needs(st)
 	if len(needs) == 0 { // the lever needed no approval
-		needs = []Need{{Rule: "an unproven change", From: t.s.deciders(t.s.defaultDeciders()), Quorum: 1}}
+		needs = []Need{t.s.speaking(Need{Rule: "an unproven change", From: t.s.deciders(t.s.defaultDeciders()), Quorum: 1})}
 	}
 	unanswered := "it stays"
 	if f.Unanswered == Undo {

@@ -51,6 +51,10 @@ func (t *turn) command(c Command) error {
 	if t.s.Phase == "" || t.s.Playbook == nil {
 		return fmt.Errorf("%w: %s: the run has not started", ErrInvalid, c.Kind)
 	}
+	if c.Refused != "" && c.Decision != nil {
+		t.ignore(c.Decision, c.Refused)
+		return fmt.Errorf("%w: %s", ErrNotAllowed, c.Refused)
+	}
 	switch c.Kind {
 	case CmdTick:
 		t.tick()
@@ -176,9 +180,14 @@ func (t *turn) alert(c Command) error {
 	if c.Truncated && !t.s.Truncated {
 		t.emit(Event{Kind: AlertsTruncated, Alert: c.Alert})
 	}
-	known, ok := t.s.Episodes[c.Alert.Episode()]
+	known := t.s.Episodes.Get(c.Alert.Episode())
+	ok := known != nil
 	firing := c.Alert.Status == playbook.Firing
 	switch {
+	case !ok && firing && t.s.Full():
+		if !t.s.Truncated { // how much is affected is unknown from here on
+			t.emit(Event{Kind: AlertsTruncated, Alert: c.Alert})
+		}
 	case !ok && firing:
 		before := t.s
 		t.emit(Event{Kind: EpisodeJoined, Alert: c.Alert})
@@ -370,7 +379,7 @@ func (t *turn) release(e *Ending) {
 	if t.s.Start.DivertedFrom == "" {
 		first = t.s.Start.Alert.Episode()
 	}
-	for id, ep := range t.s.Episodes {
+	for id, ep := range t.s.Episodes.All() {
 		switch {
 		case !ep.Firing:
 			continue
@@ -399,7 +408,7 @@ func (t *turn) release(e *Ending) {
 // one that it began with.
 func (s State) joined() []string {
 	var names []string
-	for _, ep := range s.Episodes {
+	for _, ep := range s.Episodes.All() {
 		if name := ep.Alert.Labels["alertname"]; ep.Firing && name != "" && name != s.Start.Alert.Labels["alertname"] && !slices.Contains(names, name) {
 			names = append(names, name)
 		}

@@ -107,8 +107,9 @@ type Outcome struct {
 	Plan    *Plan           `json:"plan,omitempty"`    // plan
 	Guards  []GuardVerdict  `json:"guards,omitempty"`  // guard
 
-	// Gathered has what the checks of a gather found. A check that failed is in
-	// it with a reason; the effect itself succeeds.
+	// Gathered has what the checks of a gather found, and with a plan, what was kept
+	// of the pods that it ends. A check that failed is in it with a reason; the
+	// effect itself succeeds.
 	Gathered []Gathered `json:"gathered,omitempty"`
 
 	Terms  *Terms   `json:"terms,omitempty"`  // guard: the policy's demands; nil: there is no policy

@@ -20,11 +20,11 @@ const (
 	EpisodeRefired  EventKind = "episode.refired"  // Alert: resolved, then firing again under the same episode
 	EpisodeResolved EventKind = "episode.resolved" // Alert
 	AlertsTruncated EventKind = "alerts.truncated" // Alert: its notification was truncated, more may be affected
-	StateEntered    EventKind = "state.entered"    // State, Visit; With: durations of the state that are expressions
+	StateEntered    EventKind = "state.entered"    // State, Visit; With: numbers and durations of the state that are expressions
 	EffectStarted   EventKind = "effect.started"   // Effect key, Action, Attempt: the intent; always before the effect. Once, Data: it tells what no other run does
 	CheckCompleted  EventKind = "check.completed"  // Data, Facts; of a gather Gathered
 	EffectFailed    EventKind = "effect.failed"    // Reason, Message; a retry follows when NotUntil is set
-	PlanCompleted   EventKind = "plan.completed"   // Plan, Digest
+	PlanCompleted   EventKind = "plan.completed"   // Plan, Digest; Gathered: what was kept of the pods that the change ends
 	PlanRefused     EventKind = "plan.refused"     // Reason, Message
 	GuardsPassed    EventKind = "guards.passed"    // Guards, Terms
 	GuardsRefused   EventKind = "guards.refused"   // Guards, Terms
@@ -80,7 +80,7 @@ type Event struct {
 	With     map[string]any  `json:"with,omitempty"`
 	Data     json.RawMessage `json:"data,omitempty"`
 	Facts    []string        `json:"facts,omitempty"`
-	Gathered []Gathered      `json:"gathered,omitempty"` // of a gather, in the playbook's order
+	Gathered []Gathered      `json:"gathered,omitempty"` // of a gather, in the playbook's order; of a plan, what was kept of the pods that it ends
 	Examined []Examined      `json:"examined,omitempty"` // the edges that were looked at, in order
 	Plan     *Plan           `json:"plan,omitempty"`
 	Digest   string          `json:"digest,omitempty"`

@@ -131,13 +131,15 @@ func evolvePath(s State, e Event) State {
 		s.Phase = PhaseEntering
 		s.Visits = map[string]int{}
 		s.Evidence = map[string]*Evidence{}
-		s.Episodes = map[string]*Episode{}
+		s.Episodes = Episodes{}
 		if !e.Start.ByHand() {
-			s.Episodes[e.Start.Alert.Episode()] = episode(e.Start.Alert, e.At)
+			s.Episodes = s.Episodes.With(e.Start.Alert.Episode(), episode(e.Start.Alert, e.At))
 		}
 	case EpisodeJoined, EpisodeRefired, EpisodeResolved:
-		s.Episodes = maps.Clone(s.Episodes)
-		s.Episodes[e.Alert.Episode()] = episode(*e.Alert, e.At)
+		if id, ok := s.spare(); ok && e.Kind == EpisodeJoined && s.Episodes.Len() >= MostEpisodes {
+			s.Episodes = s.Episodes.Without(id)
+		}
+		s.Episodes = s.Episodes.With(e.Alert.Episode(), episode(*e.Alert, e.At))
 	case AlertsTruncated:
 		s.Truncated = true
 	case StateEntered:
@@ -147,7 +149,7 @@ func evolvePath(s State, e Event) State {
 		s.Visits[e.State] = e.Visit
 		s.Path = append(slices.Clip(s.Path), Visit{State: e.State, Visit: e.Visit, At: e.At})
 		s.Lever, s.GateConsent, s.Waiting, s.Tries, s.Fails, s.Wake = nil, nil, nil, Tries{}, 0, time.Time{}
-		s.Times = e.With
+		s.Numbers = e.With
 	case EdgeTaken:
 		if e.Again {
 			s.Untried = maps.Clone(s.Untried)
@@ -362,9 +364,17 @@ func evolveGuards(s State, e Event) State {
 func evolveRun(s State, e Event) State {
 	switch e.Kind {
 	case PauseSeen:
+		if s.Paused == "" {
+			s.PausedAt = e.At
+		}
 		s.Paused = e.Message
 	case PauseLifted:
-		s.Paused = ""
+		if stood := s.stood(e.At); stood > 0 {
+			l := s.lever()
+			l.Deadline = l.Deadline.Add(stood)
+			s.Lever = l
+		}
+		s.Paused, s.PausedAt = "", time.Time{}
 	case CancelRequested:
 		s.Cancel = e.Decision
 	case RunHeld:

@@ -63,17 +63,20 @@ func (t *turn) openGate(st *playbook.State, g *Gate) {
 // as names alone show.
 func (n Need) unreachable(start Start) string {
 	people := 0
+	group := func(who string) bool { return strings.HasPrefix(who, "group:") }
 	for _, who := range n.From {
-		if strings.HasPrefix(who, "group:") {
+		switch {
+		case group(who) || slices.ContainsFunc(n.Among, group):
 			return ""
-		}
-		if who != start.By {
+		case who != start.By && (len(n.Among) == 0 || slices.Contains(n.Among, who)):
 			people++
 		}
 	}
 	switch {
+	case len(n.From) == 0 && n.As != "":
+		return "nobody may decide: there are no " + n.As
 	case len(n.From) == 0:
-		return fmt.Sprintf("nobody may decide: service %s names no owners", start.Service.Name)
+		return fmt.Sprintf("nobody may decide: service %s names no owners, and a playbook names nobody else unless a policy allows it", start.Service.Name)
 	case people < n.Quorum:
 		return fmt.Sprintf("%s asks for %d to approve, and only %d can%s", n.Rule, n.Quorum, people, unnamed(start.By))
 	default:

@@ -126,13 +126,13 @@ func (t *turn) settleOutcome(o OpenEffect, out Outcome) {
 		t.signal(playbook.OnRefused)
 	case out.Status == StatusPending && out.Waits != "" && !t.s.Firing():
 		t.unmerged()
-	case t.waits(out) && (t.now.Before(t.s.Lever.Deadline) || t.merged(out)):
+	case t.waits(out) && (t.now.Before(t.s.deadline(t.now)) || t.merged(out)):
 		t.settling(ActionSettle, out)
 	case t.waits(out) && t.s.Lever.Waits != "":
 		t.abandon(fault.Deadline, fmt.Sprintf("not merged within %s: %s", playbook.FormatDuration(t.s.Lever.settleWithin()), out.Message))
 	case t.slow(out):
 		t.settling(ActionSettle, out)
-	case t.waits(out), out.Slow && !t.now.Before(t.s.Lever.Deadline):
+	case t.waits(out), out.Slow && !t.now.Before(t.s.deadline(t.now)):
 		within := playbook.FormatDuration(t.now.Sub(t.s.Lever.AppliedAt).Round(time.Second))
 		t.notInEffect(fault.Deadline, fmt.Sprintf("not in effect %s after it was applied: %s", within, out.Message))
 	default:
@@ -143,24 +143,24 @@ func (t *turn) settleOutcome(o OpenEffect, out Outcome) {
 // slow reports whether a rollout that makes no progress is waited for all the
 // same. Kubernetes reports a rollout as failed after its progress deadline, also
 // one whose pods only load a large model. A setting that keeps pods from
-// starting is harmful, so it is waited for only as long as the service says a
-// load takes.
+// starting is harmful, so it is waited for only as long as a load may take.
 func (t *turn) slow(out Outcome) bool {
 	l := t.s.Lever
-	if !out.Slow || l.Waits != "" || !t.now.Before(l.Deadline) {
+	if !out.Slow || l.Waits != "" || !t.now.Before(t.s.deadline(t.now)) {
 		return false
 	}
 	class, _ := t.s.class()
-	return class != playbook.ClassSetting || t.now.Before(l.AppliedAt.Add(t.s.Start.Service.LoadTime))
+	return class != playbook.ClassSetting || t.now.Before(l.AppliedAt.Add(t.s.loads()))
 }
 
 // notInEffect ends a change that did not come into effect. Taking back a
 // setting that no pod serves with costs no capacity. What failed for good, such
-// as a sync that the cluster refuses, is taken back whole; a node stays out.
+// as a sync that the cluster refuses, is taken back whole, and so is what is half
+// done; a node stays out.
 func (t *turn) notInEffect(reason fault.Reason, msg string) {
 	class, _ := t.s.class()
 	switch {
-	case t.s.Lever.Waits != "": // it was asked for and never made: the request is withdrawn
+	case t.s.Lever.Waits != "", t.s.Lever.Plan.Staged > 0: // it was asked for and never made: the request is withdrawn; or it is half done
 		t.abandon(reason, msg)
 	case class == playbook.ClassHardware, class != playbook.ClassSetting && reason != fault.Degraded:
 		t.concluded(VerdictInconclusive, reason, msg)
@@ -199,14 +199,41 @@ func (s State) settleWithin() time.Duration {
 }
 
 // rolloutWithin returns how long replicas may take until they serve: at least as
-// long as the service says that they load, or else twice as long as those before
-// them did.
+// long as they may load, and the steps of the change beside.
 func (s State) rolloutWithin() time.Duration {
-	loads := s.Start.Service.LoadTime
-	if p := s.Lever.Plan; loads == 0 && p != nil {
-		loads = 2 * p.Loading
+	within := max(SettleWithin, s.loads())
+	if p := s.Lever.Plan; p != nil {
+		within += p.Staged
 	}
-	return max(SettleWithin, loads)
+	return within
+}
+
+// deadline returns by when the change has to be in effect. As long as a pause stops
+// its steps, it moves on with the time.
+func (s State) deadline(now time.Time) time.Time {
+	return s.Lever.Deadline.Add(s.stood(now))
+}
+
+// stood returns for how long a pause has stopped the steps of the current change.
+func (s State) stood(now time.Time) time.Duration {
+	l := s.Lever
+	if s.Paused == "" || s.Phase != PhaseSettling || l == nil || l.Plan == nil || l.Plan.Staged == 0 {
+		return 0
+	}
+	from := s.PausedAt
+	if from.Before(l.AppliedAt) {
+		from = l.AppliedAt
+	}
+	return max(0, now.Sub(from))
+}
+
+// loads returns how long a replica may load: as the service says, or else twice as
+// long as those before it did; 0: neither is known.
+func (s State) loads() time.Duration {
+	if p := s.Lever.Plan; s.Start.Service.LoadTime == 0 && p != nil {
+		return 2 * p.Loading
+	}
+	return s.Start.Service.LoadTime
 }
 
 // settleWithin returns how long the change, or its undo, may take to take
@@ -243,8 +270,8 @@ func (t *turn) nextLook(out Outcome) time.Time {
 		every = min(every, max(out.Again, soonest))
 	}
 	at := t.now.Add(every)
-	if at.After(t.s.Lever.Deadline) {
-		return t.s.Lever.Deadline
+	if deadline := t.s.deadline(at); at.After(deadline) {
+		return deadline
 	}
 	return at
 }
@@ -345,7 +372,7 @@ func (t *turn) undone(out Outcome) {
 func (t *turn) unwindOutcome(o OpenEffect, out Outcome) {
 	switch {
 	case out.Status == StatusOK:
-		t.emit(Event{Kind: Unwound, State: t.s.Current, Effect: o.Key, Message: out.Message, Facts: out.Facts})
+		t.emit(Event{Kind: Unwound, State: t.s.Current, Effect: o.Key, Data: out.Data, Message: out.Message, Facts: out.Facts})
 		t.signal(t.s.Lever.Signal)
 	case out.Status == StatusForeign && t.s.Lever.Waits != "":
 		t.foreign(o, out, "what this run changed may be in place")

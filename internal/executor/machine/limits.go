@@ -36,12 +36,15 @@ const (
 	noticeBackoff = 5 * time.Second
 )
 
-// timeout returns the timeout of one attempt, unless the playbook sets one.
-func timeout(a Action, st *playbook.State) time.Duration {
+// timeout returns the timeout of one attempt, which the playbook may set. The
+// errors here are unreachable: a state whose numbers are unknown is left at once.
+func (s State) timeout(a Action) time.Duration {
 	switch a {
 	case ActionCheck, ActionPlan, ActionApply, ActionUndo, ActionNotify:
-		if st != nil && st.Timeout > 0 {
-			return st.Timeout
+		if st := s.current(); st != nil {
+			if d, err := s.lasting(playbook.NumberTimeout, st.Timeout, s.Updated); err == nil && d > 0 {
+				return d
+			}
 		}
 	}
 	switch a {
@@ -55,15 +58,17 @@ func timeout(a Action, st *playbook.State) time.Duration {
 }
 
 // attempts returns the number of attempts of one effect.
-func attempts(a Action, st *playbook.State) int {
+func (s State) attempts(a Action) int {
+	st := s.current()
+	own, err := s.count(playbook.NumberAttempts, st.Retry.Attempts, s.Updated)
 	switch a {
 	case ActionCheck, ActionPlan:
-		if st.Retry.Attempts > 0 && st.Kind == playbook.StateCheck {
-			return st.Retry.Attempts
+		if err == nil && own > 0 && st.Kind == playbook.StateCheck {
+			return own
 		}
 		return 3
 	case ActionApply:
-		return max(1, st.Retry.Attempts)
+		return max(1, own)
 	case ActionUndo:
 		return MaxUndos
 	case ActionNotify:
@@ -74,13 +79,14 @@ func attempts(a Action, st *playbook.State) int {
 }
 
 // backoff returns the pause after a number of consecutive failures.
-func backoff(a Action, st *playbook.State, failed int) time.Duration {
+func (s State) backoff(a Action, failed int) time.Duration {
 	d := time.Second
-	switch {
-	case a == ActionNotify:
+	if a == ActionNotify {
 		d = noticeBackoff
-	case st != nil && st.Retry.Backoff > 0:
-		d = st.Retry.Backoff
+	} else if st := s.current(); st != nil {
+		if own, err := s.lasting(playbook.NumberBackoff, st.Retry.Backoff, s.Updated); err == nil && own > 0 {
+			d = own
+		}
 	}
 	for range max(0, failed-1) {
 		if d *= 2; d >= maxBackoff {

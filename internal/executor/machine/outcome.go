@@ -93,7 +93,7 @@ func sound(o OpenEffect, out Outcome) Outcome {
 func (t *turn) retried(o OpenEffect, out Outcome, again bool) bool {
 	var at time.Time
 	if again {
-		at = t.now.Add(backoff(o.Action, t.s.current(), t.s.Fails+1))
+		at = t.now.Add(t.s.backoff(o.Action, t.s.Fails+1))
 	}
 	t.retriedAt(o, out, at)
 	return again
@@ -109,7 +109,7 @@ func (t *turn) retriedAt(o OpenEffect, out Outcome, at time.Time) {
 
 // worthwhile reports whether a read or repeatable effect may be retried.
 func (t *turn) worthwhile(o OpenEffect, out Outcome) bool {
-	return out.Reason.Retryable() && o.Attempt < attempts(o.Action, t.s.current()) && t.s.Cancel == nil
+	return out.Reason.Retryable() && o.Attempt < t.s.attempts(o.Action) && t.s.Cancel == nil
 }
 
 func (t *turn) checked(o OpenEffect, out Outcome) {
@@ -147,7 +147,7 @@ func (t *turn) planned(o OpenEffect, out Outcome) {
 		out.Plan = &plan
 	}
 	digest := out.Plan.Digest()
-	t.emit(Event{Kind: PlanCompleted, State: t.s.Current, Effect: o.Key, Plan: out.Plan, Digest: digest, Data: out.Data, Facts: out.Facts})
+	t.emit(Event{Kind: PlanCompleted, State: t.s.Current, Effect: o.Key, Plan: out.Plan, Digest: digest, Data: out.Data, Facts: out.Facts, Gathered: out.Gathered})
 	if a := t.s.Lever.Approved; a != nil && a.Digest != digest {
 		t.emit(Event{Kind: GateVoided, State: t.s.Current, Digest: digest, Message: "the world changed since: this is not the approved plan"})
 	}

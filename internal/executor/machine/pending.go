@@ -3,6 +3,7 @@ package machine
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/inference-responder/responder/internal/playbook"
@@ -21,7 +22,7 @@ func Pending(s State) (Effect, bool) {
 	e := Effect{
 		Key: o.Key, Run: s.Start.Run, Playbook: s.Start.Playbook, State: s.Current, Action: o.Action,
 		Service: s.Start.Service, Alert: s.Start.Alert, At: o.At, Attempt: o.Attempt, NotUntil: o.NotUntil,
-		Timeout: timeout(o.Action, st), Observe: o.Observe,
+		Timeout: s.timeout(o.Action), Observe: o.Observe,
 	}
 	if o.Action == ActionSettle {
 		e.Paused = s.Paused
@@ -170,6 +171,39 @@ func (s State) Handover() map[string]json.RawMessage {
 	for name, e := range s.Evidence {
 		if e.Unknown == "" {
 			out[name] = e.Data
+		}
+	}
+	return out
+}
+
+// Successor returns what the run that takes over starts with: what this one was about
+// and has found, and those of its alerts that still fire. The first is in the start,
+// unless a person started the run.
+func (s State) Successor() (start Start, also []playbook.Alert) {
+	start = s.Start
+	start.DivertedFrom, start.Evidence, start.Truncated = s.Start.Run, s.Handover(), s.Truncated
+	firing := s.firing()
+	if start.ByHand() {
+		return start, firing
+	}
+	first := slices.IndexFunc(firing, func(a playbook.Alert) bool { return a.Episode() == start.Alert.Episode() })
+	switch {
+	case len(firing) == 0:
+		start.Alert.Status = playbook.Resolved
+		return start, nil
+	case first < 0: // the alert it began with has resolved
+		first = 0
+		start.Alert = firing[0]
+	}
+	return start, slices.Delete(firing, first, first+1)
+}
+
+// firing returns the alerts of the run that fire, in a fixed order.
+func (s State) firing() []playbook.Alert {
+	var out []playbook.Alert
+	for _, id := range s.Episodes.IDs() {
+		if s.Episodes.Get(id).Firing {
+			out = append(out, s.Episodes.Get(id).Alert)
 		}
 	}
 	return out

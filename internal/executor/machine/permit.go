@@ -21,6 +21,8 @@ func Forbids(s State, guards Outcome, now time.Time) string {
 	switch {
 	case s.Cancel != nil:
 		return "canceled by " + s.Cancel.By
+	case st.Unsafe != "":
+		return st.Unsafe
 	case !s.Wanted(st):
 		return "the alert resolved"
 	case why != "":

@@ -38,13 +38,24 @@ type Plan struct {
 	// is held.
 	Unrepeatable bool `json:"unrepeatable,omitempty"`
 
+	// Staged is set if the lever makes the change step by step, and half done it
+	// must not stay: what is not in effect in time is taken back. It is how long the
+	// steps take beside the start of replicas. A pause stops them, so its time does
+	// not count.
+	Staged time.Duration `json:"staged,omitempty"`
+
 	// NodeOwners are asked for node.owners, of a lever on a node; nil: of others.
 	NodeOwners *NodeOwners `json:"nodeOwners,omitempty"`
+
+	// Touches lists what else a lever on a node acts on: other services, and
+	// namespaces with pods of no service. The lever is judged for each of them.
+	Touches []Touched `json:"touches,omitempty"`
 
 	// Not in the digest: these change by themselves. Guards evaluate them
 	// again.
 	Capacity Capacity   `json:"capacity"`
 	Others   []Affected `json:"others,omitempty"` // other services that lose replicas to it
+	Rest     []Affected `json:"rest,omitempty"`   // workloads that lose replicas to it, without GPUs and of no service: rules are asked about them, guards are not
 	Pool     *NodePool  `json:"pool,omitempty"`   // of a lever that takes out a node; nil: of others
 	Notes    []string   `json:"notes,omitempty"`
 
@@ -68,6 +79,30 @@ type Plan struct {
 type NodeOwners struct {
 	Pool   string   `json:"pool,omitempty"`   // empty: the node is in none, and the service's owners are asked
 	Owners []string `json:"owners,omitempty"` // user:... and group:...
+}
+
+// Touched is another service with pods that a lever acts on, or a namespace with
+// such pods of no service.
+type Touched struct {
+	Service   string   `json:"service,omitempty"` // name in the catalog; empty: pods of no service
+	Namespace string   `json:"namespace"`
+	Owners    []string `json:"owners,omitempty"` // of the service: they are asked beside those of the run's
+}
+
+// Name names it for people.
+func (t Touched) Name() string {
+	if t.Service == "" {
+		return "pods of no service in namespace " + t.Namespace
+	}
+	return "service " + t.Service
+}
+
+// String is Name, with why it is touched.
+func (t Touched) String() string {
+	if t.Service == "" {
+		return t.Name()
+	}
+	return t.Name() + ", with pods on the node"
 }
 
 // Drift is an object that is out of sync or unhealthy.
@@ -116,7 +151,7 @@ const (
 // Digest returns the SHA-256 of the deciding part of the plan, as
 // "sha256:<hex>". An approval is bound to it.
 func (p Plan) Digest() string {
-	p.Capacity, p.Others, p.Pool, p.Notes, p.Loading, p.Lowest, p.Drift = Capacity{}, nil, nil, nil, 0, nil, nil
+	p.Capacity, p.Others, p.Rest, p.Pool, p.Notes, p.Loading, p.Lowest, p.Drift = Capacity{}, nil, nil, nil, nil, 0, nil, nil
 	b, err := json.Marshal(p)
 	if err != nil {
 		panic("machine: plan cannot be encoded: " + err.Error()) // unreachable unless a Payload is not JSON

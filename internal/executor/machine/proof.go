@@ -2,6 +2,8 @@ package machine
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -21,7 +23,7 @@ func (s State) Proof(state string, now time.Time) (*VerifySpec, error) {
 	if v.SLO && len(s.Start.Service.SLOs) == 0 {
 		return nil, fmt.Errorf("service %s has no objectives, so nothing can be proven: declare slos in its catalog entry, or slo.defaults", s.Start.Service.Name)
 	}
-	spec := &VerifySpec{MinRate: v.MinRate, MinTraffic: v.MinTraffic}
+	spec := &VerifySpec{}
 	if err := s.proofTimes(spec, v, sc); err != nil {
 		return nil, err
 	}
@@ -44,10 +46,6 @@ func (s State) Proof(state string, now time.Time) (*VerifySpec, error) {
 	}
 	var err error
 	if v.Burn != nil {
-		spec.MaxBurn = v.Burn.Max
-		if spec.Objective, err = s.objective(v.Burn, sc); err != nil {
-			return nil, err
-		}
 		if spec.ErrorRatio, err = v.Burn.ErrorRatio.Text(sc); err != nil {
 			return nil, fmt.Errorf("verify.burn: %w", s.lacksAlert(err))
 		}
@@ -57,7 +55,31 @@ func (s State) Proof(state string, now time.Time) (*VerifySpec, error) {
 			return nil, fmt.Errorf("verify.traffic: %w", s.lacksAlert(err))
 		}
 	}
+	if err := s.proofNumbers(spec, v, sc); err != nil {
+		return nil, err
+	}
 	return spec, nil
+}
+
+// proofNumbers evaluates the limits of burn and traffic.
+func (s State) proofNumbers(spec *VerifySpec, v *playbook.Verify, sc playbook.Scope) error {
+	values := map[string]*playbook.Value{"verify.traffic.min_rate": v.MinRate, "verify.traffic.min_share": v.MinTraffic}
+	to := map[string]*float64{"verify.traffic.min_rate": &spec.MinRate, "verify.traffic.min_share": &spec.MinTraffic}
+	if b := v.Burn; b != nil {
+		values["verify.burn.objective"], to["verify.burn.objective"] = b.Objective, &spec.Objective
+		values["verify.burn.max"], to["verify.burn.max"] = b.Max, &spec.MaxBurn
+	}
+	for _, path := range slices.Sorted(maps.Keys(values)) {
+		if values[path] == nil {
+			continue
+		}
+		f, err := values[path].Number(sc)
+		if err != nil {
+			return fmt.Errorf("%s: %w", path, s.lacksAlert(err))
+		}
+		*to[path] = f
+	}
+	return nil
 }
 
 // proofTimes evaluates the times of a proof and checks that they fit together.
@@ -86,18 +108,6 @@ func objectiveText(o playbook.SLO) string {
 		text += fmt.Sprintf(", within %s s", strconv.FormatFloat(o.Threshold, 'g', 6, 64))
 	}
 	return text
-}
-
-// objective evaluates the objective of a burn rate.
-func (s State) objective(b *playbook.Burn, sc playbook.Scope) (float64, error) {
-	f, err := b.Objective.Number(sc)
-	if err != nil {
-		return 0, fmt.Errorf("verify.burn.objective: %w", s.lacksAlert(err))
-	}
-	if f <= 0 || f >= 1 {
-		return 0, fmt.Errorf("verify.burn.objective: %s is %v, want a number between 0 and 1", b.Objective.Source(), f)
-	}
-	return f, nil
 }
 
 // ProofLines describes for people what must hold for the change of a lever

@@ -20,10 +20,13 @@ func TestAnyOrder(t *testing.T) {
 	set := testPlaybooks(t)
 	rapid.Check(t, func(t *rapid.T) {
 		d := &driver{t: t, now: epoch}
-		name := rapid.SampledFrom([]string{"ladder", "ladder", "asks", "stairs", "repair", "fates", "fates", "waits", "rounds", "rounds", "steps", "steps"}).Draw(t, "playbook")
+		name := rapid.SampledFrom([]string{"ladder", "ladder", "asks", "stairs", "repair", "fates", "fates", "waits", "rounds", "rounds", "steps", "steps", "numbers"}).Draw(t, "playbook")
 		d.row = rapid.IntRange(0, 8).Draw(t, "class")
 		level := rapid.SampledFrom([]playbook.Autonomy{playbook.Auto, playbook.Suggest, playbook.Observe}).Draw(t, "level")
 		start := testStart(set, name, level)
+		if name == "numbers" {
+			start.Start.Service.LoadTime = 2 * time.Minute
+		}
 		start.Start.By = rapid.SampledFrom([]string{"", "", "user:ada", "user:cap"}).Draw(t, "asked for by")
 		d.state.Playbook = start.Playbook
 		d.do(start)
@@ -52,7 +55,7 @@ func TestNothingIsMeasuredAnyMore(t *testing.T) {
 				}
 			}
 		}
-		for _, e := range d.state.Episodes {
+		for _, e := range d.state.Episodes.All() {
 			a := e.Alert
 			a.Status = playbook.Resolved
 			d.do(Command{Kind: CmdAlert, Alert: &a})
@@ -186,8 +189,9 @@ func (d *driver) check(e Event) {
 func (d *driver) checkStep(e Event) {
 	s := d.state
 	last := Verdict(s.Lever.Signal)
+	_, most := s.Step()
 	switch {
-	case s.Visits[e.State]-s.Untried[e.State] >= s.Playbook.State(e.State).Steps.Times:
+	case s.Visits[e.State]-s.Untried[e.State] >= most:
 		d.t.Fatalf("lever %s takes %d steps", e.State, s.Visits[e.State]+1)
 	case last != VerdictImproved && last != VerdictNoEffect:
 		d.t.Fatalf("a step follows one that ended %q", last)
@@ -363,6 +367,7 @@ func (d *driver) anyOutcome(e Effect) Outcome {
 	if out.Plan != nil {
 		out.Plan.MergeWithin = rapid.SampledFrom([]time.Duration{0, time.Minute, 2 * time.Hour}).Draw(t, "merge within")
 		out.Plan.Target.Generation = int64(rapid.IntRange(1, 3).Draw(t, "generation"))
+		out.Plan.Staged = rapid.SampledFrom([]time.Duration{0, time.Minute}).Draw(t, "staged")
 		out.Plan.Unrepeatable = rapid.Bool().Draw(t, "unrepeatable")
 	}
 	return out

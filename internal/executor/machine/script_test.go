@@ -89,7 +89,7 @@ func testStart(set *playbook.Set, name string, level playbook.Autonomy) Command 
 		Kind: CmdStart, Playbook: p,
 		Start: &Start{
 			Run: "r-1", Playbook: p.Name, Digest: p.Digest, Alert: testAlert("Slow"), Autonomy: level,
-			Service: playbook.Service{Name: "serving/chat", Owners: []string{"user:ada", "group:ml"}, Autonomy: playbook.Auto},
+			Service: playbook.Service{Name: "serving/chat", Owners: []string{"user:ada", "group:ml", "group:sre"}, Selector: `service="chat"`, Autonomy: playbook.Auto},
 		},
 	}
 }
@@ -229,7 +229,7 @@ func (s *script) parse(words []string) Command {
 	}
 	has := func(f string) bool { return strings.Contains(" "+strings.Join(flags, " ")+" ", " "+f+" ") }
 	d := &Decision{
-		By: "user:ada", Channel: "cli", Digest: opts["digest"], Gate: opts["gate"], Reason: strings.ReplaceAll(opts["reason"], "_", " "),
+		By: "user:ada", Channel: "api", Person: !has("undeclared"), Digest: opts["digest"], Gate: opts["gate"], Reason: strings.ReplaceAll(opts["reason"], "_", " "),
 		Strong: has("strong"), BreakGlass: has("glass"),
 	}
 	if by := opts["by"]; by != "" {
@@ -313,6 +313,9 @@ func (s *script) outcome(words []string, opts map[string]string, has func(string
 		if out.Status == StatusOK {
 			out.Plan = testPlan(opts["generation"], e.With["to"])
 			out.Plan.Unseen = opts["unseen"]
+			if staged := opts["staged"]; staged != "" {
+				out.Plan.Staged = s.duration(staged)
+			}
 			if loading := opts["loading"]; loading != "" {
 				out.Plan.Loading = s.duration(loading)
 			}

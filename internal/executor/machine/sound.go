@@ -2,6 +2,7 @@ package machine
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -26,6 +27,9 @@ func stored(out Outcome) Outcome {
 	for i := range out.Gathered {
 		g := &out.Gathered[i]
 		g.Why, g.Data, g.Facts = line(g.Why), compact(g.Data), lines(g.Facts)
+		if len(g.Data) > MaxEvidence {
+			*g = Gathered{Name: g.Name, Step: g.Step, Reason: fault.Invalid, Why: fmt.Sprintf("its evidence exceeds %d bytes", MaxEvidence)}
+		}
 	}
 	if out.Before != nil && !finite(*out.Before) {
 		unknown := -1.0

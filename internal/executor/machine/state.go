@@ -41,25 +41,26 @@ type State struct {
 
 	Phase    Phase                `json:"phase"`
 	Current  string               `json:"current"`         // playbook state
-	Times    map[string]any       `json:"times,omitempty"` // durations of the current state that are expressions, by path; see [playbook.State.Times]
+	Numbers  map[string]any       `json:"times,omitempty"` // numbers and durations of the current state that are expressions, by path; see [playbook.State.Numbers]
 	Visits   map[string]int       `json:"visits"`
 	Untried  map[string]int       `json:"untried,omitempty"` // visits that the run left to look again, before anything was done
 	Path     []Visit              `json:"path"`
 	Evidence map[string]*Evidence `json:"evidence"` // by playbook state, the latest
-	Episodes map[string]*Episode  `json:"episodes"` // pointers, because ten thousand runs mostly have one; never changed in place
+	Episodes Episodes             `json:"episodes"`
 
-	Open    *OpenEffect `json:"open,omitempty"`    // at most one effect is due at a time
-	Lever   *Lever      `json:"lever,omitempty"`   // of the current lever state
-	Gate    *Gate       `json:"gate,omitempty"`    // open
-	Waiting *Waiting    `json:"waiting,omitempty"` // of the current wait state
-	Held    *Hold       `json:"held,omitempty"`
-	Paused  string      `json:"paused,omitempty"` // why; empty: not paused
-	Cancel  *Decision   `json:"cancel,omitempty"` // requested
-	Levers  int         `json:"levers"`           // applied so far
-	Kept    int         `json:"kept,omitempty"`   // of those, kept because they helped: verified or improved
-	Stays   int         `json:"stays,omitempty"`  // of those, kept without a proof that they helped
-	Loans   []Loan      `json:"loans,omitempty"`  // of those kept, owed back after recovery
-	Asked   int         `json:"asked,omitempty"`  // questions asked so far
+	Open     *OpenEffect `json:"open,omitempty"`    // at most one effect is due at a time
+	Lever    *Lever      `json:"lever,omitempty"`   // of the current lever state
+	Gate     *Gate       `json:"gate,omitempty"`    // open
+	Waiting  *Waiting    `json:"waiting,omitempty"` // of the current wait state
+	Held     *Hold       `json:"held,omitempty"`
+	Paused   string      `json:"paused,omitempty"`  // why; empty: not paused
+	PausedAt time.Time   `json:"pausedAt,omitzero"` // since when
+	Cancel   *Decision   `json:"cancel,omitempty"`  // requested
+	Levers   int         `json:"levers"`            // applied so far
+	Kept     int         `json:"kept,omitempty"`    // of those, kept because they helped: verified or improved
+	Stays    int         `json:"stays,omitempty"`   // of those, kept without a proof that they helped
+	Loans    []Loan      `json:"loans,omitempty"`   // of those kept, owed back after recovery
+	Asked    int         `json:"asked,omitempty"`   // questions asked so far
 
 	// Told holds what the run was the first to tell, by the text of once, and since
 	// when. A message that reached nobody is not in it.
@@ -226,15 +227,45 @@ type ObservedOutcome struct {
 	Acted     string        `json:"acted,omitempty"` // another run that changed the service meanwhile, so it was not a recovery without change
 }
 
+// MostEpisodes bounds the alerts that a run remembers. Those that resolved make room. One
+// alert of each kind for each pod of a service is less, as a rule; more come from whoever
+// makes labels up.
+const MostEpisodes = 256
+
+// Full reports whether the run remembers no further alert: so many fire. The one that
+// started the run stays.
+func (s State) Full() bool {
+	if s.Episodes.Len() < MostEpisodes {
+		return false
+	}
+	_, ok := s.spare()
+	return !ok
+}
+
+// spare returns the alert that resolved longest ago; false: none but the first did.
+func (s State) spare() (id string, ok bool) {
+	first := s.Start.Alert.Episode()
+	var at time.Time
+	for k, ep := range s.Episodes.All() {
+		if ep.Firing || k == first {
+			continue
+		}
+		if c := ep.Since.Compare(at); !ok || c < 0 || c == 0 && k < id {
+			id, at, ok = k, ep.Since, true
+		}
+	}
+	return id, ok
+}
+
 // Firing reports whether there is still a cause for the run: one of its alerts
 // fires or, if a person started it and no alert joined since, that request.
 // Once alerts have joined, they decide: when all have resolved, the request is
 // obsolete.
 func (s State) Firing() bool {
-	if len(s.Episodes) == 0 {
+	if s.Episodes.Len() == 0 {
 		return s.Start.ByHand()
 	}
-	for _, e := range s.Episodes {
+	for _, e := range s.Episodes.All() {
 		if e.Firing {
 			return true
 		}
@@ -303,16 +334,22 @@ func (s State) Autonomy(state *playbook.State) playbook.Autonomy {
 }
 
 // AutonomyBy returns the setting of the configuration in place of the playbook's
-// own level, where the effective level of a state is what it says; else "".
+// or the service's own level, where the effective level of a state is what it says; else "".
 func (s State) AutonomyBy(state *playbook.State) string {
-	if level, by := s.Playbook.Level(state, s.Start.Override); level == s.Autonomy(state) {
-		return by
+	level := s.Autonomy(state)
+	for _, part := range s.Playbook.Parts(state, s.Start.Service.Autonomy, s.Start.Override) {
+		if part.Setting != "" && part.Level == level {
+			return part.Setting
+		}
 	}
 	return ""
 }
 
 // uncapped returns the level without the policy's cap.
 func (s State) uncapped(state *playbook.State) playbook.Autonomy {
-	level, _ := s.Playbook.Level(state, s.Start.Override)
-	return min(level, s.Start.Autonomy, s.Start.Service.Autonomy)
+	level := min(s.Start.Autonomy, s.Playbook.Allowed(state, s.Start.Service.Autonomy, s.Start.Override))
+	if s.Start.ByHand() && s.Start.Loan == "" { // the return of a loan is no start by hand
+		level = min(level, playbook.Suggest) // also of a run that an older version began at auto
+	}
+	return level
 }

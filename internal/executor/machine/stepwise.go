@@ -20,7 +20,11 @@ func (s State) Step() (n, of int) {
 	if st == nil || st.Steps == nil {
 		return 0, 0
 	}
-	return s.Visits[st.Name] - s.Untried[st.Name], st.Steps.Times
+	of, err := s.count(playbook.NumberTimes, st.Steps.Times, s.Updated)
+	if err != nil {
+		of = 1 // unreachable: a state whose numbers are unknown is left at once
+	}
+	return s.Visits[st.Name] - s.Untried[st.Name], of
 }
 
 // nextStep begins the next step of a lever, and reports whether it did. A step

@@ -34,6 +34,7 @@ type Terms struct {
 	Tiers      []Tier        `json:"tiers,omitempty"`      // further channels to notify while nobody decides, in order of time
 	BreakGlass []string      `json:"breakGlass,omitempty"` // user:... and group:... who may approve alone, with a reason
 	GlassOwn   bool          `json:"glassOwn,omitempty"`   // they may also do so for a run they started
+	Approvers  []string      `json:"approvers,omitempty"`  // user:... and group:... whom a playbook may name beside the owners
 	Merge      *Merger       `json:"merge,omitempty"`      // who merges the pull request of the change; nil: people
 }
 
@@ -65,6 +66,9 @@ func (s State) MergeBy() MergeBy {
 type Cap struct {
 	Level playbook.Autonomy `json:"level"`
 	Rule  string            `json:"rule"` // for people: "policy canary, policy.yaml:14", or the track record
+
+	// Touched is set if the cap is that of something else that the lever touches.
+	Touched bool `json:"touched,omitempty"`
 }
 
 // Awaits returns the merge that the run waits for, and until when; empty: none.
@@ -86,9 +90,15 @@ func (s State) Awaits() (what string, until time.Time) {
 type Need struct {
 	Rule   string   `json:"rule"`             // origin: "policy two-for-high, policy.yaml:14", "playbook bad-rollout, state rollback"
 	From   []string `json:"from"`             // user:..., group:..., service.owners, node.owners
+	Among  []string `json:"among,omitempty"`  // they also have to be among these: owners, of whom a playbook names some; empty: all of From count
 	As     string   `json:"as,omitempty"`     // what they are asked as, if that does not follow from the names: "owners of node pool h100"
 	Quorum int      `json:"quorum"`           // distinct people, at least 1
 	Strong bool     `json:"strong,omitempty"` // counts only decisions with strong authentication
+	For    []string `json:"for,omitempty"`    // services that it speaks for: of a lever that acts on several; empty: the run's own
+
+	// Unknown is the expression of the quorum where no run has evaluated it, which
+	// a run does before it asks. Nothing meets such a need. It is never stored.
+	Unknown string `json:"-"`
 }
 
 // Tier is an escalation of an open gate: which channels are notified, and when.
@@ -135,8 +145,13 @@ type Decision struct {
 	Approve    bool     `json:"approve"`
 	By         string   `json:"by"` // user:ada
 	Groups     []string `json:"groups,omitempty"`
-	Channel    string   `json:"door"`                 // cli, api, slack, web, demo
+	Person     bool     `json:"person,omitempty"`     // the configuration declares whose credential it is, so it is nobody's second one
+	Channel    string   `json:"door"`                 // api, slack, web, demo
 	Strong     bool     `json:"strong,omitempty"`     // the channel has strong authentication
 	BreakGlass bool     `json:"breakGlass,omitempty"` // approves alone, bypassing the needs; requires a reason
 	Reason     string   `json:"reason,omitempty"`
+
+	// Lacks lists the services, of those that the lever acts on, about which the person
+	// lacks the right to approve. A need that speaks for one of them does not count it.
+	Lacks []string `json:"lacks,omitempty"`
 }

@@ -1,11 +1,13 @@
 package machine
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/rights"
 )
 
 // owners stands for the service's owners in a list of deciders.
@@ -15,8 +17,8 @@ const owners = "service.owners"
 // changes.
 const nodeOwners = "node.owners"
 
-// Anonymous is everybody where nobody has to authenticate. There, the approver
-// cannot be told from the person who started the run.
+// Anonymous is everybody where nobody has to authenticate. Whoever approves a run
+// that it started may have started it.
 const Anonymous = "user:anonymous"
 
 // unnamed returns what to do about a run of one's own where everybody is
@@ -37,7 +39,9 @@ func (n Need) Who() string {
 	if who == "" {
 		who = "nobody"
 	}
-	if n.Quorum > 1 {
+	if n.Unknown != "" {
+		who = fmt.Sprintf("%s of %s", n.Unknown, who)
+	} else if n.Quorum > 1 {
 		who = fmt.Sprintf("%d of %s", n.Quorum, who)
 	}
 	if n.As != "" {
@@ -62,11 +66,34 @@ func (n Need) Given(votes []Decision) []string {
 }
 
 // Met reports whether these approvals meet the need.
-func (n Need) Met(votes []Decision) bool { return len(n.Given(votes)) >= max(1, n.Quorum) }
+func (n Need) Met(votes []Decision) bool {
+	return n.Unknown == "" && len(n.Given(votes)) >= max(1, n.Quorum)
+}
 
 func (n Need) counts(d Decision) bool {
-	return d.Approve && permits(n.From, d) && (d.Strong || !n.Strong)
+	return d.Approve && n.names(d) && n.lacks(d) == "" && (d.Strong || !n.Strong) && (d.Person || !n.people())
 }
+
+// lacks returns a service that the need speaks for, and about which the person lacks
+// the right to approve; empty: there is none. The question of a run that acts on its
+// own service only is put to nobody who lacks it.
+func (n Need) lacks(d Decision) string {
+	for _, service := range d.Lacks {
+		if len(n.For) == 0 || slices.Contains(n.For, service) {
+			return service
+		}
+	}
+	return ""
+}
+
+// names reports whether the need is for this person, however authenticated.
+func (n Need) names(d Decision) bool {
+	return permits(n.From, d) && (len(n.Among) == 0 || permits(n.Among, d))
+}
+
+// people reports whether the need counts several people. A credential of which
+// nobody knows whose it is may be the second one of somebody who has voted.
+func (n Need) people() bool { return n.Quorum > 1 }
 
 // Who describes everybody whose approval the gate takes.
 func (g Gate) Who() string { return whoOf(g.Needs) }
@@ -121,7 +148,7 @@ func permits(list []string, d Decision) bool {
 // concerns reports whether the question is for this person, who may then deny
 // it or request a new plan.
 func (g Gate) concerns(d Decision) bool {
-	return permits(g.BreakGlass, d) || slices.ContainsFunc(g.Needs, func(n Need) bool { return permits(n.From, d) })
+	return permits(g.BreakGlass, d) || slices.ContainsFunc(g.Needs, func(n Need) bool { return n.names(d) })
 }
 
 // Refuse returns why a person's decision on the open question does not count;
@@ -137,10 +164,25 @@ func (g Gate) Refuse(d Decision) error {
 		return nil // one denial is enough, through any channel
 	case g.NotBy != "" && g.NotBy == d.By && (!d.BreakGlass || !g.GlassOwn):
 		return fmt.Errorf("%w: %s started this run, and nobody approves their own; needed: %s%s", ErrNotAllowed, d.By, g.Who(), unnamed(d.By))
+	case strings.HasPrefix(g.NotBy, "user:") && (g.NotBy == Anonymous || !d.Person) && (!d.BreakGlass || !g.GlassOwn):
+		return fmt.Errorf("%w: %s started this run, and %s may be the same person; needed: %s%s", ErrNotAllowed, g.NotBy, d.By, g.Who(), undeclared(d))
 	case d.BreakGlass:
 		return g.refuseGlass(d)
 	default:
 		return g.refuseVote(d)
+	}
+}
+
+// undeclared returns what to do about a credential of which nobody knows whose it
+// is; empty if somebody does.
+func undeclared(d Decision) string {
+	switch {
+	case d.By == Anonymous:
+		return unnamed(d.By)
+	case !d.Person:
+		return "; list the credential of " + d.By + " under auth.people"
+	default:
+		return ""
 	}
 }
 
@@ -158,6 +200,8 @@ func (g Gate) refuseGlass(d Decision) error {
 		return fmt.Errorf("%w: %s is not among those who may approve alone: %s", ErrNotAllowed, d.By, strings.Join(g.BreakGlass, ", "))
 	case strings.TrimSpace(d.Reason) == "":
 		return fmt.Errorf("%w: breaking the glass needs a reason", ErrInvalid)
+	case len(d.Lacks) > 0:
+		return fmt.Errorf("%w: %s; who approves alone needs it on each service that the change acts on", ErrNotAllowed, lackingRight(d.By, d.Lacks[0]))
 	case strong(g.Needs) && !d.Strong:
 		return fmt.Errorf("%w: this needs strong authentication, also to break the glass; use a channel that has it", ErrNotAllowed)
 	default:
@@ -165,19 +209,32 @@ func (g Gate) refuseGlass(d Decision) error {
 	}
 }
 
+// lackingRight says which right somebody lacks.
+func lackingRight(by, service string) string {
+	return (&rights.MissingError{By: by, Right: rights.Approve, Service: rights.Service{Name: service}}).Error()
+}
+
 // refuseVote returns why an approval adds nothing to the votes.
 func (g Gate) refuseVote(d Decision) error {
-	counts, weak := false, false
+	counts, weak, nobody, without := false, false, false, ""
 	for _, n := range g.Needs {
 		if n.counts(d) && !slices.Contains(n.Given(g.Votes), d.By) {
 			return nil
 		}
 		counts = counts || n.counts(d)
-		weak = weak || permits(n.From, d)
+		if n.names(d) {
+			without = cmp.Or(without, n.lacks(d))
+		}
+		weak = weak || n.names(d)
+		nobody = nobody || n.names(d) && n.people() && !d.Person
 	}
 	switch {
 	case counts:
 		return fmt.Errorf("%s %w; still needed: %s", d.By, ErrVoted, whoOf(g.Unmet()))
+	case without != "":
+		return fmt.Errorf("%w: %s, so the approval does not count; needed: %s", ErrNotAllowed, lackingRight(d.By, without), g.Who())
+	case nobody:
+		return fmt.Errorf("%w: %s may be another credential of somebody who approves, so it does not count; needed: %s%s", ErrNotAllowed, d.By, g.Who(), undeclared(d))
 	case weak:
 		return fmt.Errorf("%w: the approval of %s counts only with strong authentication; needed: %s", ErrNotAllowed, d.By, g.Who())
 	case permits(g.BreakGlass, d):
@@ -188,8 +245,9 @@ func (g Gate) refuseVote(d Decision) error {
 }
 
 // Needs returns what an approval of the lever or gate of a state must meet: the
-// playbook's own demand if the level requires a decision, and those of the
-// policy in any case. None: it is applied without asking.
+// playbook's own demand if the level requires a decision, once for each service
+// that the lever touches, and those of the policy in any case. None: it is applied
+// without asking.
 func (s State) Needs(state *playbook.State) []Need {
 	var out []Need
 	terms := s.terms()
@@ -199,23 +257,127 @@ func (s State) Needs(state *playbook.State) []Need {
 	}
 	if always || s.Autonomy(state) != playbook.Auto {
 		own := Need{Rule: fmt.Sprintf("playbook %s, state %s", s.Start.Playbook, state.Name), From: s.defaultDeciders(), Quorum: 1}
-		if state.Approve != nil {
-			own.From, own.Quorum = state.Approve.By, max(1, state.Approve.Quorum)
+		if a := state.Approve; a != nil {
+			own.From = a.By
+			if n, err := s.count(playbook.NumberQuorum, a.Quorum, s.Updated); err != nil {
+				own.Unknown = a.Quorum.Source()
+			} else {
+				own.Quorum = max(1, n)
+			}
 		}
 		if !always && s.uncapped(state) == playbook.Auto {
 			own.Rule = terms.Cap.Rule // without this rule nobody would be asked
 		}
-		out = append(out, own)
+		out = s.ownNeeds(own, state)
 	}
-	out = append(out, terms.Needs...)
+	for _, n := range terms.Needs {
+		out = append(out, s.resolved(n, state))
+	}
 	for i := range out {
-		if slices.Contains(out[i].From, nodeOwners) {
-			out[i].As = s.askedAs(state)
-		}
-		out[i].From = s.deciders(out[i].From)
 		out[i].Quorum = max(1, out[i].Quorum)
+		out[i] = s.speaking(out[i])
 	}
 	return out
+}
+
+// Concerned returns the services that the current lever acts on: the run's own, then
+// the others that its plan touches. Of the latter only name, namespace and owners are set.
+func (s State) Concerned() []playbook.Service {
+	all := []playbook.Service{s.Start.Service}
+	if s.Lever == nil || s.Lever.Plan == nil {
+		return all
+	}
+	for _, t := range s.Lever.Plan.Touches {
+		if t.Service != "" {
+			all = append(all, playbook.Service{Name: t.Service, Namespace: t.Namespace, Owners: t.Owners})
+		}
+	}
+	return all
+}
+
+// Lacks returns the services of the current lever about which somebody lacks the right
+// to approve, as check reports it. The error is set if they lack it about all of them.
+func (s State) Lacks(check func(playbook.Service) error) (some []string, err error) {
+	all := s.Concerned()
+	for _, svc := range all {
+		if missing := check(svc); missing != nil {
+			some, err = append(some, svc.Name), cmp.Or(err, missing)
+		}
+	}
+	if len(some) < len(all) {
+		return some, nil
+	}
+	return some, err
+}
+
+// speaking returns the need with the services that it speaks for, if the lever acts on
+// several: all of them, unless it says which.
+func (s State) speaking(n Need) Need {
+	all := s.Concerned()
+	if len(n.For) > 0 || len(all) == 1 {
+		return n
+	}
+	for _, svc := range all {
+		n.For = append(n.For, svc.Name)
+	}
+	return n
+}
+
+// ownNeeds returns the playbook's demand, and the same of the owners of each other
+// service that the lever touches. Where the owners of a node pool are asked, they
+// decide for all of them.
+func (s State) ownNeeds(own Need, state *playbook.State) []Need {
+	by, first := own.From, s.narrowed(s.resolved(own, state), s.Start.Service.Owners)
+	if len(s.Concerned()) == 1 {
+		return []Need{first}
+	}
+	first.For = []string{s.Start.Service.Name}
+	out := []Need{first}
+	for _, t := range s.Lever.Plan.Touches {
+		if t.Service == "" {
+			continue
+		}
+		n := own
+		n.From, n.As = s.decidersFor(by, t.Owners), "owners of "+t.String()
+		n = s.narrowed(n, t.Owners)
+		if slices.Equal(n.From, first.From) && slices.Equal(n.Among, first.Among) {
+			out[0].For = append(out[0].For, t.Service)
+			continue
+		}
+		n.For = []string{t.Service}
+		out = append(out, n)
+	}
+	return out
+}
+
+// resolved returns the need with names in place of service.owners and node.owners.
+func (s State) resolved(n Need, state *playbook.State) Need {
+	if slices.Contains(n.From, nodeOwners) {
+		n.As = s.askedAs(state)
+	}
+	n.From = s.deciders(n.From)
+	return n
+}
+
+// narrowed keeps whom a playbook names to the owners of the service, or of the
+// node's pool, and to whom the policy lets it name.
+func (s State) narrowed(n Need, owners []string) Need {
+	may := slices.Concat(owners, s.terms().Approvers)
+	if s.pooled() {
+		may = append(may, s.Lever.Plan.NodeOwners.Owners...)
+	}
+	switch {
+	case !slices.ContainsFunc(n.From, func(who string) bool { return !slices.Contains(may, who) }):
+	case len(may) == 0:
+		n.From = nil
+	default:
+		n.Among = may
+		if n.As != "" {
+			n.As += ", "
+		}
+		n.As += "who are among " + strings.Join(may, ", ")
+	}
+	return n
 }
 
 // Consent returns the answers about the current lever or gate so far; the zero
@@ -285,15 +447,18 @@ func (s State) lacking(state *playbook.State) string {
 
 // deciders replaces service.owners by the service's owners, and node.owners by
 // those of the node's pool. A node of no pool is its service's matter.
-func (s State) deciders(by []string) []string {
+func (s State) deciders(by []string) []string { return s.decidersFor(by, s.Start.Service.Owners) }
+
+// decidersFor is deciders for a service with these owners.
+func (s State) decidersFor(by, own []string) []string {
 	var out []string
 	for _, who := range by {
 		names := []string{who}
 		switch who {
 		case owners:
-			names = s.Start.Service.Owners
+			names = own
 		case nodeOwners:
-			if names = s.Start.Service.Owners; s.pooled() {
+			if names = own; s.pooled() {
 				names = s.Lever.Plan.NodeOwners.Owners
 			}
 		}

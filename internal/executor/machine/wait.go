@@ -23,9 +23,9 @@ func (t *turn) await(st *playbook.State) {
 	if st.Wait.For != nil {
 		lasts = st.Wait.For
 	}
-	d, err := t.s.lasting(playbook.TimeWithin, lasts, t.now)
+	d, err := t.s.lasting(playbook.NumberWithin, lasts, t.now)
 	if err != nil {
-		t.timeless(st, err)
+		t.numberless(st, err)
 		return
 	}
 	t.emit(Event{Kind: WaitBegan, State: st.Name, NotUntil: t.now.Add(d)})
@@ -49,8 +49,8 @@ func (t *turn) looked(out Outcome) {
 			e.Reason, e.Message = fault.Expression, t.s.lacksAlert(err).Error()
 		}
 	}
-	hold, err := t.s.lasting(playbook.TimeHold, st.Wait.Hold, t.now)
-	every, everyErr := t.s.lasting(playbook.TimeEvery, st.Wait.Every, t.now)
+	hold, err := t.s.lasting(playbook.NumberHold, st.Wait.Hold, t.now)
+	every, everyErr := t.s.lasting(playbook.NumberEvery, st.Wait.Every, t.now)
 	if err = cmp.Or(err, everyErr); err != nil {
 		t.emit(Event{Kind: EffectFailed, State: st.Name, Action: ActionCheck, Reason: fault.Expression, Message: err.Error()})
 		t.failed(fault.Expression, err.Error())

@@ -20,16 +20,21 @@ func (t *turn) enter(name string) {
 		t.end(Ending{Outcome: OutcomeEscalated, Reason: reason, Message: why})
 		return
 	}
-	times, err := t.s.times(st, t.now)
-	t.emit(Event{Kind: StateEntered, State: name, Visit: visit, With: times})
+	numbers, err := t.s.numbers(st, t.now)
+	t.emit(Event{Kind: StateEntered, State: name, Visit: visit, With: numbers})
 	if err != nil {
-		t.timeless(st, err)
+		t.numberless(st, err)
 		return
 	}
 	switch st.Kind {
 	case playbook.StateCheck, playbook.StateGather:
 		t.open(ActionCheck)
 	case playbook.StateLever:
+		if st.Unsafe != "" {
+			t.emit(Event{Kind: PlanRefused, State: st.Name, Reason: fault.Invalid, Message: st.Unsafe})
+			t.signal(playbook.OnRefused)
+			return
+		}
 		t.open(ActionPlan)
 	case playbook.StateNotify:
 		t.open(ActionNotify)

@@ -10,20 +10,20 @@ import (
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
-// times evaluates the durations of a state that are expressions, for the
-// journal; nil: it has none.
-func (s State) times(st *playbook.State, now time.Time) (map[string]any, error) {
+// numbers evaluates the numbers and durations of a state that are expressions,
+// for the journal; nil: it has none.
+func (s State) numbers(st *playbook.State, now time.Time) (map[string]any, error) {
 	var out map[string]any
-	values := st.Times()
+	values := st.Numbers()
 	for _, path := range slices.Sorted(maps.Keys(values)) {
-		d, err := values[path].Duration(s.scope(now))
+		v, err := values[path].Eval(s.scope(now))
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", path, s.lacksAlert(err))
 		}
 		if out == nil {
 			out = map[string]any{}
 		}
-		out[path] = playbook.FormatDuration(d)
+		out[path] = plain(v)
 	}
 	return out, nil
 }
@@ -35,7 +35,7 @@ func (s State) lasting(path string, v *playbook.Value, now time.Time) (time.Dura
 	if v == nil {
 		return 0, nil
 	}
-	if text, ok := s.Times[path].(string); ok {
+	if text, ok := s.Numbers[path].(string); ok {
 		return playbook.ParseDuration(text)
 	}
 	d, err := v.Duration(s.scope(now))
@@ -45,9 +45,24 @@ func (s State) lasting(path string, v *playbook.Value, now time.Time) (time.Dura
 	return d, nil
 }
 
-// timeless leaves a state whose durations cannot be evaluated. A lever is
+// count returns a whole number of a state, as lasting does a duration.
+func (s State) count(path string, v *playbook.Value, now time.Time) (int, error) {
+	if v == nil {
+		return 0, nil
+	}
+	if f, ok := s.Numbers[path].(float64); ok {
+		return int(f), nil
+	}
+	n, err := v.Int(s.scope(now))
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", path, s.lacksAlert(err))
+	}
+	return n, nil
+}
+
+// numberless leaves a state whose numbers cannot be evaluated. A lever is
 // refused; everything else ends with people, or by the state's on_error.
-func (t *turn) timeless(st *playbook.State, err error) {
+func (t *turn) numberless(st *playbook.State, err error) {
 	if st.Kind == playbook.StateLever {
 		t.expression(ActionPlan, err)
 		return
@@ -62,5 +77,5 @@ func (s State) Deciding(st *playbook.State, now time.Time) (time.Duration, error
 	if st.Approve == nil {
 		return AskWithin, nil
 	}
-	return s.lasting(playbook.TimeApprove, st.Approve.Within, now)
+	return s.lasting(playbook.NumberApprove, st.Approve.Within, now)
 }
