@@ -2,7 +2,6 @@ package api
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"time"
 
@@ -146,8 +145,8 @@ func (r Run) Machine() machine.State {
 		Path: some(r.Path, func(v Visit) machine.Visit {
 			return machine.Visit{State: v.State, Visit: v.Visit, At: v.Time, Edge: v.Edge, To: v.To}
 		}),
-		Evidence: make(map[string]*machine.Evidence, len(r.Evidence)), Episodes: make(map[string]*machine.Episode, len(r.Alerts)),
-		Lever: one(r.Lever, Lever.machine), Gate: one(r.Gate, Gate.machine), Paused: r.Paused, Cancel: one(r.CancelRequested, Decision.machine),
+		Evidence: make(map[string]*machine.Evidence, len(r.Evidence)),
+		Lever:    one(r.Lever, Lever.machine), Gate: one(r.Gate, Gate.machine), Paused: r.Paused, Cancel: one(r.CancelRequested, Decision.machine),
 		Truncated: r.Truncated, Levers: r.LeversApplied, Kept: r.LeversKept, Stays: r.LeversStay, Loans: some(r.Loans, Loan.machine),
 		Waiting: one(r.Waiting, func(w Waiting) machine.Waiting {
 			return machine.Waiting{Until: w.Until, HeldFrom: w.HeldFrom, LookedAt: w.LookedAt, Why: w.Why}
@@ -166,7 +165,7 @@ func (r Run) Machine() machine.State {
 	}
 	for _, a := range r.Alerts {
 		alert := a.Playbook()
-		s.Episodes[alert.Episode()] = &machine.Episode{Alert: alert, Firing: alert.Status == playbook.Firing, Since: a.Since}
+		s.Episodes = s.Episodes.With(alert.Episode(), &machine.Episode{Alert: alert, Firing: alert.Status == playbook.Firing, Since: a.Since})
 	}
 	if r.StartedBy != nil {
 		r.StartedBy.into(&s.Start)
@@ -198,8 +197,9 @@ func (b StartedBy) into(s *machine.Start) {
 // alertsOf lists the alerts of a run: the one that started it, then by time.
 func alertsOf(s machine.State) []Alert {
 	first := s.Start.Alert.Episode()
-	keys := slices.SortedFunc(maps.Keys(s.Episodes), func(a, b string) int {
-		x, y := s.Episodes[a], s.Episodes[b]
+	keys := s.Episodes.IDs()
+	slices.SortFunc(keys, func(a, b string) int {
+		x, y := s.Episodes.Get(a), s.Episodes.Get(b)
 		switch {
 		case a == first:
 			return -1
@@ -209,10 +209,10 @@ func alertsOf(s machine.State) []Alert {
 			return cmp.Or(x.Alert.StartsAt.Compare(y.Alert.StartsAt), cmp.Compare(a, b))
 		}
 	})
-	if s.Episodes[first] == nil && !s.Start.ByHand() {
-		return append([]Alert{AlertOf(s.Start.Alert)}, each(keys, func(k string) Alert { return episodeOf(*s.Episodes[k]) })...)
+	if s.Episodes.Get(first) == nil && !s.Start.ByHand() {
+		return append([]Alert{AlertOf(s.Start.Alert)}, each(keys, func(k string) Alert { return episodeOf(*s.Episodes.Get(k)) })...)
 	}
-	return each(keys, func(k string) Alert { return episodeOf(*s.Episodes[k]) })
+	return each(keys, func(k string) Alert { return episodeOf(*s.Episodes.Get(k)) })
 }
 
 func episodeOf(e machine.Episode) Alert {
@@ -300,10 +300,11 @@ func PlanOf(p machine.Plan) Plan {
 		Undo: p.Undo, Risk: string(p.Risk), Why: p.Why, Locks: list(p.Locks), MissingRight: p.Lacks, Unobservable: p.Unseen,
 		LastGood: some(p.Good, func(s machine.Setting) Setting { return Setting(s) }), Payload: p.Payload,
 		Class: string(p.Class), Back: p.Back,
-		MergeWithin: duration(p.MergeWithin), Unrepeatable: p.Unrepeatable, Capacity: Capacity(p.Capacity),
+		MergeWithin: duration(p.MergeWithin), Staged: duration(p.Staged), Unrepeatable: p.Unrepeatable, Capacity: Capacity(p.Capacity),
 		NodeOwners: one(p.NodeOwners, func(o machine.NodeOwners) NodeOwners { return NodeOwners(o) }),
+		Touches:    some(p.Touches, func(t machine.Touched) Touched { return Touched(t) }),
 		OtherServices: some(p.Others, func(a machine.Affected) AffectedService {
-			return AffectedService{a.Service, a.MinReady, Capacity(a.Capacity)}
+			return AffectedService{a.Service, a.Namespace, a.MinReady, Capacity(a.Capacity)}
 		}),
 		NodePool: one(p.Pool, func(n machine.NodePool) NodePool { return NodePool(n) }), Notes: p.Notes, LowestReady: p.Lowest, Loading: duration(p.Loading),
 		PreExistingDrift: some(p.Drift, func(a machine.Drift) Drift { return Drift(a) }),
@@ -319,10 +320,11 @@ func (p Plan) machine() machine.Plan {
 		Lacks: p.MissingRight, Unseen: p.Unobservable,
 		Good: some(p.LastGood, func(s Setting) machine.Setting { return machine.Setting(s) }), Payload: p.Payload,
 		Class: playbook.Class(p.Class), Back: p.Back,
-		MergeWithin: parseDuration(p.MergeWithin), Unrepeatable: p.Unrepeatable, Capacity: machine.Capacity(p.Capacity),
+		MergeWithin: parseDuration(p.MergeWithin), Staged: parseDuration(p.Staged), Unrepeatable: p.Unrepeatable, Capacity: machine.Capacity(p.Capacity),
 		NodeOwners: one(p.NodeOwners, func(o NodeOwners) machine.NodeOwners { return machine.NodeOwners(o) }),
+		Touches:    some(p.Touches, func(t Touched) machine.Touched { return machine.Touched(t) }),
 		Others: some(p.OtherServices, func(a AffectedService) machine.Affected {
-			return machine.Affected{Service: a.Service, MinReady: a.MinReady, Capacity: machine.Capacity(a.Capacity)}
+			return machine.Affected{Service: a.Service, Namespace: a.Namespace, MinReady: a.MinReady, Capacity: machine.Capacity(a.Capacity)}
 		}),
 		Pool: one(p.NodePool, func(n NodePool) machine.NodePool { return machine.NodePool(n) }), Notes: p.Notes, Lowest: p.LowestReady, Loading: parseDuration(p.Loading),
 		Drift: some(p.PreExistingDrift, func(d Drift) machine.Drift { return machine.Drift(d) }),
@@ -384,7 +386,7 @@ func (l Loan) machine() machine.Loan {
 
 // NeedOf returns one approval that a gate needs.
 func NeedOf(n machine.Need) Need {
-	return Need{Rule: n.Rule, From: list(n.From), As: n.As, Quorum: n.Quorum, Strong: n.Strong}
+	return Need{Rule: n.Rule, From: list(n.From), Among: n.Among, As: n.As, Quorum: n.Quorum, Strong: n.Strong, For: n.For, Unknown: n.Unknown}
 }
 
 // TierOf returns who is told after some time.
@@ -395,14 +397,14 @@ func TierOf(t machine.Tier) Tier {
 func decisionOf(d machine.Decision) Decision {
 	return Decision{
 		Gate: d.Gate, Digest: d.Digest, Approve: d.Approve, By: d.By, Groups: d.Groups,
-		Channel: d.Channel, Strong: d.Strong, BreakGlass: d.BreakGlass, Reason: d.Reason,
+		Person: d.Person, Channel: d.Channel, Strong: d.Strong, BreakGlass: d.BreakGlass, Reason: d.Reason, Lacks: d.Lacks,
 	}
 }
 
 func (d Decision) machine() machine.Decision {
 	return machine.Decision{
 		Gate: d.Gate, Digest: d.Digest, Approve: d.Approve, By: d.By, Groups: d.Groups,
-		Channel: d.Channel, Strong: d.Strong, BreakGlass: d.BreakGlass, Reason: d.Reason,
+		Person: d.Person, Channel: d.Channel, Strong: d.Strong, BreakGlass: d.BreakGlass, Reason: d.Reason, Lacks: d.Lacks,
 	}
 }
 
@@ -511,17 +513,37 @@ func (s Service) Playbook() playbook.Service {
 	return out
 }
 
+// With returns the service with the levels that its entry sets for playbooks and
+// levers.
+func (s Service) With(levels map[string]playbook.Autonomy) Service {
+	for name, level := range levels {
+		if s.AutonomyOf == nil {
+			s.AutonomyOf = map[string]string{}
+		}
+		s.AutonomyOf[name] = level.String()
+	}
+	return s
+}
+
 // PlaybookOf returns a playbook of the set that is in force.
 func PlaybookOf(set *playbook.Set, p *playbook.Playbook) Playbook {
-	o := set.Override(p.Name)
-	level, _ := p.LevelOf("", o)
+	o := set.Override(p.Name, "")
 	return Playbook{
 		Playbook: p.Name, Title: p.Title, Description: p.Description, Runbook: p.Runbook, Digest: p.Digest, Source: p.Source,
-		Autonomy: level.String(), Override: one(o, overrideOf), Start: p.Start, States: len(p.States),
+		Autonomy: p.Level(o).String(), Override: one(o, overrideOf), Start: p.Start, States: len(p.States),
 	}
 }
 
 func overrideOf(o playbook.Override) Override {
+	out := levelsOf(o.Levels)
+	if o.OfService != nil {
+		own := levelsOf(*o.OfService)
+		out.OfService = &own
+	}
+	return out
+}
+
+func levelsOf(o playbook.Levels) Override {
 	out := Override{By: o.By}
 	if o.Level != nil {
 		out.Level = o.Level.String()
@@ -539,7 +561,16 @@ func overrideOf(o playbook.Override) Override {
 func (o Override) String() string { return o.playbook().String() }
 
 func (o Override) playbook() playbook.Override {
-	out := playbook.Override{By: o.By}
+	out := playbook.Override{Levels: o.levels()}
+	if o.OfService != nil {
+		own := o.OfService.levels()
+		out.OfService = &own
+	}
+	return out
+}
+
+func (o Override) levels() playbook.Levels {
+	out := playbook.Levels{By: o.By}
 	if o.Level != "" {
 		level := parseAutonomy(o.Level)
 		out.Level = &level

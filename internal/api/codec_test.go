@@ -30,13 +30,13 @@ var (
 		LoadTime: 12 * time.Minute, Recovery: time.Hour,
 		GitOps: playbook.GitOps{Application: "argocd/chat", Repository: "https://git.example/fleet", Branch: "main", Path: "apps/chat", Object: playbook.Workload{Kind: "InferenceService", Name: "chat"}},
 	}
-	decision = machine.Decision{Gate: "r-1/rollback#1/gate#1", Digest: "sha256:1", Approve: true, By: "user:ada", Groups: []string{"group:ml-platform"}, Channel: "slack", Strong: true, BreakGlass: true, Reason: "all asleep"}
+	decision = machine.Decision{Gate: "r-1/rollback#1/gate#1", Digest: "sha256:1", Approve: true, By: "user:ada", Groups: []string{"group:ml-platform"}, Person: true, Channel: "slack", Strong: true, BreakGlass: true, Reason: "all asleep", Lacks: []string{"search"}}
 	guards   = []machine.GuardVerdict{{Guard: "firing", OK: true, Why: "1 alert fires"}, {Guard: "lock", Wait: true, Why: "held by r-2"}}
 	plan     = machine.Plan{
 		Step: "kube.rollback", Target: machine.Target{APIVersion: "apps/v1", Kind: "Deployment", Namespace: "serving", Name: "chat", UID: "u", Generation: 7},
 		Summary: "back to revision 3", Diff: []machine.FieldChange{{Path: "spec.template", From: "v2", To: "v1"}}, Undo: "revision 4", Risk: machine.RiskMedium,
 		Why: "pods restart", Locks: []string{"service:serving/chat"}, Lacks: "update deployments", Unseen: "the cache", Good: []machine.Setting{{Name: "image", Value: "v1"}},
-		Payload: json.RawMessage(`{"revision":3,"note":"a b"}`), MergeWithin: time.Hour, Unrepeatable: true, NodeOwners: &machine.NodeOwners{Pool: "h100", Owners: []string{"group:dc-ops"}},
+		Payload: json.RawMessage(`{"revision":3,"note":"a b"}`), MergeWithin: time.Hour, Staged: 3 * time.Minute, Unrepeatable: true, NodeOwners: &machine.NodeOwners{Pool: "h100", Owners: []string{"group:dc-ops"}},
 		Capacity: machine.Capacity{ReadyNow: 4, LowestReady: 3, ReadyAfter: 4, TokensPerSecond: &number},
 		Others:   []machine.Affected{{Service: "serving/code", MinReady: 1, Capacity: machine.Capacity{Unknown: true}}},
 		Pool:     &machine.NodePool{Name: "h100", Size: 8, Out: []string{"gpu-1: cordoned"}}, Notes: []string{"a PDB allows 1"},
@@ -47,7 +47,7 @@ var (
 	}}
 	gate = machine.Gate{
 		ID: "r-1/rollback#1/gate#1", Digest: "sha256:1", Opened: noon, Deadline: later, OnExpiry: playbook.ExpiryEscalate, Text: "roll back?",
-		Needs: []machine.Need{{Rule: "policy two, policy.yaml:4", From: []string{"group:ml-platform"}, As: "owners of node pool h100", Quorum: 2, Strong: true}}, BreakGlass: []string{"user:ada"},
+		Needs: []machine.Need{{Rule: "policy two, policy.yaml:4", From: []string{"group:ml-platform"}, As: "owners of node pool h100", Quorum: 2, Strong: true, For: []string{"chat", "search"}}}, BreakGlass: []string{"user:ada"},
 		NotBy: "user:bob", GlassOwn: true, RemindAt: later, Reminded: true, Tiers: []machine.Tier{{After: 5 * time.Minute, To: []string{"pagerduty"}}}, Told: 1,
 		Votes: []machine.Decision{decision},
 	}
@@ -57,7 +57,10 @@ var (
 // override raises the playbook and lowers one lever of it.
 func override() *playbook.Override {
 	level := playbook.Auto
-	return &playbook.Override{Level: &level, States: map[string]playbook.Autonomy{"rollback": playbook.Observe}, By: "playbooks.autonomy of responder.yaml"}
+	return &playbook.Override{
+		Levels:    playbook.Levels{Level: &level, States: map[string]playbook.Autonomy{"rollback": playbook.Observe}, By: "playbooks.autonomy of responder.yaml"},
+		OfService: &playbook.Levels{States: map[string]playbook.Autonomy{"scale": playbook.Auto}, By: "services[0].autonomy_of of responder.yaml"},
+	}
 }
 
 // state is a run in which everything is set that an open run can have.
@@ -67,7 +70,7 @@ func state() machine.State {
 		Began: noon, Head: 12, Phase: machine.PhaseSettling, Current: "rollback", Updated: later, Truncated: true,
 		Path:     []machine.Visit{{State: "triage", Visit: 1, At: noon, Edge: "change in burn window", To: "rollback"}, {State: "rollback", Visit: 1, At: later}},
 		Evidence: map[string]*machine.Evidence{"triage": {At: noon, Step: "slo.burn", Data: json.RawMessage(`{"status":"burning"}`), Facts: []string{"burns 14x"}}},
-		Episodes: map[string]*machine.Episode{joined.Episode(): {Alert: joined, Since: later}, alert.Episode(): {Alert: alert, Firing: true, Since: noon}},
+		Episodes: machine.EpisodesOf(map[string]*machine.Episode{joined.Episode(): {Alert: joined, Since: later}, alert.Episode(): {Alert: alert, Firing: true, Since: noon}}),
 		Open:     &machine.OpenEffect{Key: "r-1/rollback#1/settle#1", Action: machine.ActionSettle, Attempt: 2, At: noon, NotUntil: later, Observe: true},
 		Lever: &machine.Lever{
 			State: "rollback", Step: "kube.rollback", With: map[string]any{"to": "previous"}, Plan: &plan, Would: true, Applied: true, AppliedAt: noon, FixedAt: later,
@@ -127,7 +130,7 @@ func explanation() PolicyExplanation {
 	return PolicyExplanation{Service: "serving/chat", At: noon, Policy: "policy.yaml", Digest: "sha256:1", Levers: []LeverExplanation{{
 		Playbook: "p", State: "rollback", Kind: "lever", Lever: "kube.rollback", Answer: "asks", Autonomy: "suggest", LevelBy: "playbooks.autonomy of responder.yaml", HeldBy: []Limit{limit}, Cap: &limit,
 		Denied: []Cause{cause}, Needs: []Need{need}, Within: "15m", Tiers: []Tier{TierOf(gate.Tiers[0])}, BreakGlass: []string{"user:ada"}, Depends: []Cause{cause},
-	}}}
+	}}, Rights: []RightHolders{{Right: "approve", Who: []string{"asked"}}, {Right: "start"}}}
 }
 
 // The reports of commands, in which every field is set.
@@ -147,6 +150,7 @@ var (
 		File: "responder.yaml", Listen: ":8080", Autonomy: "suggest", Services: 1, Playbooks: 2, Prometheus: "http://prometheus:9090", Cluster: "the one it runs in", Discovery: true, IncidentWindow: "30m", Levels: []string{"p: auto by playbooks.autonomy, itself suggest"}, NodePools: []string{"h100: group:dc-ops (nvidia.com/gpu.product=NVIDIA-H100)"}, DefaultSLOs: []string{"ttft 99 % within 0.5 s"}, Defaulted: []string{"serving/chat"},
 		Repositories: []string{"https://git.example/fleet"}, ArgoCD: "argocd:443", Channels: []string{"oncall"}, Warnings: []string{"w"},
 		Policy: &ConfigPolicy{File: "policy.yaml", Rules: 1, BreakGlass: []PolicyRule{rule}},
+		Rights: []RightHolders{{Right: "approve", Who: []string{"asked"}}, {Right: "start"}},
 	}
 )
 
@@ -197,6 +201,7 @@ func TestAPI(t *testing.T) {
 			Intact: true, File: "s.segment", Origin: "responder/1a2b3c4d", First: 5, Last: 9, From: noon, To: later, Bytes: 4096, SHA256: "ab", Root: "r=",
 			Finding: altered.Finding,
 		}},
+		"journal_redacted":  JournalRedacted{Entries: []Redaction{{Entry: 3, Stream: "run/r-1", Kind: "step.done", By: "ada", Reason: "a token", At: noon}}, Segments: []string{"s.segment"}, Archived: 2},
 		"journal_compacted": JournalCompacted{File: "data/journal.db", Before: 8192, After: 4096},
 		"journal_request":   JournalArchiveRequest{DryRun: true, From: 5},
 		"readyz":            Readiness{Missing: []string{"journal is being checked"}},
@@ -214,6 +219,13 @@ func TestAPI(t *testing.T) {
 				Steps: []PlaybookStep{{After: "1m", From: "look", To: "add", Why: "busy"}}, Wrong: []string{"outcome: got resolved, want escalated"},
 			}},
 			Failed: 1, Coverage: []PlaybookCoverage{{Playbook: "p", States: 3, Edges: 4, Unseen: []string{"tell"}, Untaken: []PlaybookEdge{{From: "look", To: "tell", Why: "out.bad"}}}},
+			Worlds: []PlaybookWorld{{
+				Result: "failed", Scenario: "burst", Title: "A burst", Cause: "burst", File: "burst.world.yaml", Alerts: []string{"Slow"}, Outcome: "resolved", Named: true, Recovered: "4m0s", Bad: 4,
+				Runs:    []WorldRun{{Playbook: "p", Service: "serving/chat", Path: []string{"look", "add"}, Outcome: "watching", Returns: true}},
+				Changes: []WorldChange{{Lever: "kube.scale", After: "10s", Returns: true, Verdict: "worse", Undone: "9m0s"}},
+				Wrong:   []string{"harmful: kube.scale"}, Timeline: []WorldLine{{After: "10s", Run: "r1", Text: "applied"}},
+			}},
+			Figures: &WorldFigures{Scenarios: 10, Causes: 9, Named: 8, Levers: 7, Harmful: 6, Useless: 5, TakenBack: 4, Curable: 3, Recovered: 2, BadMinutes: 1},
 		},
 		"policy_test":   PolicyTest{Cases: []PolicyCase{{Result: "ok", Case: "c", File: "t.yaml", Line: 3, Got: "denies"}, {Result: "failed", Case: "d", File: "t.yaml", Line: 5, Got: "denies", Want: "nothing"}}, Failed: 1, Unhit: []PolicyRule{rule}},
 		"audit_verify":  verified,

@@ -22,7 +22,7 @@ type Event struct {
 	NotBefore time.Time       `json:"notBefore,omitzero"` // of a retry
 	Started   *Started        `json:"started,omitempty"`
 	Alert     *Alert          `json:"alert,omitempty"`
-	With      map[string]any  `json:"with,omitempty"`     // parameters of the check or lever; of state.entered the durations that are expressions
+	With      map[string]any  `json:"with,omitempty"`     // parameters of the check or lever; of state.entered the numbers and durations that are expressions
 	Data      json.RawMessage `json:"data,omitempty"`     // what a check found, or what a lever did
 	Facts     []string        `json:"facts,omitempty"`    // the data in words
 	Gathered  []Gathered      `json:"gathered,omitempty"` // what the checks of a gather found

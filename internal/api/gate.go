@@ -32,11 +32,15 @@ type Follow struct {
 
 // Need is one approval that a gate needs.
 type Need struct {
-	Rule   string   `json:"rule"`         // that asks for it
-	From   []string `json:"from"`         // user:... and group:...
-	As     string   `json:"as,omitempty"` // what they are asked as, e.g. owners of node pool h100
+	Rule   string   `json:"rule"`            // that asks for it
+	From   []string `json:"from"`            // user:... and group:...
+	Among  []string `json:"among,omitempty"` // they also have to be among these, e.g. the owners
+	As     string   `json:"as,omitempty"`    // what they are asked as, e.g. owners of node pool h100
 	Quorum int      `json:"quorum"`
 	Strong bool     `json:"strong,omitempty"` // only with strong authentication
+	For    []string `json:"for,omitempty"`    // services that it speaks for, of a lever that acts on several
+
+	Unknown string `json:"unknown,omitempty"` // the playbook's expression for the quorum, which no run has evaluated
 }
 
 // Tier is who is told when nobody has decided for some time.
@@ -52,10 +56,12 @@ type Decision struct {
 	Approve    bool     `json:"approve"`
 	By         string   `json:"by"` // user:ada
 	Groups     []string `json:"groups,omitempty"`
-	Channel    string   `json:"channel"` // cli, api, slack, web or demo
+	Person     bool     `json:"person,omitempty"` // the configuration declares whose credential it is
+	Channel    string   `json:"channel"`          // api, slack, web or demo
 	Strong     bool     `json:"strong,omitempty"`
 	BreakGlass bool     `json:"breakGlass,omitempty"`
 	Reason     string   `json:"reason,omitempty"`
+	Lacks      []string `json:"lacks,omitempty"` // services of the lever about which the person lacks the right to approve
 }
 
 // Approval is the approval of the current state's question.

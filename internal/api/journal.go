@@ -89,6 +89,23 @@ type JournalRestored struct {
 	Present  uint64              `json:"present"`  // bodies that were there
 }
 
+// JournalRedacted is what `responder audit redact -o json` prints.
+type JournalRedacted struct {
+	Entries  []Redaction `json:"entries"`
+	Segments []string    `json:"segments,omitempty"` // of the archive, which have such entries as they were
+	Archived uint64      `json:"archived"`           // entries that were not looked at: only the archive has their bodies
+}
+
+// Redaction is an entry of which a text was taken out afterwards.
+type Redaction struct {
+	Entry  uint64    `json:"entry"`
+	Stream string    `json:"stream"`
+	Kind   string    `json:"kind"`
+	By     string    `json:"by"`
+	Reason string    `json:"reason"`
+	At     time.Time `json:"at"`
+}
+
 // JournalCompacted is what `responder journal compact -o json` prints.
 type JournalCompacted struct {
 	File   string `json:"file"`

@@ -44,8 +44,10 @@ type Plan struct {
 	Class        string          `json:"class,omitempty"`        // of the change, if it is not its kind's
 	Back         map[string]any  `json:"back,omitempty"`         // parameters of the same kind that take it back after the incident
 	MergeWithin  string          `json:"mergeWithin,omitempty"`  // how long its pull request may wait to be merged
+	Staged       string          `json:"staged,omitempty"`       // duration: how long its steps take beside the start of replicas; half done it is taken back. Absent: it has none
 	Unrepeatable bool            `json:"unrepeatable,omitempty"` // it is never applied again after an unknown outcome
 	NodeOwners   *NodeOwners     `json:"nodeOwners,omitempty"`   // of a lever on a node: whom node.owners asks
+	Touches      []Touched       `json:"touches,omitempty"`      // of a lever on a node: what else it acts on
 
 	Capacity         Capacity          `json:"capacity"`
 	OtherServices    []AffectedService `json:"otherServices,omitempty"` // that lose replicas to it
@@ -60,6 +62,14 @@ type Plan struct {
 type NodeOwners struct {
 	Pool   string   `json:"pool,omitempty"` // absent: it is in none, and the service's owners are asked
 	Owners []string `json:"owners,omitempty"`
+}
+
+// Touched is another service with pods on a node, or a namespace with pods of no
+// service.
+type Touched struct {
+	Service   string   `json:"service,omitempty"` // absent: pods of no service
+	Namespace string   `json:"namespace"`
+	Owners    []string `json:"owners,omitempty"` // of the service
 }
 
 // Target is the object that a lever changes.
@@ -96,9 +106,10 @@ type Capacity struct {
 
 // AffectedService is another service that loses replicas to a lever.
 type AffectedService struct {
-	Service  string   `json:"service"`
-	MinReady int      `json:"minReady,omitempty"`
-	Capacity Capacity `json:"capacity"`
+	Service   string   `json:"service"`
+	Namespace string   `json:"namespace,omitempty"` // of a workload of no service
+	MinReady  int      `json:"minReady,omitempty"`
+	Capacity  Capacity `json:"capacity"`
 }
 
 // NodePool is a pool of nodes that a lever takes one out of.

@@ -9,6 +9,13 @@ type PolicyExplanation struct {
 	Policy  string             `json:"policy"` // the file
 	Digest  string             `json:"digest"`
 	Levers  []LeverExplanation `json:"levers"` // and gates
+	Rights  []RightHolders     `json:"rights"` // about the service
+}
+
+// RightHolders are those who have a right.
+type RightHolders struct {
+	Right string   `json:"right"`         // approve, cancel, pause, unpause, resolve, release, promote or start
+	Who   []string `json:"who,omitempty"` // user:ada, group:sre, service.owners, asked; absent: nobody
 }
 
 // LeverExplanation is what would become of a lever or gate.

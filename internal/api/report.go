@@ -29,8 +29,68 @@ type PolicyLint struct {
 // PlaybookTest is what `responder playbook test -o json` prints.
 type PlaybookTest struct {
 	Cases    []PlaybookCase     `json:"cases"`
-	Failed   int                `json:"failed"`
+	Failed   int                `json:"failed"`             // cases and worlds
 	Coverage []PlaybookCoverage `json:"coverage,omitempty"` // with --cover: of each playbook
+	Worlds   []PlaybookWorld    `json:"worlds,omitempty"`   // scenarios in a simulated fleet
+	Figures  *WorldFigures      `json:"figures,omitempty"`  // of all worlds
+}
+
+// PlaybookWorld is a scenario that was played in a simulated fleet. Durations count
+// from its first alert.
+type PlaybookWorld struct {
+	Result    string        `json:"result"` // ok or failed
+	Scenario  string        `json:"scenario"`
+	Title     string        `json:"title"`
+	Cause     string        `json:"cause,omitempty"` // of the incident; absent: there is none to name
+	File      string        `json:"file"`
+	Alerts    []string      `json:"alerts"` // that fired, the first one first
+	Runs      []WorldRun    `json:"runs"`
+	Changes   []WorldChange `json:"changes"`
+	Outcome   string        `json:"outcome"`             // of the last run of the first service
+	Named     bool          `json:"named"`               // people were told the cause
+	Recovered string        `json:"recovered,omitempty"` // when the last bad minute ended; absent: the objectives are missed at the end
+	Bad       int           `json:"badMinutes"`          // in which a service missed its objectives
+	Wrong     []string      `json:"wrong,omitempty"`     // of a failed one: how it differs from what is expected
+	Timeline  []WorldLine   `json:"timeline,omitempty"`  // of a failed one, and with --verbose
+}
+
+// WorldRun is a run in a simulated fleet.
+type WorldRun struct {
+	Playbook string   `json:"playbook"`
+	Service  string   `json:"service"`
+	Path     []string `json:"path"`              // states, in the order of the run
+	Outcome  string   `json:"outcome"`           // or the phase of one that is open
+	Returns  bool     `json:"returns,omitempty"` // it gives a loan back
+}
+
+// WorldChange is a change in a simulated fleet.
+type WorldChange struct {
+	Lever   string `json:"lever"` // its kind
+	After   string `json:"after"`
+	Returns bool   `json:"returns,omitempty"` // it gives a loan back
+	Verdict string `json:"verdict,omitempty"`
+	Undone  string `json:"undone,omitempty"` // when
+}
+
+// WorldLine is something that happened in a simulated fleet.
+type WorldLine struct {
+	After string `json:"after"`
+	Run   string `json:"run,omitempty"` // absent: no run did it
+	Text  string `json:"text"`
+}
+
+// WorldFigures are the sums over all scenarios.
+type WorldFigures struct {
+	Scenarios  int `json:"scenarios"`
+	Causes     int `json:"causes"`     // scenarios that have a cause to name
+	Named      int `json:"named"`      // of them, those whose cause people were told
+	Levers     int `json:"levers"`     // scenarios with the right changes, or with none where none is right
+	Harmful    int `json:"harmful"`    // harmful or needless changes
+	Useless    int `json:"useless"`    // changes that did not address the cause
+	TakenBack  int `json:"takenBack"`  // of them, those that were undone, given back, or are owed by an open run
+	Curable    int `json:"curable"`    // scenarios that a lever or time can repair
+	Recovered  int `json:"recovered"`  // of them, those that met their objectives at the end
+	BadMinutes int `json:"badMinutes"` // in which a service missed its objectives
 }
 
 // PlaybookCase is one case of a test of a playbook.
@@ -102,19 +162,21 @@ type PolicyRule struct {
 
 // Verification is what `responder audit verify -o json` prints.
 type Verification struct {
-	Intact      bool     `json:"intact"`
-	Origin      string   `json:"origin"` // of the journal
-	Since       string   `json:"since"`  // when it was created
-	Entries     uint64   `json:"entries"`
-	Streams     uint64   `json:"streams"`
-	Archived    uint64   `json:"archived"`          // entries of which the file has only the hash
-	Segments    uint64   `json:"segments"`          // of the archive, which have their bodies by the journal
-	Checkpoints uint64   `json:"checkpoints"`       // with a valid signature and the right root
-	Signed      uint64   `json:"signed"`            // entries that the last of them covers
-	Unsigned    uint64   `json:"unsigned"`          // entries after it: consistent, not yet signed
-	Root        string   `json:"root"`              // over all entries
-	Continues   bool     `json:"continues"`         // the journal continues the checkpoint that was given
-	Finding     *Finding `json:"finding,omitempty"` // the first thing that is wrong
+	Intact      bool        `json:"intact"`
+	Origin      string      `json:"origin"` // of the journal
+	Since       string      `json:"since"`  // when it was created
+	Entries     uint64      `json:"entries"`
+	Streams     uint64      `json:"streams"`
+	Archived    uint64      `json:"archived"`           // entries of which the file has only the hash
+	Segments    uint64      `json:"segments"`           // of the archive, which have their bodies by the journal
+	Checkpoints uint64      `json:"checkpoints"`        // with a valid signature and the right root
+	Signed      uint64      `json:"signed"`             // entries that the last of them covers
+	Unsigned    uint64      `json:"unsigned"`           // entries after it: consistent, not yet signed
+	Root        string      `json:"root"`               // over all entries
+	Continues   bool        `json:"continues"`          // the journal continues the checkpoint that was given
+	Redacted    []Redaction `json:"redacted,omitempty"` // entries of which a text was taken out afterwards
+	Overdue     string      `json:"overdue,omitempty"`  // why more entries are unsigned than time allows: then it is not intact
+	Finding     *Finding    `json:"finding,omitempty"`  // the first thing that is wrong
 }
 
 // Finding is what is wrong with entries of a journal.
@@ -191,7 +253,8 @@ type ConfigCheck struct {
 	Keep         string   `json:"keep"`              // journal.keep
 	Archive      string   `json:"archive,omitempty"` // absent: nothing of the journal is archived
 
-	Policy *ConfigPolicy `json:"policy,omitempty"` // absent: none is configured
+	Policy *ConfigPolicy  `json:"policy,omitempty"` // absent: none is configured
+	Rights []RightHolders `json:"rights"`           // who may do what, about any service
 
 	Warnings []string `json:"warnings"` // what the service warns of when it starts with it
 }

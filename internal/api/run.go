@@ -163,4 +163,6 @@ type Override struct {
 	Level  string            `json:"level,omitempty"`  // of all its levers; absent: as the document says
 	States map[string]string `json:"states,omitempty"` // of single levers, by state
 	By     string            `json:"by"`               // the setting
+
+	OfService *Override `json:"ofService,omitempty"` // what the run's service sets, before the rest and in place of its own level
 }

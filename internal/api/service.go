@@ -24,11 +24,14 @@ type Service struct {
 	GitOps    *GitOps  `json:"gitops,omitempty"`
 	Owners    []string `json:"owners"`
 	Autonomy  string   `json:"autonomy"` // the ceiling for the service
-	MinReady  int      `json:"minReady"`
-	MaxScale  int      `json:"maxScale"`
-	Selector  string   `json:"selector,omitempty"` // label matchers of its series
-	LoadTime  string   `json:"loadTime,omitempty"` // duration: how long a replica takes to load its model
-	Recovery  string   `json:"recovery,omitempty"` // duration: how long its objectives must hold before a loan is returned
+
+	AutonomyOf map[string]string `json:"autonomyOf,omitempty"` // in place of it, by playbook, PLAYBOOK/STATE or kind of lever
+
+	MinReady int    `json:"minReady"`
+	MaxScale int    `json:"maxScale"`
+	Selector string `json:"selector,omitempty"` // label matchers of its series
+	LoadTime string `json:"loadTime,omitempty"` // duration: how long a replica takes to load its model
+	Recovery string `json:"recovery,omitempty"` // duration: how long its objectives must hold before a loan is returned
 }
 
 // Workload names a Kubernetes object in the service's namespace.
@@ -185,6 +188,8 @@ type Entry struct {
 type Readiness struct {
 	Ready   bool     `json:"ready"`
 	Missing []string `json:"missing"` // in words
+
+	Refusing string `json:"refusing,omitempty"` // why no notifications are taken in, or no alert starts a run, in words; runs go on, and people decide
 }
 
 // Problem is the body of every answer that is not a success, as {"error": {...}}.
