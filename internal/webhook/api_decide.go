@@ -18,6 +18,7 @@ import (
 	"github.com/inference-responder/responder/internal/api"
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/rights"
 )
 
 const (
@@ -40,6 +41,9 @@ func verbs() []string {
 	return []string{verbApprove, verbDeny, verbReplan, verbCancel, verbProceed, verbResolve, verbRelease}
 }
 
+// rightOf returns the right that a decision takes.
+func rightOf(verb string) rights.Right { return machine.RightOf(commandKind(verb)) }
+
 // decides passes a decision to the run and answers with the run after it. The run
 // checks whether the person may decide and whether the plan is still the same.
 func (s *Server) decides(verb string) handler {
@@ -48,24 +52,21 @@ func (s *Server) decides(verb string) handler {
 		if err := decodeRequest(c, &req, &req.Reason); err != nil {
 			return err
 		}
-		channel := "api"
-		if strings.HasPrefix(c.Request().UserAgent(), "responder/") {
-			channel = "cli"
-		}
-		if err := s.decide(c, verb, id, channel, req); err != nil {
+		if err := s.decide(c, verb, id, "api", req); err != nil {
 			return err
 		}
 		return s.showRun(c, id)
 	}
 }
 
-// decide handles the decisions of the API, the CLI and the page.
+// decide handles the decisions of the API and the page. The CLI is a client of the
+// API like any other: nothing that it sends proves what it is.
 func (s *Server) decide(c echo.Context, verb string, id Identity, channel string, req api.DecisionRequest) error {
 	if err := checkDecision(verb, req); err != nil {
 		return err
 	}
 	cmd := machine.Command{Kind: commandKind(verb), Now: time.Now().UTC(), Decision: &machine.Decision{
-		Gate: req.Gate, Digest: req.Digest, By: "user:" + id.Name, Groups: id.Groups,
+		Gate: req.Gate, Digest: req.Digest, By: "user:" + id.Name, Groups: id.Groups, Person: id.Person,
 		Channel: channel, Strong: id.Strong, BreakGlass: req.BreakGlass, Reason: req.Reason,
 		Approve: verb == verbApprove || req.Applied != nil && *req.Applied,
 	}}
@@ -179,7 +180,7 @@ func (s *Server) setPause(c echo.Context, id Identity) error {
 	if s.o.Pauses == nil {
 		return ErrNotFound
 	}
-	if err := s.o.Pauses.Pause(c.Request().Context(), pauseBy(req, id)); err != nil {
+	if err := s.o.Pauses.Pause(c.Request().Context(), id.Actor(), pauseBy(req, id)); err != nil {
 		return err
 	}
 	return s.replyPauses(c, s.unknownName(req))
@@ -207,7 +208,7 @@ func (s *Server) liftPause(c echo.Context, id Identity) error {
 	if s.o.Pauses == nil {
 		return ErrNotFound
 	}
-	if err := s.o.Pauses.Unpause(c.Request().Context(), pauseBy(req, id)); err != nil {
+	if err := s.o.Pauses.Unpause(c.Request().Context(), id.Actor(), pauseBy(req, id)); err != nil {
 		return err
 	}
 	return s.listPauses(c, id)

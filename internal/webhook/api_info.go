@@ -2,7 +2,6 @@ package webhook
 
 import (
 	"net/http"
-	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -27,7 +26,11 @@ func (s *Server) listServices(c echo.Context, _ Identity) error {
 	}
 	list := api.ServiceList{Services: []api.Service{}}
 	for _, service := range s.o.Services() {
-		list.Services = append(list.Services, api.ServiceOf(service))
+		shown := api.ServiceOf(service)
+		if s.o.Playbooks != nil {
+			shown = shown.With(s.o.Playbooks().OfService(service.Name))
+		}
+		list.Services = append(list.Services, shown)
 	}
 	return reply(c, list)
 }
@@ -51,6 +54,14 @@ func (s *Server) readyz(c echo.Context, _ Identity) error {
 		r.Missing = append(r.Missing, s.o.Ready()...)
 	}
 	r.Ready = len(r.Missing) == 0
+	if s.o.Room != nil {
+		if err := s.o.Room(); err != nil {
+			r.Refusing = err.Error()
+		}
+	}
+	if r.Refusing == "" && s.o.Crowded != nil && s.o.Crowded() {
+		r.Refusing = "alerts start no runs: as many that had one are remembered and fire still as may be"
+	}
 	status := http.StatusOK
 	if !r.Ready {
 		status = http.StatusServiceUnavailable
@@ -72,20 +83,6 @@ func (s *Server) slackInteractivity(c echo.Context, _ Identity) error {
 	if s.o.Slack == nil {
 		return ErrNotFound
 	}
-	select {
-	case s.clicks <- struct{}{}:
-	default:
-		wait := time.NewTimer(clickWait)
-		defer wait.Stop()
-		select {
-		case s.clicks <- struct{}{}:
-		case <-wait.C:
-			return errShed
-		case <-c.Request().Context().Done():
-			return errShed
-		}
-	}
-	defer func() { <-s.clicks }()
 	s.o.Slack.ServeHTTP(c.Response(), c.Request())
 	return nil
 }

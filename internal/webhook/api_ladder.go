@@ -8,6 +8,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/inference-responder/responder/internal/api"
+	"github.com/inference-responder/responder/internal/rights"
 )
 
 // Ladder keeps the track record of levers. Errors are as for [Control].
@@ -24,7 +25,7 @@ type Ladder interface {
 // Promotion is a request to lift a demotion, with who makes it.
 type Promotion struct {
 	api.Promotion
-	By string // user:ada
+	Who rights.Actor
 }
 
 func (s *Server) listLevers(c echo.Context, _ Identity) error {
@@ -72,7 +73,7 @@ func (s *Server) promote(c echo.Context, id Identity) error {
 	if s.o.Ladder == nil {
 		return ErrNotFound
 	}
-	p.By = "user:" + id.Name
+	p.Who = id.Actor()
 	switch err := s.o.Ladder.Promote(c.Request().Context(), p); {
 	case errors.Is(err, ErrConflict):
 		return problem(http.StatusConflict, "conflict", err.Error(), "") // it is about no run

@@ -13,6 +13,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/inference-responder/responder/internal/api"
+	"github.com/inference-responder/responder/internal/rights"
 )
 
 // keyHeader names a request so that it can be sent again.
@@ -37,7 +38,7 @@ type Starter interface {
 type StartRequest struct {
 	api.StartRequest
 	Key string // names the request; may be empty
-	By  string // user:ada
+	Who rights.Actor
 }
 
 // startRun answers with the run: 201 if this request started it, 200 if an
@@ -47,7 +48,7 @@ func (s *Server) startRun(c echo.Context, id Identity) error {
 	if err := decodeRequest(c, &r.StartRequest, &r.Reason); err != nil {
 		return err
 	}
-	r.Key, r.By = c.Request().Header.Get(keyHeader), "user:"+id.Name
+	r.Key, r.Who = c.Request().Header.Get(keyHeader), id.Actor()
 	if err := r.check(); err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/inference-responder/responder/internal/api"
+	"github.com/inference-responder/responder/internal/rights"
 )
 
 // start posts a request for a run, under a key.
@@ -35,7 +36,7 @@ func TestStartRun(t *testing.T) {
 	}
 	want := StartRequest{
 		StartRequest: api.StartRequest{Playbook: "p", Service: "chat", Labels: map[string]string{"sli": "ttft"}, Reason: "slow"},
-		Key:          "k-1", By: "user:decide",
+		Key:          "k-1", Who: rights.Actor{By: "user:decide", Groups: []string{"g-decide"}},
 	}
 	if diff := cmp.Diff([]StartRequest{want, want}, h.started); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
@@ -51,7 +52,7 @@ func TestStartRunRefused(t *testing.T) {
 		name, token, key, body, says string
 		want                         int
 	}{
-		{"a reader", readToken, "", good, "lacks the scope decide", http.StatusForbidden},
+		{"a reader", readToken, "", good, "lacks the scope start", http.StatusForbidden},
 		{"nobody", "wrong", "", good, "unknown credential", http.StatusUnauthorized},
 		{"no playbook", decideToken, "", `{"service":"chat"}`, "playbook: missing", http.StatusBadRequest},
 		{"no service", decideToken, "", `{"playbook":"p"}`, "service: missing", http.StatusBadRequest},

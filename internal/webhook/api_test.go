@@ -35,6 +35,26 @@ func decoded[T any](t testing.TB, w *httptest.ResponseRecorder) (v T) {
 	return v
 }
 
+// The door that a decision came through is the route, not what the client calls itself.
+func TestDoorOfADecision(t *testing.T) {
+	h := newHouse()
+	s := mustNew(t, options(t, h))
+	for path, door := range map[string]string{"/api/v1/runs/r-1/cancel": "api", "/runs/r-1/cancel": "web"} {
+		body, kind := `{"reason":"no"}`, "application/json"
+		if door == "web" {
+			body, kind = "reason=no", "application/x-www-form-urlencoded"
+		}
+		r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
+		r.Header.Set("Authorization", "Bearer "+decideToken)
+		r.Header.Set("Content-Type", kind)
+		r.Header.Set("User-Agent", "responder/1.0")
+		s.Handler().ServeHTTP(httptest.NewRecorder(), r)
+		if n := len(h.commands); n == 0 || h.commands[n-1].Decision.Channel != door {
+			t.Errorf("%s: %d commands, the last over %+v", path, n, h.commands)
+		}
+	}
+}
+
 // What is decided comes from the body, who decides from the credential.
 func TestDecisions(t *testing.T) {
 	plan := machine.Decision{By: "user:decide", Groups: []string{"g-decide"}, Channel: "api"}

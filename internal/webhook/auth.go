@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -13,19 +14,32 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+
+	"github.com/inference-responder/responder/internal/rights"
 )
 
-// Scope is what a credential allows.
+// Scope is what a credential may be used for: one of the scopes below, or one of
+// the rights, which its person also needs to have on the service.
 type Scope string
 
-// The scopes. Decide and admin include read; intake stands alone, so that the
-// credential in Alertmanager's configuration can neither read nor decide.
+// The scopes beside the rights. All but intake and metrics include read, and read
+// includes metrics. Those two stand alone, so that what Alertmanager and Prometheus hold
+// can neither read runs nor decide.
 const (
-	ScopeIntake Scope = "intake" // deliver notifications
-	ScopeRead   Scope = "read"   // runs, playbooks, services, the audit log
-	ScopeDecide Scope = "decide" // approve, deny, cancel, resolve, pause
-	ScopeAdmin  Scope = "admin"  // export and archive the journal
+	ScopeIntake  Scope = "intake"  // deliver notifications
+	ScopeMetrics Scope = "metrics" // the service's own metrics
+	ScopeRead    Scope = "read"    // runs, playbooks, services, the audit log
+	ScopeAdmin   Scope = "admin"   // export and archive the journal
 )
+
+// Scopes lists every scope.
+func Scopes() []Scope {
+	all := []Scope{ScopeIntake, ScopeMetrics, ScopeRead, ScopeAdmin}
+	for _, r := range rights.All() {
+		all = append(all, Scope(r))
+	}
+	return all
+}
 
 // Auth lists the credentials that are accepted. If it lists none, only loopback
 // is served, as "anonymous" with every scope, unless Insecure is true.
@@ -37,6 +51,9 @@ type Auth struct {
 	People   []Person // who is who, over all of the above
 	Insecure bool     // everyone may do everything as "anonymous"
 }
+
+// Anonymous is the name of everybody where nobody has to authenticate.
+const Anonymous = "anonymous"
 
 // Grant is the person or sender of a credential and its scopes.
 type Grant struct {
@@ -57,12 +74,23 @@ type User struct {
 	PasswordFile string // like a token's file
 }
 
-// Client is a client certificate: Grant.Name is its common name or one of its
-// DNS, e-mail or URI names.
+// Client is a client certificate: Grant.Name is its name of that kind.
 type Client struct {
 	Grant
-	Strong bool // its key is kept where only that person can use it, e.g. on a smart card
+	Kind   NameKind // empty: the common name
+	Strong bool     // its key is kept where only that person can use it, e.g. on a smart card
 }
+
+// NameKind is a kind of name in a certificate.
+type NameKind string
+
+// The kinds of names.
+const (
+	CommonName NameKind = "common_name"
+	DNSName    NameKind = "dns"
+	EmailName  NameKind = "email"
+	URIName    NameKind = "uri"
+)
 
 // grants lists every credential of the configuration.
 func (a Auth) grants() []Grant {
@@ -84,7 +112,13 @@ type Identity struct {
 	Name   string
 	Groups []string
 	Strong bool // the credential proves strong authentication, e.g. with a second factor
+	Person bool // the configuration declares whose credential it is
 	scopes []Scope
+}
+
+// Actor is who the identity is in the words of the rights.
+func (id Identity) Actor() rights.Actor {
+	return rights.Actor{By: "user:" + id.Name, Groups: id.Groups, Person: id.Person}
 }
 
 // Can reports whether the identity has the scope.
@@ -92,7 +126,14 @@ func (id Identity) Can(want Scope) bool {
 	if slices.Contains(id.scopes, want) {
 		return true
 	}
-	return want == ScopeRead && (slices.Contains(id.scopes, ScopeDecide) || slices.Contains(id.scopes, ScopeAdmin))
+	switch want {
+	case ScopeMetrics:
+		return id.Can(ScopeRead)
+	case ScopeRead:
+		return slices.ContainsFunc(id.scopes, func(s Scope) bool { return s != ScopeIntake && s != ScopeMetrics })
+	default:
+		return false
+	}
 }
 
 var (
@@ -110,6 +151,7 @@ type authenticator struct {
 	people    *people
 	insecure  bool
 	anonymous atomic.Bool // nobody is listed and the listener is loopback
+	local     atomic.Bool // the listener is loopback
 	origins   *http.CrossOriginProtection
 }
 
@@ -165,10 +207,17 @@ func (a *authenticator) credential(r *http.Request) (Identity, error) {
 	if !a.insecure && !a.anonymous.Load() {
 		return Identity{}, errNoCredential
 	}
-	if a.origins.Check(r) != nil || !a.insecure && !loopbackHost(r.Host) {
+	if a.origins.Check(r) != nil || a.rebound(r) {
 		return Identity{}, errForeignPage
 	}
-	return Identity{Name: "anonymous", scopes: []Scope{ScopeIntake, ScopeRead, ScopeDecide, ScopeAdmin}}, nil
+	return Identity{Name: Anonymous, scopes: Scopes()}, nil
+}
+
+// rebound reports whether a request without a credential reached this machine's own
+// address under another name, as the page of an attacker's site does whose name
+// resolves to 127.0.0.1.
+func (a *authenticator) rebound(r *http.Request) bool {
+	return (!a.insecure || a.local.Load()) && !loopbackHost(r.Host)
 }
 
 // header returns the identity of an Authorization header: of a credential file or,
@@ -184,21 +233,25 @@ func (a *authenticator) header(ctx context.Context, header string) (Identity, er
 	return Identity{}, err
 }
 
-// client finds the certificate's first name that is listed.
+// client finds the client that the certificate names. A certificate that names
+// several is nobody's: each of them could be meant.
 func (a *authenticator) client(cert *x509.Certificate) (Identity, bool) {
-	names := append([]string{cert.Subject.CommonName}, cert.DNSNames...)
-	names = append(names, cert.EmailAddresses...)
+	names := map[NameKind][]string{CommonName: {cert.Subject.CommonName}, DNSName: cert.DNSNames, EmailName: cert.EmailAddresses}
 	for _, u := range cert.URIs {
-		names = append(names, u.String())
+		names[URIName] = append(names[URIName], u.String())
 	}
+	var found []Identity
 	for _, c := range a.clients {
-		if slices.Contains(names, c.Name) {
+		if slices.Contains(names[cmp.Or(c.Kind, CommonName)], c.Name) {
 			id := c.identity()
 			id.Strong = c.Strong
-			return id, true
+			found = append(found, id)
 		}
 	}
-	return Identity{}, false
+	if len(found) != 1 {
+		return Identity{}, false
+	}
+	return found[0], true
 }
 
 func (g Grant) identity() Identity {

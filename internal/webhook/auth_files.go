@@ -78,8 +78,8 @@ func checkGrant(g Grant) error {
 		return fmt.Errorf("webhook: credential %s has no scopes", g.Name)
 	}
 	for _, s := range g.Scopes {
-		if !slices.Contains([]Scope{ScopeIntake, ScopeRead, ScopeDecide, ScopeAdmin}, s) {
-			return fmt.Errorf("webhook: credential %s: unknown scope %q; there are intake, read, decide and admin", g.Name, s)
+		if !slices.Contains(Scopes(), s) {
+			return fmt.Errorf("webhook: credential %s: unknown scope %q; there are %q", g.Name, s, Scopes())
 		}
 	}
 	return nil

@@ -87,7 +87,7 @@ func TestOtherSitesCannotDecide(t *testing.T) {
 // everything.
 func newAmbientServer(t *testing.T, h *fakeHouse) *Server {
 	t.Helper()
-	all := []Scope{ScopeIntake, ScopeDecide, ScopeAdmin}
+	all := Scopes()
 	o := options(t, h)
 	o.Auth.Users = []User{{Grant: Grant{Name: "ada", Scopes: all}, PasswordFile: write(t, t.TempDir(), "pw", "correct horse\n")}}
 	s := mustNew(t, o)

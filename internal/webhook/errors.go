@@ -10,6 +10,7 @@ import (
 
 	"github.com/inference-responder/responder/internal/api"
 	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/rights"
 )
 
 // Problem is the body of every answer that is not a success, as
@@ -35,6 +36,7 @@ func problemOf(err error) *Problem {
 	var known *Problem
 	var field *playbook.FieldError
 	var routing *echo.HTTPError
+	var missing *rights.MissingError
 	switch {
 	case errors.As(err, &known):
 		return known
@@ -48,6 +50,8 @@ func problemOf(err error) *Problem {
 		return problem(http.StatusGone, "archived", err.Error(), "'responder journal restore' puts it back into a copy of the journal")
 	case errors.Is(err, ErrConflict):
 		return problem(http.StatusConflict, "conflict", err.Error(), "look at the run again: it may have moved on")
+	case errors.As(err, &missing):
+		return problem(http.StatusForbidden, "forbidden", missing.Error(), "auth.rights of the configuration gives rights; 'responder policy explain' lists who has which on a service")
 	case errors.Is(err, ErrForbidden):
 		return problem(http.StatusForbidden, "forbidden", err.Error(), "'responder runs show' lists who may decide; groups come with the credential")
 	case errors.Is(err, ErrInvalid):
@@ -56,6 +60,10 @@ func problemOf(err error) *Problem {
 		return problem(http.StatusServiceUnavailable, "busy", "too much is waiting already", "try again")
 	case errors.Is(err, ErrPaused):
 		return problem(http.StatusServiceUnavailable, "paused", err.Error(), "lift it with responder unpause --intake, or try again later")
+	case errors.Is(err, ErrMemory):
+		return problem(http.StatusServiceUnavailable, codeMemory, err.Error(), "try again; if it lasts, raise the memory limit")
+	case errors.Is(err, ErrDisk):
+		return problem(http.StatusServiceUnavailable, codeDisk, err.Error(), "make room on the volume of journal.dir, or archive; then try again")
 	case errors.Is(err, ErrUnavailable):
 		return problem(http.StatusServiceUnavailable, "unavailable", "the journal cannot take it now", "see /readyz and the service's log")
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
@@ -89,7 +97,12 @@ func routingProblem(status int) *Problem {
 	}
 }
 
-const codeIssuer = "issuer_unavailable"
+// Codes of problems that are compared.
+const (
+	codeIssuer = "issuer_unavailable"
+	codeMemory = "memory"
+	codeDisk   = "disk"
+)
 
 // unauthorized answers a request whose credential is missing or wrong. It names
 // the wrong part only if an issuer's signature proves that the token is the

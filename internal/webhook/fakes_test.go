@@ -23,6 +23,7 @@ import (
 	"github.com/inference-responder/responder/internal/api"
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/rights"
 )
 
 // fakeHouse stands for journal and executor.
@@ -80,7 +81,7 @@ func (h *fakeHouse) Command(_ context.Context, run string, c machine.Command) er
 
 func (h *fakeHouse) Pauses() []Pause { return h.pauses }
 
-func (h *fakeHouse) Pause(_ context.Context, p Pause) error {
+func (h *fakeHouse) Pause(_ context.Context, _ rights.Actor, p Pause) error {
 	if h.refuse != nil {
 		return h.refuse
 	}
@@ -88,7 +89,7 @@ func (h *fakeHouse) Pause(_ context.Context, p Pause) error {
 	return nil
 }
 
-func (h *fakeHouse) Unpause(_ context.Context, p Pause) error {
+func (h *fakeHouse) Unpause(_ context.Context, _ rights.Actor, p Pause) error {
 	for i, q := range h.pauses {
 		if q.Service == p.Service && q.Playbook == p.Playbook {
 			h.pauses = append(h.pauses[:i:i], h.pauses[i+1:]...)
@@ -125,7 +126,7 @@ func (h *fakeHouse) Promote(_ context.Context, p Promotion) error {
 	for i := range h.levers {
 		l := &h.levers[i]
 		if l.Service == p.Service && l.Playbook == p.Playbook && l.Lever == p.Lever {
-			l.Demoted, l.Why = false, p.By+": "+p.Reason
+			l.Demoted, l.Why = false, p.Who.By+": "+p.Reason
 		}
 	}
 	return nil
@@ -214,7 +215,7 @@ func (fakePages) Page(w http.ResponseWriter, r *http.Request, who Identity) erro
 	if r.URL.Path == "/runs/r-9" {
 		return fmt.Errorf("%w: no such run", ErrNotFound)
 	}
-	_, err := fmt.Fprintf(w, "page %s for %s, decides %v", r.URL.Path, who.Name, who.Can(ScopeDecide))
+	_, err := fmt.Fprintf(w, "page %s for %s, decides %v", r.URL.Path, who.Name, who.Can(Scope(rights.Approve)))
 	return err
 }
 
@@ -237,11 +238,21 @@ func newHouse() *fakeHouse {
 
 // Tokens of the test server, by name.
 const (
-	intakeToken = "intake-token-0123456789"
-	readToken   = "read-token-0123456789"
-	decideToken = "decide-token-0123456789"
-	adminToken  = "admin-token-0123456789"
+	intakeToken  = "intake-token-0123456789"
+	metricsToken = "metrics-token-0123456789"
+	readToken    = "read-token-0123456789"
+	decideToken  = "decide-token-0123456789"
+	adminToken   = "admin-token-0123456789"
 )
+
+// deciding is every right, as scopes of a credential.
+func deciding() []Scope {
+	var all []Scope
+	for _, r := range rights.All() {
+		all = append(all, Scope(r))
+	}
+	return all
+}
 
 func options(t testing.TB, h *fakeHouse) Options {
 	t.Helper()
@@ -251,9 +262,13 @@ func options(t testing.TB, h *fakeHouse) Options {
 	}
 	dir := t.TempDir()
 	var a Auth
-	for name, token := range map[string]string{"intake": intakeToken, "read": readToken, "decide": decideToken, "admin": adminToken} {
+	for name, token := range map[string]string{"intake": intakeToken, "metrics": metricsToken, "read": readToken, "decide": decideToken, "admin": adminToken} {
 		file := write(t, dir, name, token+"\n")
-		a.Tokens = append(a.Tokens, Token{Grant: Grant{Name: name, Scopes: []Scope{Scope(name)}, Groups: []string{"g-" + name}}, File: file})
+		scopes := []Scope{Scope(name)}
+		if name == "decide" {
+			scopes = deciding()
+		}
+		a.Tokens = append(a.Tokens, Token{Grant: Grant{Name: name, Scopes: scopes, Groups: []string{"g-" + name}}, File: file})
 	}
 	return Options{
 		Intake: h, Control: h, Starter: h, Pauses: h, Views: h, Ladder: h, Log: fakeLog{h}, Journal: fakeJournal{}, Watch: h.Watch,

@@ -18,6 +18,14 @@ func (s *Server) intake(c echo.Context, id Identity) error {
 	if e := r.Header.Get("Content-Encoding"); e != "" && e != "identity" {
 		return problem(http.StatusUnsupportedMediaType, "content_encoding", "compressed bodies are not accepted", "send the body as it is")
 	}
+	if s.o.Room != nil { // before anything is read
+		if err := s.o.Room(); err != nil {
+			return s.admitProblem(err)
+		}
+	}
+	if s.quotas.spent(id.Name, r.ContentLength, time.Now()) {
+		return s.overQuota(id.Name)
+	}
 	b, err := s.bodies.read(r)
 	defer b.release()
 	if err != nil {
@@ -25,10 +33,14 @@ func (s *Server) intake(c echo.Context, id Identity) error {
 	}
 	// From here on the sender may close, but is not slow any more.
 	_ = http.NewResponseController(c.Response()).SetReadDeadline(time.Time{}) // unsupported in tests without a connection
-	n, err := decode(b.buf, s.o.DropLabels)
+	n, err := Decode(b.buf, s.o.DropLabels)
 	if err != nil {
 		return err
 	}
+	if !s.quotas.take(id.Name, len(n.Alerts), len(b.buf), time.Now()) {
+		return s.overQuota(id.Name)
+	}
+	s.withinQuota(id.Name)
 	b.drop()
 	n.Sender, n.ReceivedAt = id.Name, s.o.Now().UTC()
 	if err := s.o.Intake.Admit(r.Context(), n); err != nil {
@@ -101,7 +113,7 @@ func resultOf(p *Problem) string {
 		if p.Code == "interrupted" || p.Code == codeIssuer {
 			return "unavailable"
 		}
-		return p.Code // busy, paused, unavailable, slow
+		return p.Code // busy, quota, memory, disk, paused, unavailable, slow
 	default:
 		return "failed"
 	}

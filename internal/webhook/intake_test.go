@@ -54,7 +54,7 @@ func TestIntakeTakesWhatAlertmanagerSends(t *testing.T) {
 // without one would be another episode.
 func TestFingerprintIsAlertmanagers(t *testing.T) {
 	for name, body := range fixtures(t) {
-		n, err := decode([]byte(body), nil)
+		n, err := Decode([]byte(body), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -109,15 +109,15 @@ func TestIntakeNamesWhatIsWrong(t *testing.T) {
 		{strings.Replace(notice(``, ``), `2026-11-21T02:28:04.731Z`, `0001-01-01T00:00:00Z`, 1), `alerts[0].startsAt: missing or zero`},
 		{strings.Replace(notice(``, ``), `2026-11-21T02:28:04.731Z`, `now`, 1), `alerts[0].startsAt: want a time like 2026-11-21T02:28:04.731Z (RFC 3339) (byte 88)`},
 		{strings.Replace(notice(``, ``), `2026-`, `2999-`, 1), ``}, // a skewed clock is the executor's to judge
-		{notice(`,"":"x"`, ``), `alerts[0].labels[""]: a name is empty`},
-		{notice(`,"`+long(1025)+`":"x"`, ``), `alerts[0].labels["` + long(64) + `"...]: 1025 bytes long, at most 1024 are accepted`},
-		{notice(`,"big":"`+long(10<<20)+`"`, ``), `alerts[0].labels.big: 10485760 bytes long, at most 65536 are accepted`},
+		{notice(`,"":"x"`, ``), `alerts[0].labels[""]: a name is empty (byte 142)`},
+		{notice(`,"`+long(1025)+`":"x"`, ``), `alerts[0].labels["` + long(64) + `"...]: 1025 bytes long, at most 1024 are accepted (byte 142)`},
+		{notice(`,"big":"`+long(10<<20)+`"`, ``), `alerts[0].labels.big: 10485760 bytes long, at most 65536 are accepted (byte 142)`},
 		{notice(`,"ok":"`+long(65536)+`"`, ``), ``},
 		{notice(`,"alertname":"B"`, ``), `alerts[0].labels.alertname: appears twice (byte 142)`},
-		{notice(``, `,"annotations":{"summary":"`+long(65537)+`"}`), `alerts[0].annotations.summary: 65537 bytes long, at most 65536 are accepted`},
+		{notice(``, `,"annotations":{"summary":"`+long(65537)+`"}`), `alerts[0].annotations.summary: 65537 bytes long, at most 65536 are accepted (byte 158)`},
 		{notice(``, `,"annotations":{"a":"`+"\xc3\x28"+`"}`), `alerts[0].annotations.a: invalid UTF-8 in a string (byte 162)`},
-		{notice(``, `,"generatorURL":"`+long(65537)+`"`), `alerts[0].generatorURL: 65537 bytes long, at most 65536 are accepted`},
-		{strings.Replace(notice(``, ``), `"receiver":"r"`, `"groupKey":"`+long(65537)+`"`, 1), `groupKey: 65537 bytes long, at most 65536 are accepted`},
+		{notice(``, `,"generatorURL":"`+long(65537)+`"`), `alerts[0].generatorURL: 65537 bytes long, at most 65536 are accepted (byte 158)`},
+		{strings.Replace(notice(``, ``), `"receiver":"r"`, `"groupKey":"`+long(65537)+`"`, 1), `groupKey: 65537 bytes long, at most 65536 are accepted (byte 45)`},
 		{strings.Replace(notice(``, ``), `"receiver":"r"`, `"x":`+strings.Repeat("[", 100000), 1), `nested deeper than 32 levels (byte 68)`},
 		{strings.Replace(notice(``, ``), `"receiver":"r"`, `"truncatedAlerts":-2`, 1), `truncatedAlerts: want a whole number from 0 to 9223372036854775807 (byte 51)`},
 	} {
@@ -323,7 +323,7 @@ func FuzzDecode(f *testing.F) {
 	}
 	f.Add([]byte(notice(`,"replica":"a","é":"\u00e9\ud83d\ude00"`, `,"annotations":{"a":"\n"},"endsAt":"2026-11-21T02:28:04+01:00"`)))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		n, err := decode(data, []string{"replica"})
+		n, err := Decode(data, []string{"replica"})
 		if err != nil {
 			var field *playbook.FieldError
 			if !errors.As(err, &field) || field.Problem == "" {

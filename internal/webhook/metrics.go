@@ -16,16 +16,17 @@ type metrics struct {
 	requests      *prometheus.HistogramVec
 	lastSuccess   prometheus.Gauge
 	panics        prometheus.Counter
+	cut           prometheus.Counter
 	authReload    prometheus.Counter
 	oidcRefreshes *prometheus.CounterVec
 	bytesInFlight prometheus.GaugeFunc
 }
 
 func newMetrics(inFlight func() int64) *metrics {
-	return &metrics{
+	m := &metrics{
 		notifications: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "responder_notifications_total",
-			Help: "Notifications by result: accepted, invalid, unauthorized, too_large, busy, paused, unavailable, slow, failed.",
+			Help: "Notifications by result: accepted, invalid, unauthorized, too_large, busy, quota, memory, disk, paused, unavailable, slow, failed.",
 		}, []string{"result"}),
 		alerts: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "responder_notification_alerts_total", Help: "Alerts in accepted notifications by their own status.",
@@ -43,6 +44,9 @@ func newMetrics(inFlight func() int64) *metrics {
 		panics: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "responder_http_panics_total", Help: "Requests that ended in a panic.",
 		}),
+		cut: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "responder_http_connections_cut_total", Help: "Connections closed to make room: of senders who had not authenticated, or idle.",
+		}),
 		authReload: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "responder_auth_file_errors_total", Help: "Times a credential file became unusable; its credentials are refused until it is good again.",
 		}),
@@ -53,6 +57,10 @@ func newMetrics(inFlight func() int64) *metrics {
 			Name: "responder_notification_bytes_in_flight", Help: "Bytes of notification bodies being read or admitted.",
 		}, func() float64 { return float64(inFlight()) }),
 	}
+	for _, result := range []string{codeQuota, codeMemory, codeDisk, "unavailable"} { // an increase from nothing would be none
+		m.notifications.WithLabelValues(result)
+	}
+	return m
 }
 
 // register registers everything with r; a nil r keeps the figures to itself.
@@ -61,7 +69,7 @@ func (m *metrics) register(r prometheus.Registerer) error {
 		return nil
 	}
 	for _, c := range []prometheus.Collector{
-		m.notifications, m.alerts, m.truncated, m.requests, m.lastSuccess, m.panics, m.authReload, m.oidcRefreshes, m.bytesInFlight,
+		m.notifications, m.alerts, m.truncated, m.requests, m.lastSuccess, m.panics, m.cut, m.authReload, m.oidcRefreshes, m.bytesInFlight,
 	} {
 		if err := r.Register(c); err != nil {
 			return err

@@ -26,7 +26,7 @@ func withIssuer(t *testing.T, h *fakeHouse, i *oidctest.Issuer, change func(*Aut
 	t.Helper()
 	o := options(t, h)
 	o.Auth.OIDC = &OIDC{
-		Issuer: i.URL, Audience: oidctest.Audience, CAFile: i.CAFile, GroupsClaim: "groups", Scopes: []Scope{ScopeDecide},
+		Issuer: i.URL, Audience: oidctest.Audience, CAFile: i.CAFile, GroupsClaim: "groups", Scopes: deciding(),
 		Strong: &Strong{AMR: []string{"mfa", "hwk"}, ACR: []string{"urn:phishing-resistant"}, MaxAge: 15 * time.Minute},
 	}
 	if change != nil {
@@ -82,7 +82,7 @@ func TestTokenDecidesAsItsPerson(t *testing.T) {
 	for route, scope := range scopesOfRoutes() {
 		method, path, _ := strings.Cut(route, " ")
 		w := ask(s, method, path, i.Token(t, nil), http.NoBody)
-		if may := scope == ScopeDecide || scope == ScopeRead; may == (w.Code == http.StatusForbidden) {
+		if may := scope != ScopeIntake && scope != ScopeAdmin; may == (w.Code == http.StatusForbidden) {
 			t.Errorf("%s needs %s: %d", route, scope, w.Code)
 		}
 	}
@@ -270,7 +270,7 @@ func FuzzAuthorization(f *testing.F) {
 	h := newHouse()
 	i := oidctest.New(f)
 	o := options(f, h)
-	o.Auth.OIDC = &OIDC{Issuer: i.URL, Audience: oidctest.Audience, CAFile: i.CAFile, Scopes: []Scope{ScopeDecide}}
+	o.Auth.OIDC = &OIDC{Issuer: i.URL, Audience: oidctest.Audience, CAFile: i.CAFile, Scopes: deciding()}
 	s := mustNew(f, o)
 	valid := i.Token(f, nil)
 	for _, seed := range []string{"", "Bearer", "Bearer " + valid, "bearer  " + decideToken, basic("a", "b"), "Basic !", "Bearer a.b.c", "Bearer eyJhbGciOiJub25lIn0.e30."} {

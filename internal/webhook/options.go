@@ -16,6 +16,7 @@ import (
 	"github.com/inference-responder/responder/internal/api"
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/rights"
 )
 
 // Intake admits notifications.
@@ -40,10 +41,10 @@ type Pauses interface {
 	// Pauses lists what is paused now.
 	Pauses() []Pause
 	// Pause records p and stops what p names; p.By and p.Reason are set.
-	Pause(ctx context.Context, p Pause) error
+	Pause(ctx context.Context, who rights.Actor, p Pause) error
 	// Unpause lifts the pause with p's service and playbook; p.By and
 	// p.Reason are who lifts it and why.
-	Unpause(ctx context.Context, p Pause) error
+	Unpause(ctx context.Context, who rights.Actor, p Pause) error
 }
 
 // Views reads runs. What it returns is not changed afterwards.
@@ -80,12 +81,15 @@ type Options struct {
 
 	Playbooks func() *playbook.Set
 	Services  func() []playbook.Service
-	Ready     func() []string                  // what is missing before work can be done; empty: ready. nil: always ready
-	Watch     func() (<-chan struct{}, func()) // signals after every append to the journal; the function ends it. nil: follow=1 is refused
-	Metrics   http.Handler                     // served at /metrics; nil: 404
-	Slack     http.Handler                     // takes Slack's clicks at /api/v1/slack/interactivity. It authenticates and bounds them itself; nil: 404
-	Pages     Pages                            // what people see in a browser; nil: 404
-	Version   any                              // served as JSON at /api/v1/version
+	Refused   func(who rights.Actor, right rights.Right, why string) // records a request that its credential's scopes refuse; nil: nobody
+	Ready     func() []string                                        // what is missing before work can be done; empty: ready. nil: always ready
+	Room      func() error                                           // nil when notifications can be taken in; else it wraps ErrMemory or ErrDisk. nil: they always can
+	Crowded   func() bool                                            // alerts start no runs, because too many that had one fire still; nil: never
+	Watch     func() (<-chan struct{}, func())                       // signals after every append to the journal; the function ends it. nil: follow=1 is refused
+	Metrics   http.Handler                                           // served at /metrics; nil: 404
+	Slack     http.Handler                                           // takes Slack's clicks at /api/v1/slack/interactivity. It authenticates and bounds them itself; nil: 404
+	Pages     Pages                                                  // what people see in a browser; nil: 404
+	Version   any                                                    // served as JSON at /api/v1/version
 
 	Auth Auth
 	TLS  TLS
@@ -94,7 +98,8 @@ type Options struct {
 	DropLabels    []string      // labels removed before an alert's identity is computed
 	MaxBody       int64         // bytes of one notification; default 16 MiB
 	InFlightBytes int64         // bytes of bodies being read or admitted, over all senders, >= MaxBody; default 16 MiB. Memory needed is about four times that
-	MaxConns      int           // open connections, more wait to be accepted; default 2048
+	MaxConns      int           // open connections; default 2048
+	Quota         Quota         // of one sender; default 200000 at once, 1000 a second
 	SlowTimeout   time.Duration // for headers and body of a request together; default 10 s
 
 	Logger     *slog.Logger          // required
@@ -133,6 +138,8 @@ var (
 	ErrBusy        = errors.New("too much is waiting already")
 	ErrPaused      = errors.New("intake is paused")
 	ErrUnavailable = errors.New("the journal cannot take it now")
+	ErrMemory      = errors.New("memory is short")
+	ErrDisk        = errors.New("the journal's volume is almost full")
 
 	ErrNotFound  = errors.New("not found")
 	ErrArchived  = errors.New("archived")
@@ -153,6 +160,9 @@ func (o Options) withDefaults() (Options, error) {
 	if o.MaxConns == 0 {
 		o.MaxConns = 2048
 	}
+	if o.Quota == (Quota{}) {
+		o.Quota = Quota{Burst: 200_000, Rate: 1000}
+	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -164,7 +174,7 @@ func (o Options) withDefaults() (Options, error) {
 		return o, errors.New("webhook: no intake")
 	case o.Logger == nil:
 		return o, errors.New("webhook: no logger")
-	case o.MaxBody < 0 || o.MaxConns < 0 || o.SlowTimeout < 0:
+	case o.MaxBody < 0 || o.MaxConns < 0 || o.SlowTimeout < 0 || o.Quota.Burst < 1 || o.Quota.Rate < 1:
 		return o, errors.New("webhook: a limit is negative")
 	case o.InFlightBytes < o.MaxBody:
 		return o, fmt.Errorf("webhook: %d bytes in flight are less than one body of %d", o.InFlightBytes, o.MaxBody)

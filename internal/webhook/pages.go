@@ -38,7 +38,7 @@ func (s *Server) pageRoutes() {
 		}
 	}
 	for _, verb := range verbs() {
-		s.route(http.MethodPost, "/runs/:id/"+verb, ScopeDecide, s.takeForm(verb), asPage)
+		s.route(http.MethodPost, "/runs/:id/"+verb, Scope(rightOf(verb)), s.takeForm(verb), asPage)
 	}
 }
 

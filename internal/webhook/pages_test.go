@@ -232,7 +232,7 @@ func TestPagesSayHowToGetIn(t *testing.T) {
 		t.Errorf("says %s", body)
 	}
 	w = ask(s, http.MethodPost, "/runs/r-1/approve", readToken, strings.NewReader("gate=g"))
-	if body := w.Body.String(); w.Code != 403 || !strings.HasPrefix(body, "<p>403 this credential lacks the scope decide") {
+	if body := w.Body.String(); w.Code != 403 || !strings.HasPrefix(body, "<p>403 this credential lacks the scope approve") {
 		t.Errorf("%d %s", w.Code, body)
 	}
 }

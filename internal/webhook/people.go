@@ -8,10 +8,11 @@ import (
 // Person is one person with several credentials, who has the same name with each
 // of them.
 type Person struct {
-	Name   string   // decisions are journaled as user:Name
-	OIDC   string   // value of OIDC's username claim; empty: none
-	Email  string   // compared without regard to case; empty: none
-	Groups []string // added to those of each credential, without the prefix group:
+	Name        string   // decisions are journaled as user:Name
+	Credentials []string // names of token files, passwords and certificates, beside those named like the person
+	OIDC        string   // value of OIDC's username claim; empty: none
+	Email       string   // compared without regard to case; empty: none
+	Groups      []string // added to those of each credential, without the prefix group:
 }
 
 // people maps credentials to persons.
@@ -30,7 +31,7 @@ func newPeople(a Auth) (*people, error) {
 		if !plainName(person.Name) {
 			return nil, fmt.Errorf("webhook: person %q: the name is empty, has spaces or a prefix", person.Name)
 		}
-		for _, handle := range []string{person.Name, person.OIDC, person.Email} {
+		for _, handle := range append([]string{person.Name, person.OIDC, person.Email}, person.Credentials...) {
 			other := p.handles[fold(handle)]
 			if other != nil && other != person {
 				return nil, fmt.Errorf("webhook: %q stands for %s and for %s", handle, other.Name, person.Name)
@@ -66,7 +67,7 @@ func fold(handle string) string { return strings.ToLower(handle) }
 // the one with that name or handle, or else the name itself.
 func (p *people) ofCredential(id Identity) Identity {
 	if person := p.handles[fold(id.Name)]; person != nil {
-		id.Name, id.Groups = person.Name, union(id.Groups, person.Groups)
+		id.Name, id.Groups, id.Person = person.Name, union(id.Groups, person.Groups), true
 	}
 	return id
 }
@@ -87,7 +88,7 @@ func (p *people) ofToken(name, claim, verifiedEmail string) (Identity, error) {
 		return Identity{}, refuse("its e-mail address is "+other.Name+"'s, who has another "+claim, hint)
 	}
 	if person != nil {
-		return Identity{Name: person.Name, Groups: person.Groups}, nil
+		return Identity{Name: person.Name, Groups: person.Groups, Person: true}, nil
 	}
 	if p.taken[fold(name)] || p.handles[fold(name)] != nil {
 		return Identity{}, refuse("its "+claim+" is a name of the configuration", hint)

@@ -6,6 +6,7 @@ import (
 	"crypto/x509/pkix"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -46,6 +47,9 @@ func TestOnePersonIsOneIdentity(t *testing.T) {
 		if id.Name != c.want || (err == nil) != (c.want != "") {
 			t.Errorf("%s: %q, %v; want %q", c.name, id.Name, err, c.want)
 		}
+		if declared := c.want == "ada"; id.Person != declared {
+			t.Errorf("%s: declared %v, want %v", c.name, id.Person, declared)
+		}
 		if want := []string{"oncall", "owners", "ml platform"}; c.want == "ada" && !cmp.Equal(id.Groups, want) {
 			t.Errorf("%s: groups %v, want %v", c.name, id.Groups, want)
 		}
@@ -54,11 +58,11 @@ func TestOnePersonIsOneIdentity(t *testing.T) {
 
 func TestPeopleBehindFilesAndCertificates(t *testing.T) {
 	o := options(t, newHouse())
-	all := []Scope{ScopeDecide}
+	all := deciding()
 	o.Auth.Users = []User{{Grant: Grant{Name: "ada", Scopes: all, Groups: []string{"oncall"}}, PasswordFile: write(t, t.TempDir(), "pw", "correct horse\n")}}
 	o.Auth.People = []Person{{Name: "ada", Email: "ada@example.com", Groups: []string{"owners"}}}
 	s := mustNew(t, o)
-	s.auth.clients = []Client{{Grant: Grant{Name: "Ada@example.com", Scopes: all}, Strong: true}}
+	s.auth.clients = []Client{{Grant: Grant{Name: "Ada@example.com", Scopes: all}, Kind: EmailName, Strong: true}}
 
 	byPassword := httptest.NewRequest(http.MethodGet, "/", http.NoBody)
 	byPassword.Header.Set("Authorization", basic("ada", "correct horse"))
@@ -69,12 +73,65 @@ func TestPeopleBehindFilesAndCertificates(t *testing.T) {
 		r    *http.Request
 		want Identity
 	}{
-		{"password", byPassword, Identity{Name: "ada", Groups: []string{"oncall", "owners"}, scopes: all}},
-		{"certificate", byCard, Identity{Name: "ada", Groups: []string{"owners"}, Strong: true, scopes: all}},
+		{"password", byPassword, Identity{Name: "ada", Groups: []string{"oncall", "owners"}, Person: true, scopes: all}},
+		{"certificate", byCard, Identity{Name: "ada", Groups: []string{"owners"}, Strong: true, Person: true, scopes: all}},
 	} {
 		id, err := s.auth.authenticate(c.r)
 		if diff := cmp.Diff(c.want, id, cmp.AllowUnexported(Identity{})); diff != "" || err != nil {
 			t.Errorf("%s: %v\n%s", c.name, err, diff)
+		}
+	}
+}
+
+// A token file is its person's wherever the person lists it, and nobody's where none
+// does: then it may be the second credential of somebody.
+func TestCredentialsOfPeople(t *testing.T) {
+	o := options(t, newHouse())
+	o.Auth.People = []Person{{Name: "ada", Credentials: []string{"decide"}, Groups: []string{"owners"}}}
+	s := mustNew(t, o)
+	for token, want := range map[string]Identity{
+		decideToken: {Name: "ada", Groups: []string{"g-decide", "owners"}, Person: true},
+		adminToken:  {Name: "admin", Groups: []string{"g-admin"}},
+	} {
+		r := httptest.NewRequest(http.MethodGet, "/", http.NoBody)
+		r.Header.Set("Authorization", "Bearer "+token)
+		id, err := s.auth.authenticate(r)
+		if id.scopes = nil; err != nil || !cmp.Equal(id, want, cmp.AllowUnexported(Identity{})) {
+			t.Errorf("%+v, %v; want %+v", id, err, want)
+		}
+	}
+}
+
+// A certificate is the client whose name it has in the place that the client names.
+// One that a service got for itself is no person, whatever else it lists.
+func TestNamesOfCertificates(t *testing.T) {
+	s := mustNew(t, options(t, newHouse()))
+	s.auth.clients = []Client{
+		{Grant: Grant{Name: "ada", Scopes: deciding()}, Strong: true},
+		{Grant: Grant{Name: "am.example", Scopes: []Scope{ScopeIntake}}, Kind: DNSName},
+		{Grant: Grant{Name: "spiffe://x/bob", Scopes: deciding()}, Kind: URIName},
+	}
+	bob, err := url.Parse("spiffe://x/bob")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		cert x509.Certificate
+		want string // empty: refused
+	}{
+		"hers":                       {x509.Certificate{Subject: pkix.Name{CommonName: "ada"}}, "ada"},
+		"a service's, of her name":   {x509.Certificate{Subject: pkix.Name{CommonName: "some-service"}, DNSNames: []string{"ada"}}, ""},
+		"a service's, of her e-mail": {x509.Certificate{EmailAddresses: []string{"ada"}}, ""},
+		"Alertmanager's":             {x509.Certificate{DNSNames: []string{"x", "am.example"}}, "am.example"},
+		"of Alertmanager's name":     {x509.Certificate{Subject: pkix.Name{CommonName: "am.example"}}, ""},
+		"of a workload":              {x509.Certificate{URIs: []*url.URL{bob}}, "spiffe://x/bob"},
+		"of two clients":             {x509.Certificate{Subject: pkix.Name{CommonName: "ada"}, DNSNames: []string{"am.example"}}, ""},
+	} {
+		r := httptest.NewRequest(http.MethodGet, "/", http.NoBody)
+		r.TLS = &tls.ConnectionState{VerifiedChains: [][]*x509.Certificate{{&c.cert}}}
+		id, err := s.auth.authenticate(r)
+		if id.Name != c.want || (err == nil) != (c.want != "") || id.Strong != (c.want == "ada") {
+			t.Errorf("%s: %q, strong %v, %v", name, id.Name, id.Strong, err)
 		}
 	}
 }
@@ -85,6 +142,7 @@ func TestNewRefusesTwoPeopleWithOneHandle(t *testing.T) {
 		"one claim":            {{Name: "ada", OIDC: "x"}, {Name: "grace", OIDC: "x"}},
 		"one address":          {{Name: "ada", Email: "a@b"}, {Name: "grace", Email: "A@b"}},
 		"a name as an address": {{Name: "a@b"}, {Name: "grace", Email: "a@b"}},
+		"one credential":       {{Name: "ada", Credentials: []string{"x"}}, {Name: "grace", Credentials: []string{"X"}}},
 		"no name":              {{Email: "a@b"}},
 		"a prefix":             {{Name: "user:ada"}},
 	} {
@@ -100,7 +158,7 @@ func TestNewRefusesTwoPeopleWithOneHandle(t *testing.T) {
 func TestNamesThatDifferInCase(t *testing.T) {
 	o := options(t, newHouse())
 	for _, name := range []string{"grace", "Grace"} {
-		o.Auth.Users = append(o.Auth.Users, User{Grant: Grant{Name: name, Scopes: []Scope{ScopeDecide}}, PasswordFile: write(t, t.TempDir(), "pw", "correct horse of "+name+"\n")})
+		o.Auth.Users = append(o.Auth.Users, User{Grant: Grant{Name: name, Scopes: deciding()}, PasswordFile: write(t, t.TempDir(), "pw", "correct horse of "+name+"\n")})
 	}
 	if _, err := New(o); err == nil || !strings.Contains(err.Error(), `credentials "grace" and "Grace" differ in case only`) {
 		t.Errorf("taken for two people: %v", err)

@@ -9,26 +9,30 @@ import (
 	"net"
 	"net/http"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/labstack/echo/v4"
-	"golang.org/x/net/netutil"
-
+	"github.com/inference-responder/responder/internal/inbound"
 	"github.com/inference-responder/responder/internal/outbound"
+	"github.com/inference-responder/responder/internal/rights"
+	"github.com/labstack/echo/v4"
 )
 
 // Limits of connections that need no option.
 const (
 	maxHeader    = 32 << 10         // bytes
-	idleTimeout  = 2 * time.Minute  // between requests of one connection
+	headTimeout  = 5 * time.Second  // for the handshake and the headers of a request, while nobody has authenticated
+	idleTimeout  = 2 * time.Minute  // between requests of a connection on which somebody has
 	writeTimeout = 30 * time.Second // for an answer, and for each write of a stream
 	stopTimeout  = 10 * time.Second // for requests under way when the server stops
 	maxStreams   = 64               // follow=1 and exports at once
-	maxClicks    = 32               // requests of Slack that are read at once: nobody has authenticated yet, and each may hold 1 MiB
-	clickWait    = time.Second      // for one of them to be done; Slack wants its answer within three
+
+	// Of the listener for probes, which answers and closes.
+	maxProbes    = 64
+	probeTimeout = 2 * time.Second
 )
 
 // Server receives notifications and serves the API.
@@ -37,12 +41,12 @@ type Server struct {
 	auth    *authenticator
 	tls     *outbound.Watched // nil: plain HTTP
 	bodies  *bodies
+	quotas  *quotas
 	metrics *metrics
 	echo    *echo.Echo
 	log     *slog.Logger
 
 	refusing atomic.Pointer[Problem] // why the last notification was not admitted; nil: it was
-	clicks   chan struct{}           // one token for each request of Slack that may be read
 	streams  chan struct{}           // one token for each stream that may run
 	stopping chan struct{}           // closed when streams have to end
 	stop     sync.Once
@@ -55,8 +59,9 @@ func New(o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{o: o, log: o.Logger, clicks: make(chan struct{}, maxClicks), streams: make(chan struct{}, maxStreams), stopping: make(chan struct{})}
+	s := &Server{o: o, log: o.Logger, streams: make(chan struct{}, maxStreams), stopping: make(chan struct{})}
 	s.bodies = &bodies{max: o.MaxBody, flying: newBudget(o.InFlightBytes)}
+	s.quotas = newQuotas(o.Quota)
 	s.metrics = newMetrics(s.bodies.flying.used.Load)
 	if s.auth, err = newAuthenticator(o.Auth, o.Logger, s.metrics); err != nil {
 		return nil, err
@@ -86,26 +91,49 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 		return errors.Join(err, ln.Close())
 	}
 	s.auth.oidc.warm()
-	ln = netutil.LimitListener(ln, s.o.MaxConns)
+	bounded := inbound.Listen(ln, inbound.Limits{All: s.o.MaxConns, Address: s.o.MaxConns, Trusted: s.o.MaxConns * 3 / 4, Patience: headTimeout, Cut: s.metrics.cut.Inc})
+	server := &http.Server{
+		Handler:           s.echo,
+		ReadTimeout:       s.o.SlowTimeout, // headers and body together
+		ReadHeaderTimeout: min(headTimeout, s.o.SlowTimeout),
+		WriteTimeout:      writeTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeader,
+	}
+	bounded.Bind(server)
+	ln = bounded
 	if s.tls != nil {
 		ln = tls.NewListener(ln, s.tls.Listener())
 	}
-	server := &http.Server{
-		Handler:        s.echo,
-		ReadTimeout:    s.o.SlowTimeout, // headers and body together; so is the handshake's
-		WriteTimeout:   writeTimeout,
-		IdleTimeout:    idleTimeout,
-		MaxHeaderBytes: maxHeader,
-		ErrorLog:       slog.NewLogLogger(s.log.Handler(), slog.LevelDebug), // broken handshakes and the like
-		// Requests outlive ctx a little, so that what is being admitted is.
-		BaseContext: func(net.Listener) context.Context { return context.WithoutCancel(ctx) },
-	}
+	return s.serve(ctx, server, ln, func() { s.stop.Do(func() { close(s.stopping) }) })
+}
+
+// ServeProbes serves /healthz and /readyz on a listener of their own until ctx is
+// done, so that nobody who holds the other's connections keeps the kubelet out. It
+// closes ln.
+func (s *Server) ServeProbes(ctx context.Context, ln net.Listener) error {
+	bounded := inbound.Listen(ln, inbound.Limits{All: maxProbes, Address: maxProbes / 2, Cut: s.metrics.cut.Inc})
+	mux := http.NewServeMux()
+	mux.Handle("GET /healthz", s.echo)
+	mux.Handle("GET /readyz", s.echo)
+	server := &http.Server{Handler: mux, ReadTimeout: probeTimeout, WriteTimeout: probeTimeout, MaxHeaderBytes: maxHeader}
+	server.SetKeepAlivesEnabled(false)
+	bounded.Bind(server)
+	return s.serve(ctx, server, bounded, func() {})
+}
+
+// serve runs a server until ctx is done, and then lets requests under way finish.
+func (s *Server) serve(ctx context.Context, server *http.Server, ln net.Listener, stopping func()) error {
+	server.ErrorLog = slog.NewLogLogger(s.log.Handler(), slog.LevelDebug) // broken handshakes and the like
+	// Requests outlive ctx a little, so that what is being admitted is.
+	server.BaseContext = func(net.Listener) context.Context { return context.WithoutCancel(ctx) }
 	stopped := make(chan error, 1)
 	done := make(chan struct{})
 	go func() {
 		select {
 		case <-ctx.Done():
-			stopped <- s.shutdown(server)
+			stopping()
+			stopped <- shutdown(server)
 		case <-done:
 			stopped <- nil
 		}
@@ -120,6 +148,7 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 
 // admitAnonymous decides whether ln may be served without credentials.
 func (s *Server) admitAnonymous(addr net.Addr) error {
+	s.auth.local.Store(loopback(addr))
 	switch {
 	case s.o.Auth.Insecure:
 		s.log.Warn("authentication is off: everyone who can reach the address may deliver notifications and decide", "address", addr.String())
@@ -133,9 +162,8 @@ func (s *Server) admitAnonymous(addr net.Addr) error {
 	return nil
 }
 
-// shutdown ends streams, waits for requests under way and cuts off the rest.
-func (s *Server) shutdown(server *http.Server) error {
-	s.stop.Do(func() { close(s.stopping) })
+// shutdown waits for requests under way and cuts off the rest.
+func shutdown(server *http.Server) error {
 	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()
 	if err := server.Shutdown(ctx); err != nil {
@@ -151,24 +179,25 @@ type handler func(c echo.Context, id Identity) error
 func (s *Server) routes() {
 	s.echo = echo.New()
 	s.echo.HTTPErrorHandler = func(err error, c echo.Context) { s.answer(c, problemOf(err)) }
+	s.echo.Pre(closeUnlessTrusted)
 
 	s.route(http.MethodPost, "/", ScopeIntake, s.intake)
 	s.route(http.MethodPost, "/api/v1/alertmanager", ScopeIntake, s.intake)
 
 	s.route(http.MethodGet, "/api/v1/runs", ScopeRead, s.listRuns)
-	s.route(http.MethodPost, "/api/v1/runs", ScopeDecide, s.startRun)
+	s.route(http.MethodPost, "/api/v1/runs", Scope(rights.Start), s.startRun)
 	s.route(http.MethodGet, "/api/v1/runs/:id", ScopeRead, s.showRun)
 	s.route(http.MethodGet, "/api/v1/runs/:id/events", ScopeRead, s.runEvents)
 	for _, verb := range verbs() {
-		s.route(http.MethodPost, "/api/v1/runs/:id/"+verb, ScopeDecide, s.decides(verb))
+		s.route(http.MethodPost, "/api/v1/runs/:id/"+verb, Scope(rightOf(verb)), s.decides(verb))
 	}
 
 	s.route(http.MethodGet, "/api/v1/pauses", ScopeRead, s.listPauses)
-	s.route(http.MethodPost, "/api/v1/pauses", ScopeDecide, s.setPause)
-	s.route(http.MethodDelete, "/api/v1/pauses", ScopeDecide, s.liftPause)
+	s.route(http.MethodPost, "/api/v1/pauses", Scope(rights.Pause), s.setPause)
+	s.route(http.MethodDelete, "/api/v1/pauses", Scope(rights.Unpause), s.liftPause)
 
 	s.route(http.MethodGet, "/api/v1/ladder", ScopeRead, s.listLevers)
-	s.route(http.MethodPost, "/api/v1/ladder/promote", ScopeDecide, s.promote)
+	s.route(http.MethodPost, "/api/v1/ladder/promote", Scope(rights.Promote), s.promote)
 	s.route(http.MethodGet, "/api/v1/last-good", ScopeRead, s.listGood)
 
 	s.route(http.MethodGet, "/api/v1/audit", ScopeRead, s.auditEntries)
@@ -186,11 +215,25 @@ func (s *Server) routes() {
 
 	s.route(http.MethodGet, "/healthz", "", s.healthz)
 	s.route(http.MethodGet, "/readyz", "", s.readyz)
-	s.route(http.MethodGet, "/metrics", "", s.serveMetrics)
+	s.route(http.MethodGet, "/metrics", ScopeMetrics, s.serveMetrics)
 
 	if s.o.Pages != nil {
 		s.pageRoutes()
 	}
+}
+
+// closeUnlessTrusted lets nobody keep a connection who has not authenticated on it.
+func closeUnlessTrusted(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		c.Response().Header().Set("Connection", "close")
+		return next(c)
+	}
+}
+
+// trust lets whoever has authenticated keep the connection.
+func trust(c echo.Context) {
+	c.Response().Header().Del("Connection")
+	inbound.Trust(c.Request().Context())
 }
 
 // route serves path: it authenticates before anything of the body is read,
@@ -216,12 +259,23 @@ func (s *Server) route(method, path string, scope Scope, serve handler, with ...
 			if id, err = s.auth.authenticate(c.Request()); err != nil {
 				return unauthorized(err)
 			}
+			trust(c)
 			if !id.Can(scope) {
-				return problem(http.StatusForbidden, "forbidden", "this credential lacks the scope "+string(scope), "add it to the credential's scopes under auth of the configuration, or use another")
+				return s.lacksScope(id, scope)
 			}
 		}
 		return serve(c, id)
 	}, with...)
+}
+
+// lacksScope refuses a request that the credential may not be used for, and records
+// it if it would have changed something.
+func (s *Server) lacksScope(id Identity, scope Scope) error {
+	why := "this credential lacks the scope " + string(scope)
+	if right := rights.Right(scope); slices.Contains(rights.All(), right) && s.o.Refused != nil {
+		s.o.Refused(id.Actor(), right, why)
+	}
+	return problem(http.StatusForbidden, "forbidden", why, "add it to the credential's scopes under auth of the configuration, or use another")
 }
 
 // recovered logs a panic and returns it as an error.
@@ -258,6 +312,6 @@ func unread(p *Problem) bool {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType:
 		return true
 	default:
-		return p.Code == "slow" || p.Code == codeIssuer
+		return slices.Contains([]string{"slow", codeIssuer, codeQuota, codeMemory, codeDisk}, p.Code)
 	}
 }

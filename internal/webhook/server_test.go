@@ -3,6 +3,7 @@ package webhook
 import (
 	"bufio"
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -156,39 +157,213 @@ func TestStoppingFinishesWhatIsUnderWay(t *testing.T) {
 	}
 }
 
-func TestConnectionsAreBounded(t *testing.T) {
+// Whoever does not authenticate keeps no connection, so that connections that are idle
+// do not keep out those who do.
+func TestOnlyWhoAuthenticatesKeepsAConnection(t *testing.T) {
 	o := options(t, newHouse())
-	o.MaxConns = 1
+	o.Slack = http.NotFoundHandler()
 	url := serve(t, mustNew(t, o))
-	first, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
+	for path, token := range map[string]string{
+		"/healthz": "", "/readyz": "", "/metrics": "", "/nowhere": "", "/api/v1/runs": "", "/api/v1/version": "wrong-token-0123456789",
+		"/api/v1/playbooks": readToken, "/api/v1/slack/interactivity": readToken,
+	} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if token != "" {
+			r.Header.Set("Authorization", "Bearer "+token)
+		}
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := resp.Body.Close(); err != nil {
+			t.Error(err)
+		}
+		if keeps := path == "/api/v1/playbooks"; resp.Close == keeps {
+			t.Errorf("%s with %q is answered %d, and keeps the connection: %v", path, token, resp.StatusCode, !resp.Close)
+		}
+	}
+}
+
+// Connections of senders without a credential, as many as there may be, keep out
+// neither Alertmanager nor the kubelet.
+func TestIdleConnectionsKeepNobodyOut(t *testing.T) {
+	o := options(t, newHouse())
+	o.MaxConns = 64
+	s := mustNew(t, o)
+	url := serve(t, s)
+	for range 4 * o.MaxConns {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		if _, err := io.WriteString(conn, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\nGET"); err != nil {
+			break // it was cut off already
+		}
+	}
+	client := http.Client{Timeout: 2 * headTimeout}
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(notice(``, ``)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	second, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
+	r.Header.Set("Authorization", "Bearer "+intakeToken)
+	resp, err := client.Do(r)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		t.Fatalf("Alertmanager: %v, %v", resp, err)
+	}
+	if err := resp.Body.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Requests with a credential whose bodies do not come, as many as there may be
+// connections, do not keep the next one out.
+func TestSlowBodiesKeepNobodyOut(t *testing.T) {
+	o := options(t, newHouse())
+	o.MaxConns = 16
+	url := serve(t, mustNew(t, o))
+	for range o.MaxConns {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		if _, err := io.WriteString(conn, "POST / HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer "+intakeToken+"\r\nContent-Length: 99\r\nExpect: 100-continue\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		if line, err := bufio.NewReader(conn).ReadString('\n'); err != nil || !strings.Contains(line, " 100 ") {
+			t.Fatalf("the body is not waited for: %q, %v", line, err)
+		}
+	}
+	client := http.Client{Timeout: 2 * headTimeout}
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(notice(``, ``)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer second.Close()
-	const request = "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
-	for _, c := range []net.Conn{first, second} {
-		if _, err := io.WriteString(c, request); err != nil {
+	r.Header.Set("Authorization", "Bearer "+intakeToken)
+	resp, err := client.Do(r)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		t.Fatalf("Alertmanager: %v, %v", resp, err)
+	}
+	if err := resp.Body.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// The kubelet asks on a listener of its own, which answers nothing else and keeps no
+// connection.
+func TestProbes(t *testing.T) {
+	o := options(t, newHouse())
+	o.Ready = func() []string { return []string{"journal: full"} }
+	s := mustNew(t, o)
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.ServeProbes(ctx, ln) }()
+	for range 4 * maxProbes { // senders that say nothing
+		conn, err := net.Dial("tcp", ln.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+	}
+	client := http.Client{Timeout: time.Second}
+	for path, want := range map[string]int{
+		"/healthz": 200, "/readyz": 503, "/metrics": 404, "/": 404, "/api/v1/version": 404, "/api/v1/slack/interactivity": 404,
+	} {
+		resp, err := client.Get("http://" + ln.Addr().String() + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := resp.Body.Close(); err != nil {
+			t.Error(err)
+		}
+		if resp.StatusCode != want || !resp.Close {
+			t.Errorf("%s: %d, want %d; closes: %v", path, resp.StatusCode, want, resp.Close)
+		}
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// Senders of Slack's requests who are slow hold nothing that a click needs.
+func TestSlowSendersOfClicks(t *testing.T) {
+	o := options(t, newHouse())
+	o.Slack = http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.ReadAll(r.Body)
+	})
+	url := serve(t, mustNew(t, o))
+	const slow = "POST /api/v1/slack/interactivity HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nx"
+	for range 70 {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if _, err := io.WriteString(conn, slow); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := http.ReadResponse(bufio.NewReader(first), nil); err != nil { //nolint:bodyclose // the connection is closed whole
-		t.Fatal(err)
+	client := http.Client{Timeout: 2 * headTimeout} // as long as Slack waits
+	resp, err := client.Post(url+"/api/v1/slack/interactivity", "application/x-www-form-urlencoded", strings.NewReader("payload=x"))
+	if err != nil || resp.StatusCode != http.StatusOK {
+		t.Fatalf("a click beside 70 slow ones: %v, %v", resp, err)
 	}
+	if err := resp.Body.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestConnectionsAreBounded(t *testing.T) {
+	h := newHouse()
+	arrived, release := make(chan struct{}), make(chan struct{})
+	h.admit = func(context.Context, playbook.Notification) error {
+		arrived <- struct{}{}
+		<-release
+		return nil
+	}
+	o := options(t, h)
+	o.MaxConns = 1
+	url := serve(t, mustNew(t, o))
+	dial := func() net.Conn {
+		c, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		body := notice(``, ``)
+		if _, err := fmt.Fprintf(c, "POST / HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s", intakeToken, len(body), body); err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	first := dial()
+	<-arrived // it has authenticated, and is not idle
+	second := dial()
 	if err := second.SetReadDeadline(time.Now().Add(50 * time.Millisecond)); err != nil {
 		t.Fatal(err)
 	}
 	if n, err := second.Read(make([]byte, 1)); err == nil {
 		t.Errorf("a second connection was served %d bytes beside the only one allowed", n)
 	}
-	shut(t, first)
+	release <- struct{}{}
+	if _, err := http.ReadResponse(bufio.NewReader(first), nil); err != nil { //nolint:bodyclose // the connection is closed whole
+		t.Fatal(err)
+	}
+	<-arrived // the first is idle, and makes room
+	release <- struct{}{}
 	if err := second.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := http.ReadResponse(bufio.NewReader(second), nil); err != nil { //nolint:bodyclose // the connection is closed whole
-		t.Errorf("not served after the first left: %v", err)
+		t.Errorf("not served when the first was idle: %v", err)
 	}
 }

@@ -105,7 +105,10 @@ func TestClientCertificates(t *testing.T) {
 	newCert()
 	o := options(t, newHouse())
 	o.TLS = TLS{CertFile: filepath.Join(dir, "cert"), KeyFile: filepath.Join(dir, "key"), ClientCAFile: write(t, dir, "ca", string(clients.pem))}
-	o.Auth.Clients = []Client{{Grant: Grant{Name: "alertmanager.monitoring", Scopes: []Scope{ScopeIntake}}}}
+	o.Auth.Clients = []Client{
+		{Grant: Grant{Name: "alertmanager.monitoring", Scopes: []Scope{ScopeIntake}}},
+		{Grant: Grant{Name: "am-0", Scopes: []Scope{ScopeIntake}}, Kind: DNSName},
+	}
 	s := mustNew(t, o)
 	s.tls.Every = 0
 	url := "https" + strings.TrimPrefix(serve(t, s), "http")
@@ -116,7 +119,7 @@ func TestClientCertificates(t *testing.T) {
 		return sendOverTLS(t, url, roots, from, template, token)
 	}
 	named := x509.Certificate{Subject: pkix.Name{CommonName: "alertmanager.monitoring"}}
-	bySAN := x509.Certificate{DNSNames: []string{"am-0", "alertmanager.monitoring"}}
+	bySAN := x509.Certificate{DNSNames: []string{"alertmanager-0", "am-0"}}
 	other := x509.Certificate{Subject: pkix.Name{CommonName: "mallory"}}
 	for _, c := range []struct {
 		name     string
