@@ -92,7 +92,7 @@ func (f *Feed) catchUp(ctx context.Context) error {
 	if done, err := f.sendOwed(ctx); err != nil || !done {
 		return err
 	}
-	for rec, err := range f.journal.Log(f.at.Next) {
+	for rec, err := range f.journal.Log(f.at.Next, runStreams) {
 		if errors.Is(err, audit.ErrArchived) { // too old to tell anybody
 			f.at.Next = rec.Seq + 1
 			continue

@@ -70,7 +70,7 @@ func (f *Feed) begin() error {
 func openQuestions(journal *audit.Journal) (end uint64, told []uint64, err error) {
 	end = journal.Size()
 	open := map[string][]uint64{} // of a run's open question
-	for rec, err := range journal.Log(0) {
+	for rec, err := range journal.Log(0, runStreams) {
 		if errors.Is(err, audit.ErrArchived) {
 			continue // its run has ended
 		}
@@ -99,7 +99,7 @@ func openQuestions(journal *audit.Journal) (end uint64, told []uint64, err error
 // sendOwed sends what a new channel is owed; false: ctx ended before.
 func (f *Feed) sendOwed(ctx context.Context) (done bool, err error) {
 	for len(f.at.Owed) > 0 {
-		for rec, err := range f.journal.Log(f.at.Owed[0]) {
+		for rec, err := range f.journal.Log(f.at.Owed[0], runStreams) {
 			if errors.Is(err, audit.ErrClosed) {
 				return false, nil
 			}

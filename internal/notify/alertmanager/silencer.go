@@ -119,7 +119,7 @@ func (s *Silencer) adopt(ctx context.Context, dirty map[string]bool) bool {
 		if !ok {
 			continue
 		}
-		for key, ep := range st.Episodes {
+		for key, ep := range st.Episodes.All() {
 			if sameLabels(ep.Alert.Labels, f.Labels) {
 				s.keep(f.Run, key, f)
 				dirty[f.Run] = true
@@ -144,7 +144,7 @@ func sameLabels(alert, silence map[string]string) bool {
 
 // read marks the runs that changed since the last call.
 func (s *Silencer) read(dirty map[string]bool) {
-	for rec, err := range s.o.Journal.Log(s.next) {
+	for rec, err := range s.o.Journal.Log(s.next, runStreams) {
 		if errors.Is(err, audit.ErrArchived) {
 			s.next = rec.Seq + 1
 			continue
@@ -176,19 +176,19 @@ func (s *Silencer) reconcile(ctx context.Context, run string) {
 	st, ok := s.o.Runs.RunState(run)
 	wanted := ok && quiet(st)
 	for key, old := range s.mine[run] {
-		if ep := st.Episodes[key]; !wanted || ep == nil || !ep.Firing {
+		if ep := st.Episodes.Get(key); !wanted || ep == nil || !ep.Firing {
 			s.end(ctx, run, key, old, ep)
 		}
 	}
 	if !wanted {
 		if st.Phase == machine.PhaseEnded {
-			for key := range st.Episodes {
+			for key := range st.Episodes.All() {
 				delete(s.off, run+" "+key)
 			}
 		}
 		return
 	}
-	for key, ep := range st.Episodes {
+	for key, ep := range st.Episodes.All() {
 		old, have := s.mine[run][key]
 		switch {
 		case !ep.Firing || s.off[run+" "+key]:

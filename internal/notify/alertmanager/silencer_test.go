@@ -99,7 +99,7 @@ func newPhases(phase machine.Phase) *phases {
 	a := playbook.Alert{Fingerprint: "00000000deadbeef", Status: playbook.Firing, Labels: silencerLabels(), StartsAt: time.Now()}
 	return &phases{state: machine.State{
 		Start: machine.Start{Run: "r-1"}, Phase: phase, Lever: &machine.Lever{Applied: true},
-		Episodes: map[string]*machine.Episode{a.Episode(): {Alert: a, Firing: true}},
+		Episodes: machine.EpisodesOf(map[string]*machine.Episode{a.Episode(): {Alert: a, Firing: true}}),
 	}}
 }
 

@@ -37,8 +37,9 @@ type CloudEvent struct {
 	ContentType string          `json:"datacontenttype"`
 	Data        json.RawMessage `json:"data"`
 
-	Authorization string `json:"-"` // the header
-	Raw           []byte `json:"-"`
+	Authorization string      `json:"-"` // the header
+	Header        http.Header `json:"-"` // all of them
+	Raw           []byte      `json:"-"`
 }
 
 // StartReceiver starts a receiver below the path /hook.
@@ -89,7 +90,7 @@ func readEvent(req *http.Request) (CloudEvent, error) {
 		return CloudEvent{}, fmt.Errorf("%d bytes or more: %w", len(body), err)
 	}
 	var attributes map[string]json.RawMessage
-	ev := CloudEvent{Raw: body, Authorization: req.Header.Get("Authorization")}
+	ev := CloudEvent{Raw: body, Authorization: req.Header.Get("Authorization"), Header: req.Header}
 	if err := json.Unmarshal(body, &attributes); err != nil {
 		return ev, err
 	}

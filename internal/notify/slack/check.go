@@ -26,6 +26,7 @@ type CheckOptions struct {
 	Channels  []string // IDs
 	NoEmail   bool     // as in [ManifestOptions]
 	NoGroups  bool
+	Silent    bool // nothing is posted
 }
 
 // Check verifies that the tokens work, the scopes suffice, the app is a member
@@ -51,7 +52,7 @@ func (c *Client) Check(ctx context.Context, o CheckOptions) []Finding {
 	out = append(out, checkScopes(r.Header.Get("X-OAuth-Scopes"), o), c.checkTransport(ctx, o.Transport))
 	for _, channel := range o.Channels {
 		f := c.checkChannel(ctx, channel)
-		if out = append(out, f); f.OK {
+		if out = append(out, f); f.OK && !o.Silent {
 			out = append(out, c.roundTrip(ctx, channel))
 		}
 	}

@@ -21,15 +21,19 @@ func TestKnownSignature(t *testing.T) {
 	secret := NewSecret("8f742231b10e8888abcd99yyyzzz85a5")
 	at := time.Unix(1531420618, 0)
 	for _, age := range []time.Duration{-window, 0, window} {
-		if _, _, err := verify(secret, h, []byte(body), at.Add(age)); err != nil {
+		s, err := signatureOf(h, at.Add(age))
+		if err != nil || !s.at.Equal(at) {
+			t.Fatalf("%s: %v", age, err)
+		}
+		if _, err := s.verify(secret, []byte(body)); err != nil {
 			t.Errorf("%s: %v", age, err)
 		}
-	}
-	if _, _, err := verify(secret, h, []byte(body+"&"), at); because(err) != BadSignature {
-		t.Errorf("a changed body: %v", err)
-	}
-	if _, _, err := verify(Secret{}, h, []byte(body), at); because(err) != BadSignature {
-		t.Errorf("without a secret: %v", err)
+		if _, err := s.verify(secret, []byte(body+"&")); because(err) != BadSignature {
+			t.Errorf("a changed body: %v", err)
+		}
+		if _, err := s.verify(Secret{}, []byte(body)); because(err) != BadSignature {
+			t.Errorf("without a secret: %v", err)
+		}
 	}
 }
 

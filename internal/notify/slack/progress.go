@@ -41,7 +41,7 @@ func (p Progress) Message() Message {
 	if l := link(p.Link, "more"); p.Link != "" {
 		head += " · " + l
 	}
-	blocks := []slack.Block{small(marked(head)), section(plain(paragraph(p.Text, 1500)))}
+	blocks := []slack.Block{small(marked(head)), section(plain(line(p.Text, 1500)))}
 	if len(p.Lines) > 0 {
 		blocks = append(blocks, section(plain(lines(p.Lines, 2500))))
 	}

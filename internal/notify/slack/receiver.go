@@ -66,6 +66,8 @@ type Receiver struct {
 	busy      chan Click
 	requests  seen[[32]byte]
 	envelopes seen[string]
+	bodies    unproven
+	clicks    chan struct{} // one token for each body that may be verified and parsed
 }
 
 // NewReceiver returns a receiver of the clicks for a client's app.
@@ -88,6 +90,7 @@ func NewReceiver(c *Client, o ReceiverOptions) (*Receiver, error) {
 	return &Receiver{
 		o: o, client: c, queue: make(chan Click, o.Queue), busy: make(chan Click, 32),
 		requests: seen[[32]byte]{max: maxKnown}, envelopes: seen[string]{max: maxKnown},
+		bodies: unproven{by: map[string]int{}, open: map[*unprovenBody]struct{}{}}, clicks: make(chan struct{}, maxClicks),
 	}, nil
 }
 

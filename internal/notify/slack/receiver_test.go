@@ -2,10 +2,12 @@ package slack
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -262,7 +264,10 @@ func TestBadRequests(t *testing.T) {
 		{"forged", body(payload()), 0, func(h http.Header) { h.Set("X-Slack-Signature", "v0="+strings.Repeat("ab", 32)) }, BadSignature, 401},
 		{"two signatures", body(payload()), 0, func(h http.Header) { h.Add("X-Slack-Signature", h.Get("X-Slack-Signature")) }, BadSignature, 401},
 		{"signature of v1", body(payload()), 0, func(h http.Header) { h.Set("X-Slack-Signature", "v1"+h.Get("X-Slack-Signature")[2:]) }, BadSignature, 401},
-		{"other timestamp", body(payload()), 0, func(h http.Header) { h.Set("X-Slack-Request-Timestamp", "1") }, BadSignature, 401},
+		{"other timestamp", body(payload()), 0, func(h http.Header) {
+			h.Set("X-Slack-Request-Timestamp", strconv.FormatInt(time.Now().Unix()-2, 10))
+		}, BadSignature, 401},
+		{"ancient timestamp", body(payload()), 0, func(h http.Header) { h.Set("X-Slack-Request-Timestamp", "1") }, Stale, 401},
 		{"301 s old", body(payload()), -301 * time.Second, nil, Stale, 401},
 		{"330 s ahead", body(payload()), 330 * time.Second, nil, Stale, 401},
 		{"other app", body(edited(slacktest.AppID, "A0OTHER001")), 0, nil, WrongApp, 403},
@@ -317,6 +322,116 @@ func TestBadRequests(t *testing.T) {
 			t.Errorf("a refusal repeats what it should not: %q", x.Detail)
 		}
 	}
+}
+
+// touched reports whether a body was read.
+type touched struct{ read bool }
+
+func (b *touched) Read([]byte) (int, error) {
+	b.read = true
+	return 0, io.EOF
+}
+
+// TestHeadersFirst: nothing is read of a request whose headers cannot be Slack's.
+func TestHeadersFirst(t *testing.T) {
+	s, c := workspace(t, slacktest.Options{})
+	r, _ := receiver(t, c, ReceiverOptions{})
+	for name, head := range map[string]func(http.Header){
+		"unsigned":        func(h http.Header) { h.Del("X-Slack-Signature") },
+		"malformed":       func(h http.Header) { h.Set("X-Slack-Signature", "v0=12") },
+		"no timestamp":    func(h http.Header) { h.Del("X-Slack-Request-Timestamp") },
+		"other timestamp": func(h http.Header) { h.Set("X-Slack-Request-Timestamp", "1531420618") },
+	} {
+		var body touched
+		req := httptest.NewRequest(http.MethodPost, "/", &body)
+		req.Header = s.Sign(nil, time.Now())
+		head(req.Header)
+		w := httptest.NewRecorder()
+		if r.ServeHTTP(w, req); w.Code != http.StatusUnauthorized || body.read {
+			t.Errorf("%s: %d, body read: %v", name, w.Code, body.read)
+		}
+	}
+}
+
+// TestSlowBodies: senders whose headers look like Slack's and whose bodies do not end
+// hold a bounded number of bytes and no slot, so that a click beside them counts, also
+// where all have the address of a proxy.
+func TestSlowBodies(t *testing.T) {
+	s, c := workspace(t, slacktest.Options{})
+	var no refusals
+	r, clicks := receiver(t, c, ReceiverOptions{Refused: no.add})
+	serve(t, s, r)
+	ref, err := c.Post(t.Context(), channel, Meta{Run: "r"}, approval().Message())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const senders = 70
+	var slow sync.WaitGroup
+	stalled, gone := make(chan struct{}, senders), make(chan struct{})
+	for range senders {
+		slow.Go(func() {
+			w := &proxied{httptest.NewRecorder(), make(chan struct{})}
+			var once sync.Once
+			arrived := func() { once.Do(func() { stalled <- struct{}{} }) }
+			body := io.MultiReader(strings.NewReader(strings.Repeat("a", maxBody/2)), &stall{arrived, gone, w.cut})
+			req := httptest.NewRequest(http.MethodPost, "/", body)
+			req.RemoteAddr, req.Header = "127.0.0.1:1", s.Sign(nil, time.Now()) // the workspace's, too
+			r.ServeHTTP(w, req)
+			arrived() // those that were refused, too
+		})
+	}
+	for range senders {
+		<-stalled
+	}
+	const holds = maxOfAddress / (maxBody/2 - shareOfBody) // senders
+	if r.bodies.all > holds*maxBody/2 || len(r.clicks) != 0 {
+		t.Errorf("%d bytes and %d slots are held", r.bodies.all, len(r.clicks))
+	}
+	if n := len(r.bodies.open); n != holds {
+		t.Errorf("%d of %d slow senders of one address are served, want %d", n, senders, holds)
+	}
+	if d, err := s.Click("U0ADA00001", channel, ref.TS, "responder.approve"); err != nil || !d.Acknowledged {
+		t.Errorf("a click beside them: %+v, %v", d, err)
+	}
+	if click := <-clicks; click.Kind != KindApprove {
+		t.Errorf("%+v", click)
+	}
+	close(gone)
+	slow.Wait()
+	if r.bodies.all != 0 || len(r.bodies.by) != 0 || len(r.bodies.open) != 0 {
+		t.Errorf("%d bytes stay counted, of %v", r.bodies.all, r.bodies.by)
+	}
+	if n := len(no.reasons()); n != senders {
+		t.Errorf("%d of %d slow senders were refused", n, senders)
+	}
+}
+
+// stall is the part of a body that does not come.
+type stall struct {
+	stalled   func()
+	gone, cut chan struct{}
+}
+
+func (b *stall) Read([]byte) (int, error) {
+	b.stalled()
+	select {
+	case <-b.gone:
+	case <-b.cut:
+	}
+	return 0, io.ErrUnexpectedEOF
+}
+
+// proxied is an answer whose connection takes deadlines: one that is over ends what waits.
+type proxied struct {
+	*httptest.ResponseRecorder
+	cut chan struct{}
+}
+
+func (w *proxied) SetReadDeadline(at time.Time) error {
+	if !at.After(time.Now()) {
+		close(w.cut)
+	}
+	return nil
 }
 
 func TestReplay(t *testing.T) {

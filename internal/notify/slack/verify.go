@@ -19,37 +19,49 @@ const (
 	maxKnown = 20_000          // signatures kept for the window: far more than people can click
 )
 
-// verify checks the signature and the age of a request over its raw body. It
-// returns what identifies the request and when it was made.
-func verify(secret Secret, h http.Header, body []byte, now time.Time) (id [sha256.Size]byte, at time.Time, err error) {
-	if secret.Empty() {
-		return id, at, refuse(BadSignature, "signature: no signing secret is configured")
-	}
+// signed is what the headers of a request say about its signature.
+type signed struct {
+	stamp string    // the timestamp as it is signed
+	at    time.Time // when the request was made
+	mac   []byte
+}
+
+// signatureOf reads the headers that sign a request, and checks the age they claim.
+// It needs no body, so that nothing is read of a request that cannot be Slack's.
+func signatureOf(h http.Header, now time.Time) (s signed, err error) {
 	stamps, signatures := h.Values("X-Slack-Request-Timestamp"), h.Values("X-Slack-Signature")
 	if len(stamps) != 1 || len(signatures) != 1 {
-		return id, at, refuse(BadSignature, "signature: want one timestamp and one signature header")
+		return s, refuse(BadSignature, "signature: want one timestamp and one signature header")
 	}
 	seconds, err := strconv.ParseInt(stamps[0], 10, 64)
 	if err != nil {
-		return id, at, refuse(BadSignature, "signature: the timestamp is not a number")
+		return s, refuse(BadSignature, "signature: the timestamp is not a number")
 	}
 	hexed, ok := strings.CutPrefix(signatures[0], "v0=")
 	given, err := hex.DecodeString(hexed)
 	if !ok || err != nil || len(given) != sha256.Size {
-		return id, at, refuse(BadSignature, "signature: malformed, want v0=...")
+		return s, refuse(BadSignature, "signature: malformed, want v0=...")
+	}
+	at := time.Unix(seconds, 0)
+	if age := now.Sub(at); age > window || age < -window {
+		return s, refuse(Stale, "signature: %s old, more than the allowed %s: a replay, or this host's clock is wrong", age.Round(time.Second), window)
+	}
+	return signed{stamp: stamps[0], at: at, mac: given}, nil
+}
+
+// verify checks the signature over the raw body. It returns what identifies the request.
+func (s signed) verify(secret Secret, body []byte) (id [sha256.Size]byte, err error) {
+	if secret.Empty() {
+		return id, refuse(BadSignature, "signature: no signing secret is configured")
 	}
 	mac := hmac.New(sha256.New, []byte(secret.Read()))
-	mac.Write([]byte("v0:" + stamps[0] + ":"))
+	mac.Write([]byte("v0:" + s.stamp + ":"))
 	mac.Write(body)
 	sum := mac.Sum(nil)
-	if !hmac.Equal(sum, given) {
-		return id, at, refuse(BadSignature, "signature: mismatch: the body was changed, or the signing secret belongs to another app")
+	if !hmac.Equal(sum, s.mac) {
+		return id, refuse(BadSignature, "signature: mismatch: the body was changed, or the signing secret belongs to another app")
 	}
-	at = time.Unix(seconds, 0)
-	if age := now.Sub(at); age > window || age < -window {
-		return id, at, refuse(Stale, "signature: %s old, more than the allowed %s: a replay, or this host's clock is wrong", age.Round(time.Second), window)
-	}
-	return sha256.Sum256(sum), at, nil
+	return sha256.Sum256(sum), nil
 }
 
 // form returns the one field of a form-encoded body. Anything that two readers

@@ -6,11 +6,13 @@ package webhook
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/url"
 	"time"
 	"unicode/utf8"
 
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/outbound/endpoint"
 )
 
@@ -20,8 +22,9 @@ const maxEvent = 64 << 10
 
 // Client posts events. It is safe for concurrent use.
 type Client struct {
-	endpoint  *endpoint.Endpoint
-	tokenFile string
+	endpoint   *endpoint.Endpoint
+	tokenFile  string
+	secretFile string
 }
 
 // NewClient checks the settings and that the files can be read.
@@ -33,7 +36,10 @@ func NewClient(c Config) (*Client, error) {
 	if _, err := endpoint.Bearer("webhook", c.TokenFile); err != nil {
 		return nil, err
 	}
-	return &Client{endpoint: e, tokenFile: c.TokenFile}, nil
+	if _, err := signers(c.SecretFile); err != nil {
+		return nil, fmt.Errorf("webhook signing secret: %w", err)
+	}
+	return &Client{endpoint: e, tokenFile: c.TokenFile, secretFile: c.SecretFile}, nil
 }
 
 // Event is one CloudEvent. The pair of Source and ID names it: a receiver that
@@ -69,8 +75,13 @@ func (c *Client) Send(ctx context.Context, ev Event) error {
 	if err != nil {
 		return err
 	}
+	keys, err := signers(c.secretFile)
+	if err != nil {
+		return &fault.Error{Reason: fault.Forbidden, Message: "webhook signing secret cannot be read", Err: err}
+	}
 	_, err = c.endpoint.Do(ctx, endpoint.Request{
 		Method: http.MethodPost, ContentType: "application/cloudevents+json; charset=utf-8", Body: body, Token: token,
+		Header: signed(keys, ev.ID, time.Now(), body),
 	})
 	return err
 }

@@ -7,11 +7,12 @@ import (
 
 // Config is the block webhook of a channel.
 type Config struct {
-	URL       string   `yaml:"url" doc:"Each message is posted here as a CloudEvent in structured JSON mode, its id the idempotency key."`
-	TokenFile string   `yaml:"token_file" doc:"File with a bearer token for it. It is read for every message."`
-	CAFile    string   `yaml:"ca_file" doc:"PEM certificates that vouch for the server."`
-	Plaintext bool     `yaml:"plaintext" doc:"Let the token go over plain http to another machine: it is readable on the way. Without it that is refused."`
-	Events    []string `yaml:"events" enum:"run.started,gate.opened,gate.decided,lever.applied,lever.verified,lever.undone,run.held,run.ended" doc:"Facts of every run that are sent too, each at least once, in the journal's order, also those of a time in which the receiver was down."`
+	URL        string   `yaml:"url" doc:"Each message is posted here as a CloudEvent in structured JSON mode, its id the idempotency key."`
+	TokenFile  string   `yaml:"token_file" doc:"File with a bearer token for it. It is read for every message."`
+	SecretFile string   `yaml:"secret_file" doc:"File with the secret that signs each message, whsec_ and the base64 of 24 to 64 bytes, by Standard Webhooks. With two lines both sign, for rotation. It is read for every message. Empty: messages are not signed."`
+	CAFile     string   `yaml:"ca_file" doc:"PEM certificates that vouch for the server."`
+	Plaintext  bool     `yaml:"plaintext" doc:"Let the token go over plain http to another machine: it is readable on the way. Without it that is refused."`
+	Events     []string `yaml:"events" enum:"run.started,gate.opened,gate.decided,lever.applied,lever.verified,lever.undone,run.held,run.ended" doc:"Facts of every run that are sent too, each at least once, in the journal's order, also those of a time in which the receiver was down."`
 }
 
 // Check implements [setting.Block].

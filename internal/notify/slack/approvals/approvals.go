@@ -68,8 +68,9 @@ type Names interface {
 
 // Person is a decider, as policies and playbooks name them.
 type Person struct {
-	Name   string   // without the prefix "user:"
-	Groups []string // without the prefix "group:"
+	Name     string   // without the prefix "user:"
+	Groups   []string // without the prefix "group:"
+	Declared bool     // the configuration lists the person
 }
 
 // Options of New. Runs, Control, Memory, Slack, Names and Channel are required.

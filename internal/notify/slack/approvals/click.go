@@ -92,7 +92,7 @@ func (a *Approvals) started(ctx context.Context) bool {
 // command converts a click to a command of the run. The run checks whether the
 // person may decide and whether the question is still open.
 func command(c slack.Click, q question, who Person) (machine.Command, bool) {
-	by := machine.Decision{Gate: q.gate, Digest: q.digest, By: "user:" + who.Name, Groups: who.Groups, Channel: channel, Reason: c.Reason}
+	by := machine.Decision{Gate: q.gate, Digest: q.digest, By: "user:" + who.Name, Groups: who.Groups, Person: who.Declared, Channel: channel, Reason: c.Reason}
 	cmd := machine.Command{Kind: machine.CmdDecide, Decision: &by}
 	switch c.Kind {
 	case slack.KindApprove:

@@ -114,7 +114,7 @@ func (d *Directory) identity(userID, email string) (Person, error) {
 	default:
 		return Person{Name: email}, nil
 	}
-	return Person{Name: m.Name, Groups: slices.Clone(m.Groups)}, nil
+	return Person{Name: m.Name, Groups: slices.Clone(m.Groups), Declared: true}, nil
 }
 
 func plainAddress(s string) bool {

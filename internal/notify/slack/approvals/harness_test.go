@@ -44,8 +44,8 @@ spec:
       verify:
         within: 10m
         hold: 2m
-        until: {query: 'slow_ratio{service="${service.name}"}', op: <, value: 0.01}
-        traffic: {query: 'sum(rate(requests_total[1m]))', min_rate: 0.1}
+        until: {query: 'slow_ratio{${service.selector}}', op: <, value: 0.01}
+        traffic: {query: 'sum(rate(requests_total{${service.selector}}[1m]))', min_rate: 0.1}
       next: [{on: verified, to: resolved}, {to: people}]
     resolved: {end: resolved}
     fine: {end: no-action}
@@ -155,7 +155,7 @@ func (h *harness) asking(run string) {
 	h.t.Helper()
 	start := &machine.Start{
 		Run: run, Playbook: h.book.Name, Digest: h.book.Digest, Autonomy: playbook.Auto,
-		Service: playbook.Service{Name: "serving/" + run, Namespace: "serving", Autonomy: playbook.Auto},
+		Service: playbook.Service{Name: "serving/" + run, Namespace: "serving", Autonomy: playbook.Auto, Owners: []string{"user:ada", "user:bob"}, Selector: `service="serving/` + run + `"`},
 		Alert: playbook.Alert{
 			Fingerprint: "f-" + run, Status: playbook.Firing, StartsAt: h.clock().Add(-5 * time.Minute),
 			Labels: map[string]string{"alertname": "Slow"},
@@ -292,7 +292,7 @@ func (h *harness) records(kind string) []Record {
 }
 
 func (h *harness) Person(_ context.Context, userID string) (Person, error) {
-	names := map[string]Person{ada: {Name: "ada", Groups: []string{"sre"}}, bob: {Name: "bob"}, eve: {Name: "eve"}}
+	names := map[string]Person{ada: {Name: "ada", Groups: []string{"sre"}, Declared: true}, bob: {Name: "bob", Declared: true}, eve: {Name: "eve", Declared: true}}
 	if p, ok := names[userID]; ok {
 		return p, nil
 	}
