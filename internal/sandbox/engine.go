@@ -13,6 +13,7 @@ type image struct {
 	compute  float64 // factor on the time of computation; 0: 1
 	memory   float64 // factor on the time of reading weights and KV cache; 0: 1
 	failures float64 // share of requests that end with an error of the server
+	dies     death   // why it ends at each start; empty: it starts
 	chunk    int     // tokens of a prompt that its scheduler takes in one step at most; 0: as the options say
 }
 

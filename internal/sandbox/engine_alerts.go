@@ -26,8 +26,8 @@ func engineRules(s scenario) []slorules.Rule {
 	return g.Rules
 }
 
-// evaluateEngine evaluates one such rule at one moment.
-func (a *watch) evaluateEngine(ctx context.Context, r slorules.Rule, at time.Time) error {
+// evaluatePlain evaluates a rule of Prometheus at one moment.
+func (a *watch) evaluatePlain(ctx context.Context, r slorules.Rule, at time.Time) error {
 	wait, err := model.ParseDuration(r.For)
 	if err != nil {
 		return err

@@ -1,9 +1,9 @@
 package sandbox
 
 import (
-	"strconv"
-	"strings"
 	"time"
+
+	"github.com/inference-responder/responder/internal/sandbox/physics"
 )
 
 // exporter turns the pods' engines into series, scrape by scrape.
@@ -19,7 +19,8 @@ type exporter struct {
 type target struct {
 	fleet  *fleet
 	up     *series
-	gauges []gauge // of the engine; nil until it listens
+	gauges []gauge         // of the engine; nil until it listens
+	engine *physics.Engine // that the gauges are of; nil: it does not listen
 }
 
 // gauge is a series and where its value comes from.
@@ -44,7 +45,7 @@ func (x *exporter) scrape(at time.Time, fleets []*fleet) {
 			alive[p] = true
 			t := x.targets[p]
 			if t == nil {
-				t = &target{fleet: f, up: x.store.add("up", at, podLabels(f, p)...)}
+				t = &target{fleet: f, up: x.store.add("up", at, targetLabels(f, p)...)}
 				x.targets[p] = t
 				x.order = append(x.order, p)
 			}
@@ -71,10 +72,14 @@ func (x *exporter) scrape(at time.Time, fleets []*fleet) {
 func (x *exporter) sample(at time.Time, t *target, p *pod) {
 	if p.engine == nil {
 		t.up.values = append(t.up.values, 0)
+		t.engine = nil
+		for _, g := range t.gauges { // of the engine that was there before
+			g.series.values = append(g.series.values, staleMarker)
+		}
 		return
 	}
-	if t.gauges == nil {
-		t.gauges = x.expose(at, t.fleet, p)
+	if t.engine != p.engine {
+		t.gauges, t.engine = x.expose(at, t, p), p.engine
 	}
 	t.up.values = append(t.up.values, 1)
 	for _, g := range t.gauges {
@@ -103,27 +108,42 @@ func (x *exporter) diagnoses(at time.Time, nodes []nodeSpec, start time.Time) {
 	}
 }
 
-// podLabels are the labels that scraping adds.
-func podLabels(f *fleet, p *pod) []string {
+// targetLabels are the labels that scraping adds.
+func targetLabels(f *fleet, p *pod) []string {
 	return []string{
 		"job", f.dialect().name, "instance", p.name + ":8000",
 		"namespace", f.ref.Namespace, "service", f.ref.Name, "pod", p.name,
-		"model_name", f.spec.service.Model,
 	}
 }
 
-// expose makes the series of an engine.
-func (x *exporter) expose(at time.Time, f *fleet, p *pod) []gauge {
-	e, base := p.engine, append(podLabels(f, p), f.dialect().labels...)
+// engineLabels are the labels that the engine itself writes.
+func engineLabels(f *fleet) []string {
+	return append([]string{"model_name", f.spec.service.Model}, f.dialect().labels...)
+}
+
+// expose makes the series of an engine. One that follows another in the same pod goes on
+// with its series, whose counters begin at 0.
+func (x *exporter) expose(at time.Time, t *target, p *pod) []gauge {
+	base := append(targetLabels(t.fleet, p), engineLabels(t.fleet)...)
 	var out []gauge
-	add := func(name string, read func() float64, pairs ...string) {
+	t.fleet.dialect().exposed(p.engine, func(name string, read func() float64, pairs ...string) {
+		if n := len(out); n < len(t.gauges) {
+			out = append(out, gauge{t.gauges[n].series, read})
+			return
+		}
 		all := append(append([]string{}, base...), pairs...)
 		out = append(out, gauge{x.store.add(name, at, all...), read})
-	}
-	for _, m := range f.dialect().metrics(e) {
+	})
+	return out
+}
+
+// exposed calls add for every series of an engine. The series of a histogram have to be
+// read in the order in which they are added.
+func (d dialect) exposed(e *physics.Engine, add func(name string, read func() float64, pairs ...string)) {
+	for _, m := range d.metrics(e) {
 		add(m.name, m.read, m.labels...)
 	}
-	for _, h := range f.dialect().histograms(e) {
+	for _, h := range d.histograms(e) {
 		seen := 0.0 // the buckets are read in this order
 		for i, b := range h.h.Bounds {
 			add(h.name+"_bucket", func() float64 {
@@ -132,21 +152,11 @@ func (x *exporter) expose(at time.Time, f *fleet, p *pod) []gauge {
 				}
 				seen += h.h.Counts[i]
 				return seen
-			}, "le", bound(b))
+			}, "le", number(b))
 		}
 		all := func() float64 { return seen + h.h.Counts[len(h.h.Bounds)] }
 		add(h.name+"_bucket", all, "le", "+Inf")
 		add(h.name+"_count", all)
 		add(h.name+"_sum", func() float64 { return h.h.Sum })
 	}
-	return out
-}
-
-// bound writes a bucket's bound as Python and Prometheus 3 do: 1.0, not 1.
-func bound(b float64) string {
-	s := strconv.FormatFloat(b, 'f', -1, 64)
-	if !strings.Contains(s, ".") {
-		s += ".0"
-	}
-	return s
 }

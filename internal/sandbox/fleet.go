@@ -19,13 +19,16 @@ type fleet struct {
 	observed    int64
 	replicas    int
 	annotations map[string]string
+	scaledBy    string        // effect of ours that set the replicas last; empty: none
 	sets        []*replicaSet // by revision, the current one last
 	pods        []*pod        // oldest first
+	apart       []*pod        // that it let go of, since they lost its label
 	events      []kube.EventCount
-	born        int       // pods ever made
-	changed     time.Time // when the spec was first changed through the API; zero: never
-	ticks       uint64    // that it has served: what is random does not depend on the time of day
-	turn        int       // requests handed out
+	born        int         // pods ever made
+	changed     time.Time   // when the spec was first changed through the API; zero: never
+	ticks       uint64      // that it has served: what is random does not depend on the time of day
+	turn        int         // requests handed out
+	hpa         *autoscaler // nil: nobody scales it
 	rng         hash
 }
 
@@ -46,6 +49,8 @@ type pod struct {
 	name    string
 	set     *replicaSet
 	node    string // empty: no node takes it
+	labels  map[string]string
+	notes   map[string]string // annotations
 	created time.Time
 	loaded  time.Time // when the model is loaded
 	ready   bool
@@ -54,6 +59,13 @@ type pod struct {
 	slow    float64         // factor on the time of computation, by a sickness; 0: none
 	stuck   bool
 	hangs   float64 // share of its requests that never finish
+
+	restarts, crashes int           // of its container: in all, and in a row
+	ended             *kube.Ended   // how; nil: it did not
+	died              death         // why it ended last; empty: it did not
+	again             time.Time     // when it starts after that
+	diesAfter         time.Duration // from each start until it dies; 0: it does not
+	diesOf            death
 }
 
 // surge is how many pods a rolling update adds at once; none may be missing.
@@ -93,6 +105,9 @@ func newFleet(spec *serviceSpec, start time.Time, rng hash) *fleet {
 		ref:        kube.Ref{Kind: spec.service.Workload.Kind, Namespace: spec.service.Namespace, Name: spec.service.Workload.Name},
 		generation: 1, observed: 1, replicas: spec.replicas,
 		annotations: map[string]string{}, rng: rng,
+	}
+	if spec.hpa != nil {
+		f.hpa = &autoscaler{autoscaling: *spec.hpa}
 	}
 	n := rng.of("uid", 0)
 	f.uid = fmt.Sprintf("%08x-%04x-4%03x-a%03x-%012x", n>>32, n>>16&0xffff, n&0xfff, n>>20&0xfff, rng.of("uid", 1)&0xffffffffffff)
@@ -219,7 +234,7 @@ func (f *fleet) create(at time.Time, place func() string) {
 	f.born++
 	p := &pod{
 		name: fmt.Sprintf("%s-%s", f.current().name, f.rng.text("pod", uint64(f.born), 5)),
-		set:  f.current(), created: at,
+		set:  f.current(), created: at, labels: map[string]string{appLabel: f.ref.Name}, notes: map[string]string{},
 	}
 	f.pods = append(f.pods, p)
 	f.start(p, at, place)
@@ -235,18 +250,20 @@ func (f *fleet) start(p *pod, at time.Time, place func() string) {
 			f.warn("FailedScheduling", "Pod/"+p.name, "0 nodes are available: insufficient nvidia.com/gpu", at)
 			return
 		}
-		load := f.spec.loading
-		if load == 0 {
-			load = time.Duration(f.spec.hardware.Load(diskRate) * float64(time.Second))
-		}
-		load += time.Duration(f.rng.unit("load", nameHash(p.name)) * float64(loadSpread))
-		p.loaded = at.Add(load.Round(time.Second))
+		p.loaded = at.Add(f.loads(p, 0))
 		return
+	}
+	if p.engine != nil {
+		p.engine = nil // it died
 	}
 	if at.Before(p.loaded) {
 		if at.Sub(p.created) >= probeDelay {
 			f.warn("Unhealthy", "Pod/"+p.name, "Readiness probe failed: HTTP probe failed with statuscode: 503 (loading model)", at)
 		}
+		return
+	}
+	if why := f.doomed(p); why != "" {
+		f.crash(p, why, at)
 		return
 	}
 	p.ready = true
@@ -287,7 +304,8 @@ func (f *fleet) serving() []*pod {
 func (f *fleet) serve(at, start time.Time, d time.Duration) {
 	since := at.Sub(start)
 	f.ticks++
-	f.sicken(since, d)
+	f.sicken(since, d, at)
+	f.sickenAgain(at)
 	pods := f.serving()
 	var moving []*pod
 	for _, p := range pods {
@@ -311,8 +329,10 @@ func (f *fleet) serve(at, start time.Time, d time.Duration) {
 		}
 		f.turn++
 	}
-	for _, p := range pods {
-		p.engine.Advance(to)
+	for _, p := range slices.Concat(pods, f.apart) { // who is apart finishes what it has
+		if p.engine != nil {
+			p.engine.Advance(to)
+		}
 	}
 }
 
@@ -321,6 +341,8 @@ func (f *fleet) load(at time.Time, since time.Duration) physics.Load {
 	l := f.spec.load
 	l.Rate *= factor(f.spec.traffic, since) * (1 + 0.02*f.rng.normal("traffic", f.ticks/uint64(time.Minute/tick)))
 	l.Prompt.Mean *= factor(f.spec.prompts, since)
+	l.Output.Mean *= factor(f.spec.outputs, since)
+	l.Share *= factor(f.spec.shared, since)
 	if !f.changed.IsZero() && f.spec.leaves > 0 && at.Sub(f.changed) >= f.spec.leaves {
 		l.Rate = 0
 	}
@@ -328,13 +350,18 @@ func (f *fleet) load(at time.Time, since time.Duration) physics.Load {
 }
 
 // sicken lets the sicknesses begin that are due.
-func (f *fleet) sicken(since, d time.Duration) {
+func (f *fleet) sicken(since, d time.Duration, at time.Time) {
 	for _, s := range f.spec.sick {
 		if since < s.from || since-d >= s.from {
 			continue
 		}
 		for i, p := range f.pods {
-			if s.pod < 0 || i == s.pod {
+			switch {
+			case s.pod >= 0 && i != s.pod, s.node != "" && p.node != s.node:
+			case s.dies != "":
+				f.crash(p, s.dies, at)
+				p.diesAfter, p.diesOf = s.after, s.dies
+			default:
 				p.slow, p.stuck, p.hangs = s.slow, s.stuck, s.hangs
 			}
 		}
@@ -347,11 +374,15 @@ func (f *fleet) describe(at time.Time) kube.Workload {
 		Ref: f.ref, APIVersion: "apps/v1", UID: f.uid, Generation: f.generation, Observed: f.observed,
 		Replicas: f.replicas, Revision: f.revision(), Updated: f.updated(),
 		Strategy:    kube.Strategy{Type: "RollingUpdate", MaxSurge: f.surge()},
-		Labels:      map[string]string{"app.kubernetes.io/name": f.ref.Name, "app.kubernetes.io/component": "engine"},
-		Annotations: maps.Clone(f.annotations),
+		Labels:      map[string]string{appLabel: f.ref.Name, "app.kubernetes.io/component": "engine"},
+		Selector:    map[string]string{appLabel: f.ref.Name},
+		Annotations: maps.Clone(f.annotations), ScaledBy: f.scaledBy,
+	}
+	if f.hpa != nil {
+		w.Owners = append(w.Owners, f.hpa.owner(f.ref.Name, f.replicas))
 	}
 	for _, p := range f.pods {
-		w.Pods = append(w.Pods, p.describe())
+		w.Pods = append(w.Pods, p.describe(f.spec.service.Container, at))
 		if p.ready {
 			w.Ready++
 		}
@@ -362,10 +393,21 @@ func (f *fleet) describe(at time.Time) kube.Workload {
 	return w
 }
 
-func (p *pod) describe() kube.Pod {
-	out := kube.Pod{Name: p.name, Node: p.node, Phase: "Running", Ready: p.ready, Revision: p.set.revision, Started: p.created}
+// describe returns the pod; its engine's container answers the kubelet at /health.
+func (p *pod) describe(container string, at time.Time) kube.Pod {
+	out := kube.Pod{Name: p.name, UID: uidOf(p.name), Node: p.node, Phase: "Running", Ready: p.ready, Revision: p.set.revision, Started: p.created}
 	if p.node == "" {
 		out.Phase, out.Message, out.Started = "Pending", "0 nodes are available: insufficient nvidia.com/gpu", time.Time{}
 	}
+	if p.node != "" {
+		out.Containers = []kube.PodContainer{{Name: container, Port: 8000, Since: p.created, Readiness: kube.HealthProbe{Kind: "http", Path: "/health", Port: 8000}}}
+	}
+	if p.ready {
+		out.ReadySince = p.created
+		if p.loaded.After(p.created) {
+			out.ReadySince, out.Loading = p.loaded, p.loaded.Sub(p.created)
+		}
+	}
+	p.container(&out, at)
 	return out
 }

@@ -45,7 +45,23 @@ func TestLevers(t *testing.T) {
 			}
 		}))
 	})
-	for _, kind := range []string{"kube.rollout_undo", "service.rollback"} {
+	t.Run("replace_pod", func(t *testing.T) {
+		w, _ := open(t, "bad-rollout")
+		_, ref := chat(w)
+		with := map[string]any{"pod": workload(t, w, ref).Pods[0].Name}
+		fresh := world(func(t *testing.T, w *World, now kube.Workload) {
+			if _, err := w.Scale(t.Context(), kube.ScaleChange{Ref: now.Ref, Replicas: now.Replicas + 2, Pre: pre(now)}); err != nil {
+				t.Fatal(err)
+			}
+		})
+		steptest.TestLever(t, "kube.replace_pod", with, func(t *testing.T) steptest.World {
+			x := fresh(t)
+			sim := x.Deps.Workloads.(*World)
+			x.Deps.Pods, x.Deps.Nodes, x.Deps.NodeChanger = sim, sim, sim
+			return x
+		})
+	})
+	for _, kind := range []string{"kube.rollout_undo", "service.rollback", "kube.restart"} {
 		t.Run(kind, func(t *testing.T) {
 			steptest.TestLever(t, kind, nil, world(func(t *testing.T, w *World, now kube.Workload) {
 				if _, err := w.Undo(t.Context(), kube.UndoChange{Ref: now.Ref, Revision: 1, Pre: pre(now)}); err != nil {

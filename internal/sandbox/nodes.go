@@ -94,11 +94,11 @@ func (w *World) NodePods(_ context.Context, name string) ([]kube.NodePod, error)
 func (w *World) podsOn(name string) []kube.NodePod {
 	var out []kube.NodePod
 	for _, f := range w.fleets {
-		for _, p := range f.pods {
+		for _, p := range slices.Concat(f.pods, f.apart) {
 			if p.node == name {
 				out = append(out, kube.NodePod{
-					Namespace: f.ref.Namespace, Name: p.name, UID: "uid-of-" + p.name, Owner: f.ref, Group: p.name,
-					Ready: p.ready, Serves: p.ready, GPUs: gpusPerSlot, Grace: time.Minute, PreStop: true, Probed: true,
+					Namespace: f.ref.Namespace, Name: p.name, UID: uidOf(p.name), Owner: f.ref, Group: p.name,
+					Ready: p.ready, Serves: p.ready && !slices.Contains(f.apart, p), GPUs: gpusPerSlot, Grace: time.Minute, PreStop: true, Probed: true,
 				})
 			}
 		}
@@ -170,7 +170,7 @@ func (w *World) Evict(_ context.Context, e kube.Eviction) (blocked string, err e
 	defer w.mu.Unlock()
 	w.advanceLocked()
 	f := w.fleetOf(e.Namespace, e.Name)
-	if f == nil || e.DryRun || e.UID != "uid-of-"+e.Name {
+	if f == nil || e.DryRun || e.UID != uidOf(e.Name) {
 		return "", nil
 	}
 	return "", w.commit(change{At: w.clock.Now(), Ref: f.ref, Pod: e.Name})
@@ -179,7 +179,7 @@ func (w *World) Evict(_ context.Context, e kube.Eviction) (blocked string, err e
 // fleetOf returns the workload of a pod; nil: there is no such pod.
 func (w *World) fleetOf(namespace, pod string) *fleet {
 	for _, f := range w.fleets {
-		if f.ref.Namespace == namespace && f.find(pod) >= 0 {
+		if f.ref.Namespace == namespace && f.pod(pod) != nil {
 			return f
 		}
 	}
@@ -197,6 +197,7 @@ func (w *World) applyNode(c change) {
 		if i := f.find(c.Pod); i >= 0 {
 			f.pods = slices.Delete(f.pods, i, i+1)
 		}
+		f.apart = slices.DeleteFunc(f.apart, func(p *pod) bool { return p.name == c.Pod })
 		return
 	}
 	n, err := w.node(c.Node)
@@ -213,17 +214,8 @@ func (w *World) applyNode(c change) {
 	if e.Untaint != nil {
 		n.taints = slices.DeleteFunc(n.taints, func(t kube.Taint) bool { return t == *e.Untaint })
 	}
-	set := func(m, changes map[string]string) {
-		for k, v := range changes {
-			if v == "" {
-				delete(m, k)
-			} else {
-				m[k] = v
-			}
-		}
-	}
-	set(n.labels, e.Labels)
-	set(n.annotations, e.Annotate)
+	edit(n.labels, e.Labels)
+	edit(n.annotations, e.Annotate)
 	if c.Key != "" {
 		n.annotations[c.Mark] = kube.Mark(c.Key, c.MarkedAt)
 	}

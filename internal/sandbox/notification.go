@@ -60,6 +60,31 @@ func (w *World) Notification(ctx context.Context, now time.Time) ([]byte, error)
 	return encode(alerts, group)
 }
 
+// Notifications returns what Alertmanager would post at now, one body for each
+// service with alerts and one for the alerts about nodes.
+func (w *World) Notifications(ctx context.Context, now time.Time) ([][]byte, error) {
+	alerts, err := w.watch.alerts(ctx, now)
+	if err != nil {
+		return nil, err
+	}
+	var out [][]byte
+	add := func(group map[string]string, of func(a playbook.Alert) bool) {
+		list := slices.DeleteFunc(slices.Clone(alerts), func(a playbook.Alert) bool { return !of(a) })
+		if len(list) == 0 || err != nil {
+			return
+		}
+		var body []byte
+		if body, err = encode(list, group); err == nil {
+			out = append(out, body)
+		}
+	}
+	for _, f := range w.fleets {
+		add(map[string]string{"namespace": f.ref.Namespace, "service": f.ref.Name}, func(a playbook.Alert) bool { return of(a, f.ref) })
+	}
+	add(map[string]string{}, func(a playbook.Alert) bool { return a.Labels["service"] == "" })
+	return out, err
+}
+
 // encode returns the body about the alerts of one group.
 func encode(alerts []playbook.Alert, group map[string]string) ([]byte, error) {
 	key := "{}:{}"

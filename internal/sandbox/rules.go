@@ -26,11 +26,11 @@ type rule struct {
 	long      string
 	factor    string // burn rate, times the error budget of a 99 % objective
 	share     string // of the budget that is gone in the long window
-	whole     string // the whole expression, of a rule that is no burn rate; empty: it is one
 }
 
-// rules are the paging alerts of deploy/prometheus for TTFT and TPOT: 2 % of a
-// 28-day budget in an hour, 5 % in six. A test holds the two alike.
+// rules are the paging alerts of the default objectives, as 'responder slo rules'
+// makes them: 2 % of a 28-day budget in an hour, 5 % in six. A test holds the two
+// alike.
 func rules() []rule {
 	const (
 		ttft = "vllm:time_to_first_token_seconds"
@@ -38,10 +38,10 @@ func rules() []rule {
 		itl  = "vllm:inter_token_latency_seconds"
 	)
 	return []rule{
-		{"InferenceTTFTFastBurn", "inference-ttft", "TTFT", ttft, "", "0.5", "5m", "1h", "13.44", "2%", ""},
-		{"InferenceTTFTSlowBurn", "inference-ttft", "TTFT", ttft, "", "0.5", "30m", "6h", "5.6", "5%", ""},
-		{"InferenceTPOTFastBurn", "inference-tpot", "TPOT", tpot, itl, "0.05", "5m", "1h", "13.44", "2%", ""},
-		{"InferenceTPOTSlowBurn", "inference-tpot", "TPOT", tpot, itl, "0.05", "30m", "6h", "5.6", "5%", ""},
+		{"InferenceTTFTFastBurn", "inference-ttft", "TTFT", ttft, "", "0.5", "5m", "1h", "13.44", "2%"},
+		{"InferenceTTFTSlowBurn", "inference-ttft", "TTFT", ttft, "", "0.5", "30m", "6h", "5.6", "5%"},
+		{"InferenceTPOTFastBurn", "inference-tpot", "TPOT", tpot, itl, "0.05", "5m", "1h", "13.44", "2%"},
+		{"InferenceTPOTSlowBurn", "inference-tpot", "TPOT", tpot, itl, "0.05", "30m", "6h", "5.6", "5%"},
 	}
 }
 
@@ -51,17 +51,11 @@ const by = "sum by (namespace, service, model_name) "
 
 // expr returns the rule's PromQL.
 func (r rule) expr() string {
-	if r.whole != "" {
-		return r.whole
-	}
 	return fmt.Sprintf("%s and %s and %s(%s) > 0.1", r.over(r.short), r.over(r.long), by, r.rate("_count", "5m"))
 }
 
 // over returns the part of the expression for one window.
 func (r rule) over(window string) string {
-	if r.whole != "" {
-		return r.whole
-	}
 	return fmt.Sprintf("%s > (%s * 0.01)", r.ratio(window), r.factor)
 }
 
@@ -132,8 +126,8 @@ func (a *watch) alerts(ctx context.Context, now time.Time) ([]playbook.Alert, er
 				return nil, fmt.Errorf("evaluate rule %s: %w", r.alert, err)
 			}
 		}
-		for _, r := range engineRules(a.world.scenario) {
-			if err := a.evaluateEngine(ctx, r, a.next); err != nil {
+		for _, r := range append(engineRules(a.world.scenario), a.world.scenario.extra...) {
+			if err := a.evaluatePlain(ctx, r, a.next); err != nil {
 				return nil, fmt.Errorf("evaluate rule %s: %w", r.Alert, err)
 			}
 		}

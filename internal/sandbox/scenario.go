@@ -7,6 +7,7 @@ import (
 
 	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/sandbox/physics"
+	slorules "github.com/inference-responder/responder/internal/slo/rules"
 )
 
 // Scenario is an incident that can be chosen by name.
@@ -27,10 +28,11 @@ type scenario struct {
 	services []serviceSpec
 	nodes    []nodeSpec
 
-	gpuAlerts    bool   // the node agents' alerts reach Responder
-	engineAlerts bool   // so do those about engines that no objective covers
-	rules        []rule // that fire alerts; nil: those of deploy/prometheus about objectives
-	away         []span // Prometheus does not answer
+	gpuAlerts    bool            // the node agents' alerts reach Responder
+	engineAlerts bool            // so do those about engines that no objective covers
+	rules        []rule          // that fire alerts; nil: those of deploy/prometheus about objectives
+	extra        []slorules.Rule // that fire alerts, too
+	away         []span          // Prometheus does not answer
 }
 
 // alerting returns the rules that fire alerts.
@@ -49,6 +51,8 @@ type serviceSpec struct {
 	load      physics.Load // on the service as a whole
 	traffic   []shift      // factors on its rate
 	prompts   []shift      // factors on the length of its prompts
+	outputs   []shift      // factors on the length of its outputs
+	shared    []shift      // factors on the share of its requests that begin with a known prefix
 	revisions []revisionSpec
 	decodes   []shift // factors on the time of reading memory, and so of a token
 	scaled    []scaling
@@ -56,6 +60,7 @@ type serviceSpec struct {
 
 	loading time.Duration // until a new pod has loaded the model; 0: as long as its weights take, and a little
 	surge   int           // pods that a rolling update adds at once; 0: 1
+	hpa     *autoscaling  // that sets the replicas; nil: nobody does
 
 	// leaves is how long after the first change to the workload the traffic stops; 0:
 	// it stays.
@@ -81,6 +86,9 @@ type sickness struct {
 	slow  float64       // factor on the time of computation
 	stuck bool          // it keeps its requests and takes no step
 	hangs float64       // share of its requests that never finish
+	node  string        // only pods on this node; empty: on any
+	dies  death         // its process ends and starts again; empty: it does not
+	after time.Duration // and again so long after each start; 0: once
 }
 
 // span is a stretch of time after the world's start.

@@ -137,9 +137,12 @@ func inferenceSLOs() []playbook.SLO {
 	}
 }
 
-func gpuNodes() []nodeSpec {
+func gpuNodes() []nodeSpec { return nodesNamed(8) }
+
+// nodesNamed returns that many nodes.
+func nodesNamed(n int) []nodeSpec {
 	var out []nodeSpec
-	for i := range 8 {
+	for i := range n {
 		out = append(out, nodeSpec{name: fmt.Sprintf("gpu-h100-%02d", i+1), slots: 2})
 	}
 	return out

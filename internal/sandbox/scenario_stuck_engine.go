@@ -39,7 +39,7 @@ func stuckEngine() scenario {
 			Title:       "One engine holds requests and takes no step",
 			Description: "Six minutes ago one of four engines stood still. Its health check answers, and its clients wait. Replacing the replica repairs it.",
 			Cause:       "an engine stands still",
-			Fix:         "pod.evict",
+			Fix:         "kube.replace_pod",
 		},
 		seed: 34, age: 6 * time.Minute, engineAlerts: true,
 		services: []serviceSpec{chat, codeService()},

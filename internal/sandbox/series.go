@@ -179,14 +179,24 @@ type view struct {
 func (v view) Labels() labels.Labels { return v.labels }
 
 // Iterator goes through the samples.
-func (v view) Iterator(chunkenc.Iterator) chunkenc.Iterator { return storage.NewListSeriesIterator(v) }
+func (v view) Iterator(chunkenc.Iterator) chunkenc.Iterator {
+	return storage.NewListSeriesIterator(&samples{view: v})
+}
+
+// samples are those of a view for one iterator, which reads a sample before it asks for
+// the next: one place for all of them saves an allocation each.
+type samples struct {
+	view
+	last sample
+}
 
 // Len is the number of samples.
-func (v view) Len() int { return len(v.values) }
+func (s *samples) Len() int { return len(s.values) }
 
-// Get is one of them.
-func (v view) Get(i int) chunks.Sample {
-	return sample{v.first + int64(i)*scrape.Milliseconds(), v.values[i]}
+// Get is one of them, until the next call.
+func (s *samples) Get(i int) chunks.Sample {
+	s.last = sample{s.first + int64(i)*scrape.Milliseconds(), s.values[i]}
+	return &s.last
 }
 
 // sample is one sample. No series has native histograms.
@@ -196,22 +206,22 @@ type sample struct {
 }
 
 // T is its moment, in milliseconds.
-func (s sample) T() int64 { return s.t }
+func (s *sample) T() int64 { return s.t }
 
 // F is its value.
-func (s sample) F() float64 { return s.f }
+func (s *sample) F() float64 { return s.f }
 
 // H is nil.
-func (s sample) H() *histogram.Histogram { return nil }
+func (s *sample) H() *histogram.Histogram { return nil }
 
 // FH is nil.
-func (s sample) FH() *histogram.FloatHistogram { return nil }
+func (s *sample) FH() *histogram.FloatHistogram { return nil }
 
 // Type returns the type of a float.
-func (s sample) Type() chunkenc.ValueType { return chunkenc.ValFloat }
+func (s *sample) Type() chunkenc.ValueType { return chunkenc.ValFloat }
 
-// Copy is the sample itself, which nobody can change.
-func (s sample) Copy() chunks.Sample { return s }
+// Copy is a copy, which the iterator does not change.
+func (s *sample) Copy() chunks.Sample { c := *s; return &c }
 
 // viewSet goes through views.
 type viewSet struct {

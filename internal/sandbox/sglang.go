@@ -7,8 +7,7 @@ import (
 )
 
 // sglang is SGLang with --enable-metrics, as its source names options and series. It
-// has no histogram of prefill and decode. Its scheduler is simulated as vLLM's: where
-// that preempts, it retracts.
+// has no histogram of prefill and decode.
 func sglang() dialect {
 	request := []float64{0.1, 0.2, 0.4, 0.6, 0.8, 1, 2, 4, 6, 8, 10, 20, 40, 60, 80, 100, 200, 400, 600, 1200, 1800, 2400}
 	return dialect{
@@ -17,7 +16,7 @@ func sglang() dialect {
 			return physics.Flags{
 				MaxNumSeqs: a.whole("--max-running-requests"), MaxNumBatchedTokens: a.whole("--chunked-prefill-size"),
 				MaxModelLen: a.whole("--context-length"), BlockSize: max(1, a.whole("--page-size")),
-				GPUMemoryUtilization: cmp.Or(a.number("--mem-fraction-static"), 0.88), NoPrefixCaching: a.has("--disable-radix-cache"),
+				GPUMemoryUtilization: cmp.Or(a.number("--mem-fraction-static"), 0.88), NoPrefixCaching: a.has("--disable-radix-cache"), Retracts: true,
 			}
 		},
 		bounds: physics.Bounds{

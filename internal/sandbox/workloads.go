@@ -126,6 +126,23 @@ func (w *World) Undo(_ context.Context, c kube.UndoChange) (kube.Applied, error)
 	return out, w.commit(change{At: w.clock.Now(), Ref: c.Ref, Revision: c.Revision, Run: c.Run, Key: c.Key})
 }
 
+// Restart rolls the same pod template out once more.
+func (w *World) Restart(_ context.Context, c kube.RestartChange) (kube.Applied, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.advanceLocked()
+	f, err := w.target(c.Ref, c.Pre)
+	if err != nil {
+		return kube.Applied{}, err
+	}
+	out := f.applied()
+	out.Generation++
+	if c.DryRun {
+		return out, nil
+	}
+	return out, w.commit(change{At: w.clock.Now(), Ref: c.Ref, Restart: true, Run: c.Run, Key: c.Key})
+}
+
 // target returns what is to be changed and checks the precondition.
 func (w *World) target(ref kube.Ref, pre kube.Precondition) (*fleet, error) {
 	f := w.fleet(ref)
@@ -149,6 +166,7 @@ type change struct {
 	Ref      kube.Ref  `json:"ref"`
 	Replicas *int      `json:"replicas,omitempty"`
 	Revision int64     `json:"revision,omitempty"` // whose pod template becomes current
+	Restart  bool      `json:"restart,omitempty"`  // the pod template is rolled out once more
 	Run      string    `json:"run"`
 	Key      string    `json:"key"`
 
@@ -156,7 +174,10 @@ type change struct {
 	Edit     *kube.NodeEdit `json:"edit,omitempty"`
 	Mark     string         `json:"mark,omitempty"` // annotation that records the edit
 	MarkedAt time.Time      `json:"markedAt,omitzero"`
-	Pod      string         `json:"pod,omitempty"` // evicted, of Ref
+	Pod      string         `json:"pod,omitempty"` // evicted, of Ref; with Labels or Annotate, edited
+
+	Labels   map[string]string `json:"labels,omitempty"` // of Pod; an empty value removes one
+	Annotate map[string]string `json:"annotate,omitempty"`
 }
 
 // commit stores a change if the world has a file, and then applies it. The caller
@@ -172,12 +193,22 @@ func (w *World) commit(c change) error {
 
 // apply applies a change.
 func (w *World) apply(c change) {
-	if c.Edit != nil || c.Pod != "" {
+	switch {
+	case len(c.Labels)+len(c.Annotate) > 0:
+		w.applyPod(c)
+		return
+	case c.Edit != nil || c.Pod != "":
 		w.applyNode(c)
 		return
 	}
 	f := w.fleet(c.Ref)
 	switch {
+	case c.Restart:
+		same := f.current()
+		fields := maps.Clone(same.fields)
+		fields["metadata.annotations["+kube.RestartedAt+"]"] = c.At.UTC().Format(time.RFC3339)
+		f.release(revisionSpec{cause: same.cause, fields: fields, image: same.image}, c.At)
+		f.current().ours = true
 	case c.Replicas == nil:
 		if c.Revision != f.revision() {
 			f.undo(c.Revision, c.At)
@@ -187,7 +218,11 @@ func (w *World) apply(c change) {
 		f.replicas = *c.Replicas
 		f.generation++
 	}
-	f.annotations[kube.AnnotationRun], f.annotations[kube.AnnotationEffect] = c.Run, c.Key
+	if c.Replicas != nil {
+		f.scaledBy = kube.ScaleManager(c.Key)
+	} else {
+		f.annotations[kube.AnnotationRun], f.annotations[kube.AnnotationEffect] = c.Run, c.Key
+	}
 	if f.changed.IsZero() {
 		f.changed = c.At
 	}

@@ -131,10 +131,11 @@ func (w *World) simulate(at time.Time) {
 		}
 		for _, c := range f.spec.scaled {
 			if due := w.start.Add(c.at); due.After(at.Add(-tick)) && !due.After(at) {
-				f.replicas = c.replicas
+				f.replicas, f.scaledBy = c.replicas, ""
 				f.generation++
 			}
 		}
+		f.autoscale(at)
 		f.control(at, w.place)
 		w.drag(f, at)
 		f.serve(at, w.start, tick)
@@ -154,7 +155,7 @@ func (w *World) simulate(at time.Time) {
 func (w *World) place() string {
 	used := map[string]int{}
 	for _, f := range w.fleets {
-		for _, p := range f.pods {
+		for _, p := range slices.Concat(f.pods, f.apart) {
 			used[p.node]++
 		}
 	}

@@ -14,6 +14,12 @@
 // blocks, goes back to the head of the queue, and its prompt and its output so far are
 // computed again: V1 preempts by recomputation only.
 //
+// SGLang's scheduler ([Flags].Retracts) computes prompts before anything else, so that requests
+// in decode wait meanwhile, and admits a request only beside what the running ones are
+// estimated to generate still. Where that estimate was too low it retracts the requests with
+// the fewest tokens, which queue again at the end. It knows the limit of an output; here that
+// is its length.
+//
 // # Time of a step
 //
 // A step reads the weights and the KV cache of the requests in decode from memory and
@@ -28,6 +34,16 @@
 // gpu-memory-utilization leaves after weights and workspace, as vLLM's start-up
 // profiling computes it.
 //
+// # Memory
+//
+// An engine whose weights and workspace leave no room for a block ends at start, as vLLM
+// does ("No available memory for the cache blocks", or a CUDA out-of-memory error). One
+// that serves ends where a step needs more than gpu-memory-utilization leaves free: the
+// CUDA context and communication buffers, and the fragmentation of PyTorch's allocator,
+// which grows with the tokens of the step. vLLM's documentation names both as reasons to
+// lower gpu-memory-utilization. With the default no engine ends this way; with 0.98 one
+// does as soon as prompts fill the batch. The requests that it holds fail.
+//
 // # Prefix cache
 //
 // Requests may begin with one of several shared prefixes. Its blocks are stored once,
@@ -38,8 +54,7 @@
 //
 // The quadratic part of attention in prefill is left out: below 8k tokens it is under a
 // tenth. Blocks of finished requests beyond the shared prefix are never hit again, so a
-// preempted request finds nothing of its own. SGLang is simulated by the same scheduler,
-// under its own names. There is no speculation, no LoRA, no KV transfer, no pipeline of
+// preempted request finds nothing of its own. There is no speculation, no LoRA, no KV transfer, no pipeline of
 // steps. Consecutive steps of pure decode are advanced at once while no event can fall
 // between them, and the inter-token times of such a row are counted at their mean.
 // Numbers are right in direction and rough size, not measured.

@@ -42,6 +42,10 @@ type Engine struct {
 	fails float64 // what is due of the share that fails
 	hangs float64 // and of the one that hangs
 	batch batch   // of the step to take
+
+	outOfMemory bool
+	paused      float64 // seconds since requests in decode got their last token
+	ratio       float64 // of the tokens that running requests may still generate, kept free; SGLang
 }
 
 // sequence is a request in the engine.
@@ -69,6 +73,7 @@ type batch struct {
 	soonest  int // steps until the first of them ends
 	prefill  int // tokens of prompts
 	evicted  bool
+	alone    bool // prompts only: requests in decode wait
 }
 
 // New returns an idle engine at that moment, with histograms of these bounds.
@@ -113,6 +118,8 @@ func (e *Engine) Advance(to float64) {
 		e.receive()
 		e.expire()
 		switch {
+		case e.outOfMemory:
+			e.wait(to)
 		case e.condition.Stuck:
 			if len(e.running) == 0 {
 				e.admit()
@@ -125,6 +132,19 @@ func (e *Engine) Advance(to float64) {
 		}
 	}
 }
+
+// Crash ends the process: whatever it holds fails.
+func (e *Engine) Crash() {
+	for _, s := range e.running {
+		e.cache.release(s, e.now)
+	}
+	e.Failed += float64(len(e.running) + len(e.waiting) + len(e.coming))
+	e.Arrived += float64(len(e.coming))
+	e.running, e.waiting, e.coming, e.hung = nil, nil, nil, nil
+}
+
+// OutOfMemory reports whether an allocation on the GPU has failed, which ends the process.
+func (e *Engine) OutOfMemory() bool { return e.outOfMemory }
 
 // wait advances the time to the next arrival.
 func (e *Engine) wait(to float64) {
@@ -192,6 +212,10 @@ func (e *Engine) step(to float64) {
 		e.wait(to) // all that waited have failed
 		return
 	}
+	if e.hardware.exceeds(e.flags.GPUMemoryUtilization, b.prefill+b.decoding, e.flags.MaxNumBatchedTokens) {
+		e.outOfMemory = true
+		return
+	}
 	steps := 1
 	if b.prefill == 0 {
 		steps = e.row(to)
@@ -200,8 +224,13 @@ func (e *Engine) step(to float64) {
 	took := n*e.pace.step(b.decoding+b.prefill, b.decoding, b.context) + e.pace.context*float64(b.decoding)*(n-1)*n/2
 	e.now += took
 	e.Steps += n
-	if b.decoding > 0 {
-		e.ITL.Observe(took/n, n*float64(b.decoding))
+	switch {
+	case b.alone:
+		e.paused += took
+	case b.decoding > 0:
+		e.ITL.Observe(took/n+e.paused, float64(b.decoding))
+		e.ITL.Observe(took/n, (n-1)*float64(b.decoding))
+		e.paused = 0
 	}
 	e.settle(steps)
 }
@@ -209,6 +238,10 @@ func (e *Engine) step(to float64) {
 // schedule chooses the batch of the next step: running requests first, and waiting
 // ones as long as there is room.
 func (e *Engine) schedule() {
+	if e.flags.Retracts {
+		e.scheduleRetracting()
+		return
+	}
 	e.reserve()
 	b := &e.batch
 	for _, s := range e.running {
@@ -332,6 +365,7 @@ func (e *Engine) settle(steps int) {
 	kept := e.running[:0]
 	for _, s := range e.running {
 		switch {
+		case s.decoding && e.batch.alone:
 		case s.decoding:
 			s.generated += steps
 			e.Generated += float64(steps)

@@ -54,6 +54,21 @@ func (h Hardware) Blocks(utilization float64, size int) int {
 	return max(0, int(room/h.KVToken/float64(size)))
 }
 
+// Beyond the share of memory that the engine manages, each GPU holds the CUDA context and
+// communication buffers, and what fragmentation of the allocator takes while a full
+// batch is computed. Start-up profiling sees neither.
+const (
+	contextBytes  = 0.6e9
+	fragmentBytes = 1.8e9
+)
+
+// exceeds reports whether a step with that many tokens, of a budget, does not fit into the
+// memory that a share leaves.
+func (h Hardware) exceeds(utilization float64, tokens, budget int) bool {
+	need := contextBytes + fragmentBytes*float64(tokens)/float64(max(1, budget))
+	return need > (1-utilization)*h.Memory
+}
+
 // warmUp is how many seconds an engine profiles its memory and captures CUDA graphs
 // with everything compiled before. Compilation adds minutes.
 const warmUp = 10
@@ -89,6 +104,7 @@ type Flags struct {
 	BlockSize            int     // 0: 16
 	GPUMemoryUtilization float64 // 0: 0.92
 	NoPrefixCaching      bool
+	Retracts             bool // the scheduler is SGLang's
 }
 
 // WithDefaults returns the flags in force.

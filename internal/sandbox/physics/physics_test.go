@@ -292,3 +292,28 @@ func TestStuck(t *testing.T) {
 		t.Errorf("%d run after %.0f steps, %.0f tokens, %.0f clients left", e.Running(), e.Steps, e.Generated, e.Lost)
 	}
 }
+
+// The memory that gpu-memory-utilization leaves decides whether an engine survives a
+// batch full of prompts; with little in the batch it lives on.
+func TestOutOfMemory(t *testing.T) {
+	for _, c := range []struct {
+		utilization float64
+		prompt      int
+		want        bool
+	}{{0.92, 8192, false}, {0.98, 8192, true}, {0.98, 100, false}} {
+		e := New(Llama70B(), Flags{GPUMemoryUtilization: c.utilization}, bounds, 0)
+		for range 4 {
+			e.Arrive(Request{Prompt: c.prompt, Output: 5})
+		}
+		e.Advance(60)
+		if e.OutOfMemory() != c.want {
+			t.Errorf("at %g, a prompt of %d tokens: out of memory is %t, want %t", c.utilization, c.prompt, e.OutOfMemory(), c.want)
+		}
+		if finished := e.Finished == 4; finished == c.want {
+			t.Errorf("at %g, a prompt of %d tokens: %.0f finished", c.utilization, c.prompt, e.Finished)
+		}
+		if e.Crash(); c.want && (e.Failed != 4 || e.Running() != 0 || e.Usage() != 0) {
+			t.Errorf("after the end %.0f have failed, %d run, %g of the cache is in use", e.Failed, e.Running(), e.Usage())
+		}
+	}
+}

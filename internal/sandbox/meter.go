@@ -4,36 +4,10 @@ import (
 	"context"
 	"math"
 	"slices"
-	"time"
 
 	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/sandbox/physics"
 )
-
-// Notifications returns what Alertmanager would post at now, one body for each
-// service with alerts and one for the alerts about nodes.
-func (w *World) Notifications(ctx context.Context, now time.Time) ([][]byte, error) {
-	alerts, err := w.watch.alerts(ctx, now)
-	if err != nil {
-		return nil, err
-	}
-	var out [][]byte
-	add := func(group map[string]string, of func(a playbook.Alert) bool) {
-		list := slices.DeleteFunc(slices.Clone(alerts), func(a playbook.Alert) bool { return !of(a) })
-		if len(list) == 0 || err != nil {
-			return
-		}
-		var body []byte
-		if body, err = encode(list, group); err == nil {
-			out = append(out, body)
-		}
-	}
-	for _, f := range w.fleets {
-		add(map[string]string{"namespace": f.ref.Namespace, "service": f.ref.Name}, func(a playbook.Alert) bool { return of(a, f.ref) })
-	}
-	add(map[string]string{}, func(a playbook.Alert) bool { return a.Labels["service"] == "" })
-	return out, err
-}
 
 // Meter counts the requests of a world as they are, which no Prometheus knows:
 // those that never finish and those that clients gave up are bad.
@@ -73,8 +47,23 @@ func (m *Meter) Look() {
 	}
 }
 
-// Bad returns how many services missed an objective since the last call.
-func (m *Meter) Bad() (n int) {
+// Reading is what a service did since the previous reading, and its state now.
+type Reading struct {
+	Service          string  // name of the workload
+	Bad              bool    // it missed an objective
+	Requests         float64 // that arrived
+	Late             float64 // share of them whose first token came too late, or never
+	Slow             float64 // share of the finished ones whose further tokens came too slowly
+	Running, Waiting int
+	KV               float64 // the highest use of a KV cache
+	Ready, Replicas  int
+}
+
+// Read returns a reading of each service.
+func (m *Meter) Read() []Reading {
+	m.world.mu.Lock()
+	defer m.world.mu.Unlock()
+	var out []Reading
 	for _, f := range m.world.fleets {
 		c := m.sums[f]
 		delete(m.sums, f)
@@ -87,11 +76,21 @@ func (m *Meter) Bad() (n int) {
 				tpot = 1 - o.Objective
 			}
 		}
-		if beyond(c.late, c.arrived, ttft) || beyond(c.slow, c.finished, tpot) {
-			n++
+		r := Reading{
+			Service: f.ref.Name, Bad: beyond(c.late, c.arrived, ttft) || beyond(c.slow, c.finished, tpot),
+			Requests: c.arrived, Late: c.late / max(1, c.arrived), Slow: c.slow / max(1, c.finished), Replicas: f.replicas,
 		}
+		for _, p := range f.pods {
+			if p.ready {
+				r.Ready++
+			}
+			if p.engine != nil {
+				r.Running, r.Waiting, r.KV = r.Running+p.engine.Running(), r.Waiting+p.engine.Waiting(), max(r.KV, p.engine.Usage())
+			}
+		}
+		out = append(out, r)
 	}
-	return n
+	return out
 }
 
 // beyond reports whether more events are bad than are allowed, by more than chance.
@@ -110,4 +109,20 @@ func (f *fleet) count(e *physics.Engine) counted {
 		return n
 	}
 	return counted{arrived: e.Arrived, finished: e.Finished, late: e.Lost + e.Failed + over(&e.TTFT, "ttft"), slow: over(&e.TPOT, "tpot")}
+}
+
+// Fired returns the names of the alerts that have fired, the first one first.
+func (w *World) Fired(ctx context.Context) ([]string, error) {
+	alerts, err := w.watch.alerts(ctx, w.clock.Now())
+	if err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(alerts, func(a, b playbook.Alert) int { return a.StartsAt.Compare(b.StartsAt) })
+	var out []string
+	for _, a := range alerts {
+		if name := a.Labels["alertname"]; !slices.Contains(out, name) {
+			out = append(out, name)
+		}
+	}
+	return out, nil
 }

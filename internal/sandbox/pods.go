@@ -1,0 +1,106 @@
+package sandbox
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/inference-responder/responder/internal/fault"
+	"github.com/inference-responder/responder/internal/kube"
+	"github.com/inference-responder/responder/internal/step"
+)
+
+// appLabel is the label by which workloads and Services select pods.
+const appLabel = "app.kubernetes.io/name"
+
+func uidOf(pod string) string { return "uid-of-" + pod }
+
+// pod returns a pod of the fleet, or one that it let go of; nil: there is none.
+func (f *fleet) pod(name string) *pod {
+	for _, p := range slices.Concat(f.pods, f.apart) {
+		if p.name == name {
+			return p
+		}
+	}
+	return nil
+}
+
+// Pod returns one pod.
+func (w *World) Pod(_ context.Context, namespace, name string) (kube.PodState, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.advanceLocked()
+	f := w.fleetOf(namespace, name)
+	if f == nil {
+		return kube.PodState{}, noPod(namespace, name)
+	}
+	return f.podState(f.pod(name)), nil
+}
+
+func (f *fleet) podState(p *pod) kube.PodState {
+	return kube.PodState{
+		Namespace: f.ref.Namespace, Name: p.name, UID: uidOf(p.name), Labels: maps.Clone(p.labels), Annotations: maps.Clone(p.notes), Ready: p.ready,
+	}
+}
+
+func noPod(namespace, name string) error {
+	return &fault.Error{Reason: fault.NotFound, Message: fmt.Sprintf("pod %s/%s is not in the sandbox", namespace, name)}
+}
+
+// ChangePod edits the labels and annotations of one pod.
+func (w *World) ChangePod(_ context.Context, c kube.PodChange) (kube.PodState, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.advanceLocked()
+	f := w.fleetOf(c.Namespace, c.Name)
+	switch {
+	case f == nil:
+		return kube.PodState{}, noPod(c.Namespace, c.Name)
+	case c.UID != uidOf(c.Name):
+		return kube.PodState{}, &fault.Error{Reason: fault.Conflict, Message: fmt.Sprintf("change pod %s/%s: it was deleted and recreated since it was read", c.Namespace, c.Name)}
+	case c.DryRun:
+		out := f.podState(f.pod(c.Name))
+		edit(out.Labels, c.Labels)
+		edit(out.Annotations, c.Annotate)
+		return out, nil
+	default:
+		if err := w.commit(change{At: w.clock.Now(), Ref: f.ref, Pod: c.Name, Labels: c.Labels, Annotate: c.Annotate}); err != nil {
+			return kube.PodState{}, err
+		}
+	}
+	return f.podState(f.pod(c.Name)), nil
+}
+
+// applyPod edits a pod. A fleet lets go of one that lost its label, and takes one
+// that has it.
+func (w *World) applyPod(c change) {
+	f := w.fleet(c.Ref)
+	p := f.pod(c.Pod)
+	if p == nil {
+		return
+	}
+	edit(p.labels, c.Labels)
+	edit(p.notes, c.Annotate)
+	same := func(x *pod) bool { return x == p }
+	f.pods, f.apart = slices.DeleteFunc(f.pods, same), slices.DeleteFunc(f.apart, same)
+	if p.labels[appLabel] == f.ref.Name {
+		f.pods = append(f.pods, p)
+		slices.SortStableFunc(f.pods, func(a, b *pod) int { return a.created.Compare(b.created) })
+	} else {
+		f.apart = append(f.apart, p)
+	}
+}
+
+// edit sets the values of a map; an empty one removes its key.
+func edit(m, changes map[string]string) {
+	for k, v := range changes {
+		if v == "" {
+			delete(m, k)
+		} else {
+			m[k] = v
+		}
+	}
+}
+
+var _ step.Pods = (*World)(nil)
