@@ -1,13 +1,14 @@
 package playbook
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 	"unicode"
 
+	"github.com/prometheus/prometheus/model/labels"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/inference-responder/responder/internal/yamldoc"
@@ -28,7 +29,7 @@ func (r *reader) approve(n *yaml.Node, path string, node bool, at place) *Approv
 	if m == nil {
 		return nil
 	}
-	a := &Approve{OnExpiry: ExpiryEscalate, Always: m.Boolean("always"), Quorum: 1}
+	a := &Approve{OnExpiry: ExpiryEscalate, Always: m.Boolean("always")}
 	if by := m.Need("by", "who may decide: "+deciderHint); by != nil {
 		texts, nodes := r.d.Texts(by, m.At("by"))
 		for i, who := range texts {
@@ -44,9 +45,9 @@ func (r *reader) approve(n *yaml.Node, path string, node bool, at place) *Approv
 		}
 		a.By = texts
 	}
-	r.quorum(m, a)
+	r.quorum(m, a, at)
 	if n := m.Need("within", "how long people have, e.g. 15m"); n != nil {
-		a.Within = r.duration(n, m.At("within"), "within", 0, maxDecision, at)
+		a.Within = r.number(n, m.At("within"), NumberApprove, at)
 	}
 	if e := m.Get("on_expiry"); e != nil {
 		words := []string{string(ExpiryEscalate), string(ExpiryDeny)}
@@ -61,10 +62,12 @@ func (r *reader) approve(n *yaml.Node, path string, node bool, at place) *Approv
 
 // quorum reads how many people must approve. If only people are listed, and no
 // group, there must be at least that many.
-func (r *reader) quorum(m *yamldoc.Mapping, a *Approve) {
-	if n, ok := m.Integer("quorum", 1, maxQuorum); ok {
-		a.Quorum = n
+func (r *reader) quorum(m *yamldoc.Mapping, a *Approve, at place) {
+	n := m.Get("quorum")
+	if n == nil {
+		return
 	}
+	a.Quorum = r.number(n, m.At("quorum"), NumberQuorum, at)
 	people := map[string]bool{}
 	for _, who := range a.By {
 		if !strings.HasPrefix(who, "user:") {
@@ -72,8 +75,8 @@ func (r *reader) quorum(m *yamldoc.Mapping, a *Approve) {
 		}
 		people[who] = true
 	}
-	if len(people) > 0 && a.Quorum > len(people) {
-		r.d.Report(m.Get("quorum"), m.At("quorum"), fmt.Sprintf("quorum is %d, but by lists %d people", a.Quorum, len(people)), "lower quorum or list more people")
+	if quorum, ok := a.Quorum.Constant(); ok && len(people) > 0 && quorum > float64(len(people)) {
+		r.d.Report(n, m.At("quorum"), fmt.Sprintf("quorum is %v, but by lists %d people", quorum, len(people)), "lower quorum or list more people")
 	}
 }
 
@@ -108,7 +111,7 @@ func (r *reader) verify(n *yaml.Node, path string, at place) *Verify {
 	if !m.Has("until") && !m.Has("burn") && !m.Has("traffic") && !m.Has("allow_no_traffic") {
 		return r.verifySLO(m, at)
 	}
-	v := &Verify{Interval: constantDuration("interval", defaultInterval)}
+	v := &Verify{Interval: constantDuration(numberInterval, defaultInterval)}
 	if n := m.Get("also"); n != nil {
 		r.d.Report(n, m.At("also"), "also adds to the service's objectives, and until replaces them", "keep one")
 	}
@@ -132,7 +135,7 @@ const withoutVerify = "without verify, the service's objectives prove the lever"
 func defaultProof() *Verify {
 	return &Verify{
 		SLO:    true,
-		Within: constantDuration("within", defaultWithin), Hold: constantDuration("hold", defaultHold), Interval: constantDuration("interval", defaultInterval),
+		Within: constantDuration(numberProof, defaultWithin), Hold: constantDuration(numberProofHold, defaultHold), Interval: constantDuration(numberInterval, defaultInterval),
 	}
 }
 
@@ -149,14 +152,11 @@ func (r *reader) verifySLO(m *yamldoc.Mapping, at place) *Verify {
 // proofTimes reads the times of a proof, and checks that those which are
 // constant fit together. The others are checked when they are known.
 func (r *reader) proofTimes(m *yamldoc.Mapping, v *Verify, at place) {
-	read := func(name string, least time.Duration, to **Value) {
-		if n := m.Get(name); n != nil {
-			*to = r.duration(n, m.At(name), name, least, maxProof, at)
+	for path, to := range map[string]**Value{numberProof: &v.Within, numberProofHold: &v.Hold, numberInterval: &v.Interval} {
+		if n := m.Get(lastOf(path)); n != nil {
+			*to = r.number(n, m.At(lastOf(path)), path, at)
 		}
 	}
-	read("within", 0, &v.Within)
-	read("hold", 0, &v.Hold)
-	read("interval", leastSample, &v.Interval) // Prometheus scrapes no faster
 	within, hold, interval := v.Within.fixed(), v.Hold.fixed(), v.Interval.fixed()
 	if within > 0 && hold > within {
 		r.d.Report(m.Get("hold"), m.At("hold"), fmt.Sprintf("%s is longer than within (%s), so the proof can never succeed", FormatDuration(hold), FormatDuration(within)), "")
@@ -181,7 +181,7 @@ func (r *reader) until(n *yaml.Node, path string, at place) []Expectation {
 			ip = fmt.Sprintf("%s[%d]", path, i)
 		}
 		if item.Kind == yaml.ScalarNode {
-			if e, ok := r.measure(item, ip); ok {
+			if e, ok := r.measure(item, ip, at); ok {
 				out = append(out, e)
 			}
 			continue
@@ -199,7 +199,7 @@ func (r *reader) until(n *yaml.Node, path string, at place) []Expectation {
 			e.Op = word
 		}
 		if n := m.Need("value", "the number it is compared with, or ${...}"); n != nil {
-			e.Value = r.value(n, m.At("value"), Field{Name: "value", Type: Type{Name: Double}}, at)
+			e.Value = r.number(n, m.At("value"), numberLimit, at)
 		}
 		out = append(out, e)
 	}
@@ -231,8 +231,19 @@ func (r *reader) query(m *yamldoc.Mapping, name string, at place) *Value {
 		return nil
 	}
 	v := r.value(n, m.At(name), Field{Name: name, Type: Type{Name: Query}}, at)
-	if text, ok := v.sample(); ok && len(vectorSelectors(text)) == 0 {
-		r.d.Report(n, m.At(name), "reads no series, so its result does not depend on the service and proves nothing", "ask for what the change has to improve")
+	text, ok := v.sample()
+	if !ok {
+		return v
+	}
+	selectors := vectorSelectors(text)
+	if len(selectors) == 0 {
+		r.unsafe(at.state, n, m.At(name), "reads no series, so its result does not depend on the service and proves nothing", "ask for what the change has to improve")
+	}
+	for _, vs := range selectors {
+		if !slices.ContainsFunc(vs.LabelMatchers, func(m *labels.Matcher) bool { return m.Name == sampleLabel }) {
+			r.unsafe(at.state, n, m.At(name), fmt.Sprintf("reads %s of every service, so it proves nothing about this one", cmp.Or(metricOf(vs), "series")), "write METRIC{${service.selector}}")
+			break
+		}
 	}
 	return v
 }
@@ -242,22 +253,15 @@ func (r *reader) burn(n *yaml.Node, path string, at place) *Burn {
 	if m == nil {
 		return nil
 	}
-	b := &Burn{ErrorRatio: r.query(m, "error_ratio", place{env: at.env, state: at.state, since: true}), Max: defaultMaxBurn}
+	b := &Burn{ErrorRatio: r.query(m, "error_ratio", place{env: at.env, state: at.state, since: true}), Max: constantNumber(numberMaxBurn, defaultMaxBurn)}
 	if v := b.ErrorRatio; v != nil && (v.parts != nil || v.constant != nil) && !v.asksSince() {
 		r.d.Report(m.Get("error_ratio"), m.At("error_ratio"), "missing ${since}", "the window must begin when the change took effect: rate(...[${since}])")
 	}
 	if o := m.Need("objective", "the SLO's objective, e.g. 0.99"); o != nil {
-		b.Objective = r.value(o, m.At("objective"), Field{Name: "objective", Type: Type{Name: Double}}, at)
-		if f, ok := b.Objective.constant.(float64); ok && (f <= 0 || f >= 1) {
-			r.d.Report(o, m.At("objective"), fmt.Sprintf("%v is not between 0 and 1", f), "e.g. 0.99")
-		}
+		b.Objective = r.number(o, m.At("objective"), numberObjective, at)
 	}
 	if n := m.Get("max"); n != nil {
-		f, ok := m.Number("max")
-		if ok && f <= 0 {
-			r.d.Report(n, m.At("max"), fmt.Sprintf("%v: a burn rate must be positive", f), "1 uses the budget up exactly at the end of its window")
-		}
-		b.Max = f
+		b.Max = r.number(n, m.At("max"), numberMaxBurn, at)
 	}
 	return b
 }
@@ -284,19 +288,11 @@ func (r *reader) traffic(m *yamldoc.Mapping, v *Verify, at place) {
 		return
 	}
 	v.Traffic = r.query(tm, "query", at)
-	v.MinTraffic = defaultMinTraffic
+	v.MinTraffic = constantNumber(numberMinShare, defaultMinTraffic)
 	if rate := tm.Need("min_rate", "requests per second that count as traffic, e.g. 0.1"); rate != nil {
-		f, ok := tm.Number("min_rate")
-		if ok && f <= 0 {
-			r.d.Report(rate, tm.At("min_rate"), fmt.Sprintf("%v must be positive", f), "e.g. 0.1")
-		}
-		v.MinRate = f
+		v.MinRate = r.number(rate, tm.At("min_rate"), numberMinRate, at)
 	}
 	if share := tm.Get("min_share"); share != nil {
-		f, ok := tm.Number("min_share")
-		if ok && (f <= 0 || f > 1) {
-			r.d.Report(share, tm.At("min_share"), fmt.Sprintf("%v is not a share of the previous traffic", f), "more than 0, at most 1")
-		}
-		v.MinTraffic = f
+		v.MinTraffic = r.number(share, tm.At("min_share"), numberMinShare, at)
 	}
 }

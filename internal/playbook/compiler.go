@@ -22,6 +22,7 @@ type compiler struct {
 	types  map[string]*cel.Type // of the kinds' evidence
 
 	gathered map[string]*cel.Type // of the checks' evidence inside a gather
+	recorded bool                 // the document is one that a journal recorded
 }
 
 // newCompiler checks the declarations of the kinds and makes the CEL

@@ -12,6 +12,7 @@
 //     contain ${CEL};
 //   - parse.go, reader.go, gather.go, edges.go, parameters.go and blocks.go read a
 //     playbook; flow.go and ends.go refuse graphs that could misbehave;
+//   - numbers.go declares the numbers and durations that may be expressions;
 //   - let.go writes out the expressions that spec.let names;
 //   - known.go judges conditions over evidence that a gather may lack;
 //   - match.go and set.go match; load.go and watch.go read directories;

@@ -101,10 +101,10 @@ func TestValuesOfACondition(t *testing.T) {
 
 // A definition means the same as its expression written out.
 func TestLet(t *testing.T) {
-	let := "  let: {busy: 'slo.value > 2.0', idle: '!busy_now', stuck: 'pods.ready == 0', named: '\"busy\"'}\n"
+	let := "  let: {busy: 'slo.value > 2.0', idle: '!busy_now', stuck: 'pods.ready == 0', named: '\"busy\"', both: 'busy && pods.known', either: 'both || !pods.known && busy'}\n"
 	let = strings.Replace(let, "idle: '!busy_now', ", "", 1)
 	doc := strings.Replace(gatheringDoc, "  start: look\n", let+"  start: look\n", 1)
-	doc = strings.Replace(doc, "- {to: people}", "- {when: '!busy && stuck || named == \"x\"', to: tell}\n        - {to: people}", 1)
+	doc = strings.Replace(doc, "- {to: people}", "- {when: '!busy && stuck || named == \"x\" || either', to: tell}\n        - {to: people}", 1)
 	for _, c := range []struct {
 		source string
 		want   Truth // with slo known (value 3) and pods unknown
@@ -117,6 +117,8 @@ func TestLet(t *testing.T) {
 		{`pods.known && stuck`, False},
 		{`named == "busy"`, True}, // a text is not expanded
 		{`!(busy == true)`, False},
+		{`both`, False}, // a definition reads those above it
+		{`!either`, False},
 	} {
 		t.Run(c.source, func(t *testing.T) {
 			ps, err := Parse("sample.yaml", []byte(strings.Replace(doc, "CONDITION", c.source, 1)), testKinds())

@@ -26,14 +26,15 @@ type definition struct {
 
 var letForm = regexp.MustCompile(`^[a-z][a-z0-9_]{0,62}$`)
 
-// lets reads spec.let. Definitions name evidence and variables, not each other.
+// lets reads spec.let. A definition names evidence, variables and the definitions
+// above it, so that none can depend on itself.
 func (r *reader) lets(n *yaml.Node) {
 	m := r.d.Mapping(n, "spec.let")
 	if m == nil {
 		return
 	}
-	found := map[string]*definition{}
-	for _, pair := range m.Pairs {
+	r.env.lets = map[string]*definition{}
+	for at, pair := range m.Pairs {
 		path := m.At(pair.Name)
 		if !r.letName(pair, path) {
 			continue
@@ -47,25 +48,30 @@ func (r *reader) lets(n *yaml.Node) {
 			errs = []exprError{{Message: fmt.Sprintf("a definition must be a number, text, truth value or time, this is %s", typeName(x.Type))}}
 		}
 		if len(errs) > 0 {
+			r.broken = true
 			for i := range errs {
-				if other := r.definedWord(errs[i].Message, m); other != "" {
-					errs[i].Hint = "definitions do not read each other: write out " + other
+				if other := definedWord(errs[i].Message, m.Pairs[at+1:]); other != "" {
+					errs[i].Hint = "a definition reads those above it: define " + other + " first"
+				}
+				if definedWord(errs[i].Message, m.Pairs[at:at+1]) != "" {
+					errs[i].Hint = "a definition cannot read itself"
 				}
 			}
+			// What names a definition that is refused itself is not an error of its own.
+			errs = slices.DeleteFunc(errs, func(e exprError) bool { return definedWord(e.Message, m.Pairs[:at]) != "" })
 			r.d.reportExpr(pair.Value, path, errs)
-			r.broken = true
 			continue
 		}
-		found[pair.Name] = &definition{source: source, typ: x.Type, node: pair.Key, path: path}
-	}
-	if err := r.env.define(found); err != nil {
-		r.d.Report(n, "spec.let", err.Error(), "")
+		written, _ := expand(source, r.env.lets)
+		if err := r.env.define(pair.Name, &definition{source: written, typ: x.Type, node: pair.Key, path: path}); err != nil {
+			r.d.Report(pair.Value, path, err.Error(), "")
+		}
 	}
 }
 
-// definedWord returns the definition that an error calls unknown; empty: none.
-func (r *reader) definedWord(message string, m *yamldoc.Mapping) string {
-	for _, pair := range m.Pairs {
+// definedWord returns which of the definitions an error calls unknown; empty: none.
+func definedWord(message string, among []yamldoc.Pair) string {
+	for _, pair := range among {
 		if message == fmt.Sprintf("unknown name %q", pair.Name) {
 			return pair.Name
 		}
@@ -99,17 +105,14 @@ func (r *reader) unused() {
 	}
 }
 
-// define adds definitions to the environments as variables of their types.
-func (e *environments) define(lets map[string]*definition) error {
-	opts := make([]cel.EnvOption, 0, len(lets))
-	for _, name := range slices.Sorted(maps.Keys(lets)) {
-		opts = append(opts, cel.Variable(name, lets[name].typ))
-	}
-	plain, err := e.plain.Extend(opts...)
+// define adds a definition to the environments as a variable of its type.
+func (e *environments) define(name string, d *definition) error {
+	plain, err := e.plain.Extend(cel.Variable(name, d.typ))
 	if err != nil {
 		return fmt.Errorf("set up CEL: %w", err)
 	}
-	e.plain, e.lets, e.byOut = plain, lets, map[string]*cel.Env{}
+	e.plain, e.byOut = plain, map[string]*cel.Env{}
+	e.lets[name] = d
 	return nil
 }
 

@@ -10,14 +10,16 @@ import (
 	"slices"
 	"strings"
 
+	"go.yaml.in/yaml/v3"
+
 	"github.com/inference-responder/responder/internal/yamldoc"
 )
 
 // maxFiles limits a playbook directory.
 const maxFiles = 10_000
 
-// LoadDir loads every playbook file of a directory: *.yaml, without scenario
-// files (*.test.yaml), dotfiles and subdirectories. Links may point anywhere
+// LoadDir loads every playbook file of a directory: *.yaml, without tests
+// (*.test.yaml, *.world.yaml), dotfiles and subdirectories. Links may point anywhere
 // inside the directory, as those of a ConfigMap mount do, but not outside. The
 // error is a [Problems] if documents are invalid; it covers all files.
 func LoadDir(dir string, kinds []Kind) (*Set, error) { return Library{Dir: dir}.Load(kinds) }
@@ -27,7 +29,7 @@ func LoadDir(dir string, kinds []Kind) (*Set, error) { return Library{Dir: dir}.
 type Library struct {
 	Dir     string   // of one's own playbooks; empty: there are none
 	Shipped []File   // in force unless Dir has a playbook of the same name
-	Disable []string // names of shipped playbooks that are not in force
+	Disable Disabled // shipped playbooks that are not in force
 
 	Autonomy Overrides // levels in place of those that the playbooks set
 }
@@ -63,21 +65,55 @@ func (l Library) load(own []File, kinds []Kind) (*Set, error) {
 	for _, p := range shipped {
 		names = append(names, p.Name)
 		replaced := slices.ContainsFunc(all[:mine], func(o *Playbook) bool { return o.Name == p.Name })
-		if !replaced && !slices.Contains(l.Disable, p.Name) {
+		if !replaced && !l.Disable.has(p.Name) {
 			p.Shipped = true
 			all = append(all, p)
 		}
 	}
-	for _, name := range l.Disable {
-		if len(l.Shipped) > 0 && !slices.Contains(names, name) {
-			return nil, fmt.Errorf("playbooks.disable: no shipped playbook is named %q (%s)", yamldoc.Clip(name), yamldoc.DidYouMean(name, names))
-		}
+	if err := l.Disable.unknown(names).Err(); err != nil {
+		return nil, err
 	}
 	set, err := NewSet(all)
 	if err != nil {
 		return nil, err
 	}
 	return set.Overridden(l.Autonomy)
+}
+
+// Disabled lists shipped playbooks that a configuration leaves out.
+type Disabled []DisabledName
+
+// DisabledName is the name of one of them.
+type DisabledName struct {
+	Name string
+
+	place Problem // of the entry, without a message
+}
+
+// DecodeYAML reads a node of responder.yaml: a list of names.
+func (d *Disabled) DecodeYAML(doc *yamldoc.Document, n *yaml.Node, path string) {
+	texts, nodes := doc.Texts(n, path)
+	for i, name := range texts {
+		*d = append(*d, DisabledName{name, Problem{File: doc.File, Line: doc.Line + nodes[i].Line, Column: nodes[i].Column, Path: path}})
+	}
+}
+
+func (d Disabled) has(name string) bool {
+	return slices.ContainsFunc(d, func(n DisabledName) bool { return n.Name == name })
+}
+
+// unknown returns the problems of names that no shipped playbook has. Where none
+// ships, there is nothing to leave out.
+func (d Disabled) unknown(shipped []string) Problems {
+	var problems Problems
+	for _, n := range d {
+		if len(shipped) > 0 && !slices.Contains(shipped, n.Name) {
+			p := n.place
+			p.Message, p.Hint = fmt.Sprintf("no shipped playbook is named %q", yamldoc.Clip(n.Name)), yamldoc.DidYouMean(n.Name, shipped)
+			problems = append(problems, p)
+		}
+	}
+	return problems
 }
 
 // File is the content of a playbook file, up to one byte more than [Parse]
@@ -108,7 +144,8 @@ func (c *compiler) parseAll(files []File) ([]*Playbook, error) {
 
 // wanted reports whether a file of that name contains playbooks.
 func wanted(name string) bool {
-	return strings.HasSuffix(name, ".yaml") && !strings.HasSuffix(name, ".test.yaml") && !strings.HasPrefix(name, ".")
+	test := strings.HasSuffix(name, ".test.yaml") || strings.HasSuffix(name, ".world.yaml")
+	return strings.HasSuffix(name, ".yaml") && !test && !strings.HasPrefix(name, ".")
 }
 
 // ReadDir reads the files that [LoadDir] loads, by name. An empty directory is

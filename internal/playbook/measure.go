@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
 
 	"go.yaml.in/yaml/v3"
 
@@ -23,8 +24,8 @@ var Measures = []struct{ Name, Doc string }{
 }
 
 // measure reads an expectation such as "engine.waiting < 1".
-func (r *reader) measure(n *yaml.Node, path string) (Expectation, bool) {
-	words := strings.Fields(n.Value)
+func (r *reader) measure(n *yaml.Node, path string, at place) (Expectation, bool) {
+	words := threeWords(n.Value)
 	var names []string
 	for _, m := range Measures {
 		names = append(names, MeasurePrefix+m.Name)
@@ -41,8 +42,30 @@ func (r *reader) measure(n *yaml.Node, path string) (Expectation, bool) {
 		r.d.Report(n, path, fmt.Sprintf("unknown operator %q", yamldoc.Clip(words[1])), "one of "+strings.Join(ops(), " "))
 		return Expectation{}, false
 	}
-	number := *n
-	number.Tag, number.Style, number.Value = "!!float", 0, words[2]
-	limit := r.value(&number, path, Field{Name: "value", Type: Type{Name: Double}}, place{})
+	var limit *Value
+	if strings.Contains(words[2], "${") {
+		limit = r.templateAt(n, path, words[2], numberField(numberLimit), at)
+	} else {
+		number := *n
+		number.Tag, number.Style, number.Value = "!!float", 0, words[2]
+		limit = r.number(&number, path, numberLimit, at)
+	}
 	return Expectation{Query: &Value{source: words[0], field: Field{Name: "query", Type: Type{Name: String}}, constant: words[0]}, Op: words[1], Value: limit}, limit != nil
+}
+
+// threeWords splits a text at the white space after its first two words.
+func threeWords(text string) []string {
+	var words []string
+	rest := strings.TrimSpace(text)
+	for len(words) < 2 && rest != "" {
+		i := strings.IndexFunc(rest, unicode.IsSpace)
+		if i < 0 {
+			break
+		}
+		words, rest = append(words, rest[:i]), strings.TrimSpace(rest[i:])
+	}
+	if rest != "" {
+		words = append(words, rest)
+	}
+	return words
 }

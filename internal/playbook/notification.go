@@ -60,9 +60,10 @@ func (e *FieldError) Error() string {
 // DecodeNotification decodes a webhook message of Alertmanager, or what
 // [Notification.AppendJSON] wrote. It is strict about form: one JSON object and
 // nothing after it, valid UTF-8, no duplicate name in an object it reads,
-// values of the expected type, nesting of at most 32 levels. Unknown fields are
-// skipped; null counts as absent. The caller checks the content (version,
-// labels, fingerprints). Every error is a [*FieldError].
+// values of the expected type, nesting of at most 32 levels, names and texts of
+// bounded length. Unknown fields are skipped; null counts as absent. The caller
+// checks the content (version, statuses, fingerprints). Every error is a
+// [*FieldError].
 //
 // Strings of one label set share one allocation that holds nothing else, so a
 // retained alert does not retain data.
@@ -189,10 +190,10 @@ func (n Notification) AppendJSON(dst []byte) []byte {
 	}
 	w.raw(']')
 	w.text("notification_reason", n.Reason)
-	w.labels("groupLabels", n.GroupLabels)
-	w.labels("commonLabels", n.CommonLabels)
-	w.labels("commonAnnotations", n.CommonAnnotations)
-	w.labels("routeLabels", n.RouteLabels)
+	w.labels("groupLabels", n.GroupLabels, &w.labelNames)
+	w.labels("commonLabels", n.CommonLabels, &w.labelNames)
+	w.labels("commonAnnotations", n.CommonAnnotations, &w.annotationNames)
+	w.labels("routeLabels", n.RouteLabels, &w.labelNames)
 	w.text("externalURL", n.ExternalURL)
 	w.text("version", n.Version)
 	w.text("groupKey", n.GroupKey)
@@ -214,8 +215,8 @@ func (w *writer) alert(a *Alert) {
 	w.name("status")
 	w.quote(string(a.Status))
 	w.name("labels")
-	w.object(a.Labels)
-	w.labels("annotations", a.Annotations)
+	w.object(a.Labels, &w.labelNames)
+	w.labels("annotations", a.Annotations, &w.annotationNames)
 	w.name("startsAt")
 	w.quoteTime(a.StartsAt)
 	w.time("endsAt", a.EndsAt)

@@ -1,6 +1,7 @@
 package playbook
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -20,6 +21,10 @@ const (
 	maxDepth  = 32     // levels of nesting, read or skipped
 	maxAlerts = 50_000 // in one message; real messages of that many have 16 MiB
 	maxLabels = 256    // labels or annotations in one set
+
+	// Far above what the author of a rule writes.
+	maxName = 1 << 10  // bytes of a label's or annotation's name
+	maxText = 64 << 10 // bytes of its value, and of any other string
 )
 
 // Scanner reads JSON from memory, in order: each call expects the type of the
@@ -156,7 +161,7 @@ func (s *Scanner) Object(fields []string, value func(field string) *FieldError) 
 func (s *Scanner) find(fields []string, name span, likely int) int {
 	raw := s.data[name.from:name.to]
 	if name.escaped {
-		raw = []byte(unescape(string(raw)))
+		raw = []byte(unescape(raw))
 	}
 	if likely < len(fields) && fields[likely] == string(raw) {
 		return likely
@@ -221,7 +226,7 @@ func (s *Scanner) labels(to *map[string]string) *FieldError {
 		}
 		value, err := s.str("a string")
 		if err != nil {
-			return err.Under(FieldName(unescape(string(s.data[name.from:name.to]))))
+			return err.Under(FieldName(unescape(s.data[name.from:name.to])))
 		}
 		if len(s.pairs) == maxLabels {
 			return s.fail("more than " + strconv.Itoa(maxLabels) + " entries")
@@ -234,7 +239,12 @@ func (s *Scanner) labels(to *map[string]string) *FieldError {
 	chunk := string(s.data[begin:s.pos])
 	m := make(map[string]string, len(s.pairs))
 	for _, p := range s.pairs {
-		m[p.name.of(chunk, begin)] = p.value.of(chunk, begin)
+		name, value := s.part(chunk, begin, p.name), s.part(chunk, begin, p.value)
+		if problem := badLabel(name, value); problem != "" {
+			s.pos = p.name.from
+			return s.fail(problem).Under(FieldName(name))
+		}
+		m[name] = value
 	}
 	*to = m
 	if len(m) < len(s.pairs) {
@@ -243,11 +253,29 @@ func (s *Scanner) labels(to *map[string]string) *FieldError {
 	return nil
 }
 
+// badLabel returns what is wrong with a label, an empty text if nothing is.
+func badLabel(name, value string) string {
+	switch {
+	case name == "":
+		return "a name is empty"
+	case len(name) > maxName:
+		return tooLong(len(name), maxName)
+	case len(value) > maxText:
+		return tooLong(len(value), maxText)
+	default:
+		return ""
+	}
+}
+
+func tooLong(size, limit int) string {
+	return fmt.Sprintf("%d bytes long, at most %d are accepted", size, limit)
+}
+
 // doubled names the first duplicate label.
 func (s *Scanner) doubled(chunk string, begin int) *FieldError {
 	seen := make(map[string]bool, len(s.pairs))
 	for _, p := range s.pairs {
-		name := p.name.of(chunk, begin)
+		name := s.part(chunk, begin, p.name)
 		if seen[name] {
 			s.pos = p.name.from
 			return s.fail(Doubled).Under(FieldName(name))
@@ -257,13 +285,13 @@ func (s *Scanner) doubled(chunk string, begin int) *FieldError {
 	panic("playbook: fewer labels than pairs, yet none doubled") // unreachable
 }
 
-// of returns the string of sp; chunk is the text from begin on.
-func (sp span) of(chunk string, begin int) string {
-	text := chunk[sp.from-begin : sp.to-begin]
+// part returns the string of sp as a part of chunk, which is the text from begin on;
+// or as a string of its own where it is not written as it is.
+func (s *Scanner) part(chunk string, begin int, sp span) string {
 	if sp.escaped {
-		return unescape(text)
+		return unescape(s.data[sp.from:sp.to])
 	}
-	return text
+	return chunk[sp.from-begin : sp.to-begin]
 }
 
 // FieldName returns a label's name as an element of [FieldError.Field]:
@@ -294,7 +322,15 @@ func (s *Scanner) text(to *string) *FieldError {
 	if err != nil {
 		return err
 	}
-	*to = sp.of(string(s.data[sp.from:sp.to]), sp.from)
+	if sp.escaped {
+		*to = unescape(s.data[sp.from:sp.to])
+	} else {
+		*to = string(s.data[sp.from:sp.to])
+	}
+	if len(*to) > maxText {
+		s.pos = sp.from
+		return s.fail(tooLong(len(*to), maxText))
+	}
 	return nil
 }
 

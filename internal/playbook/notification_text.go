@@ -1,7 +1,9 @@
 package playbook
 
 import (
+	"bytes"
 	"encoding/binary"
+	"maps"
 	"math/bits"
 	"slices"
 	"strconv"
@@ -91,7 +93,7 @@ func (s *Scanner) escape() *FieldError {
 
 // unicodeEscape decodes \uXXXX, or a surrogate pair of two, at the start of
 // text. Its size is 0 if text starts otherwise.
-func unicodeEscape[T string | []byte](text T) (rune, int) {
+func unicodeEscape(text []byte) (rune, int) {
 	first := hex4(text)
 	if first < 0 || !utf16.IsSurrogate(first) {
 		return first, 6 * btoi(first >= 0)
@@ -111,7 +113,7 @@ func btoi(b bool) int {
 }
 
 // hex4 decodes \uXXXX at the start of text; -1 if text starts otherwise.
-func hex4[T string | []byte](text T) rune {
+func hex4(text []byte) rune {
 	if len(text) < 6 || text[0] != '\\' || text[1] != 'u' {
 		return -1
 	}
@@ -131,16 +133,16 @@ func hex4[T string | []byte](text T) rune {
 }
 
 // unescape decodes the inside of a string literal that str has validated.
-func unescape(text string) string {
+func unescape(text []byte) string {
 	var b strings.Builder
 	b.Grow(len(text))
 	for {
-		i := strings.IndexByte(text, '\\')
+		i := bytes.IndexByte(text, '\\')
 		if i < 0 {
-			b.WriteString(text)
+			b.Write(text)
 			return b.String()
 		}
-		b.WriteString(text[:i])
+		b.Write(text[:i])
 		text = text[i:]
 		size := 2
 		switch c := text[1]; c {
@@ -282,8 +284,8 @@ func (s *Scanner) next(c byte) string {
 
 // writer appends JSON. A comma precedes every name but the first of an object.
 type writer struct {
-	buf  []byte
-	keys []string // scratch space of object
+	buf                         []byte
+	labelNames, annotationNames []string // of the last object
 }
 
 func (w *writer) raw(c byte) { w.buf = append(w.buf, c) }
@@ -304,10 +306,10 @@ func (w *writer) text(name, value string) {
 	}
 }
 
-func (w *writer) labels(name string, m map[string]string) {
+func (w *writer) labels(name string, m map[string]string, names *[]string) {
 	if len(m) > 0 {
 		w.name(name)
-		w.object(m)
+		w.object(m, names)
 	}
 }
 
@@ -324,23 +326,36 @@ func (w *writer) quoteTime(t time.Time) {
 	w.buf = append(w.buf, '"')
 }
 
-// object writes m sorted by name, so that equal notifications have equal bytes.
-func (w *writer) object(m map[string]string) {
-	w.keys = w.keys[:0]
-	for k := range m {
-		w.keys = append(w.keys, k)
+// object writes m sorted by name, so that equal notifications have equal bytes. It
+// tries the names of the object before first: alerts of a group have the same.
+func (w *writer) object(m map[string]string, names *[]string) {
+	begin := len(w.buf)
+	if len(m) == len(*names) && w.members(m, *names) {
+		return
 	}
-	slices.Sort(w.keys)
+	w.buf = w.buf[:begin]
+	*names = slices.AppendSeq((*names)[:0], maps.Keys(m))
+	slices.Sort(*names)
+	w.members(m, *names)
+}
+
+// members writes these members of m. It ends at one that m does not have.
+func (w *writer) members(m map[string]string, names []string) bool {
 	w.raw('{')
-	for i, k := range w.keys {
+	for i, name := range names {
+		value, ok := m[name]
+		if !ok {
+			return false
+		}
 		if i > 0 {
 			w.raw(',')
 		}
-		w.quote(k)
+		w.quote(name)
 		w.raw(':')
-		w.quote(m[k])
+		w.quote(value)
 	}
 	w.raw('}')
+	return true
 }
 
 // quote writes a string literal and escapes only what JSON requires.

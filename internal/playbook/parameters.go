@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
 
@@ -245,10 +246,7 @@ func (r *reader) saw(at place, n *yaml.Node, path string, v *Value) {
 // scalar reads a number, bool or duration, or one ${...} that yields it.
 func (r *reader) scalar(n *yaml.Node, path string, f Field, at place, v *Value) {
 	if n.Kind == yaml.ScalarNode && n.Tag == "!!str" && strings.Contains(n.Value, "${") {
-		x, errs := compileScalar(n.Value, f.Type.Name, at)
-		r.d.reportExpr(n, path, errs)
-		v.expr = x
-		r.saw(at, n, path, v)
+		*v = *r.templateAt(n, path, n.Value, f, at)
 		return
 	}
 	constant, message, hint := constantOf(n, f)
@@ -262,6 +260,21 @@ func (r *reader) scalar(n *yaml.Node, path string, f Field, at place, v *Value) 
 		return
 	}
 	v.constant = stored
+}
+
+// templateAt reads text, which is a node's or the end of it, as one ${...} that
+// yields the field.
+func (r *reader) templateAt(n *yaml.Node, path, text string, f Field, at place) *Value {
+	v := &Value{source: text, field: f}
+	skipped := utf8.RuneCountInString(n.Value[:strings.LastIndex(n.Value, text)])
+	x, errs := compileScalar(text, f.Type.Name, at)
+	r.d.reportExpr(n, path, shift(errs, skipped))
+	if x != nil {
+		x.offset += skipped
+	}
+	v.expr = x
+	r.saw(at, n, path, v)
+	return v
 }
 
 // constantOf reads a scalar of a type. An error is returned as a message.

@@ -27,6 +27,18 @@ func Parse(source string, data []byte, kinds []Kind) ([]*Playbook, error) {
 	return c.parse(source, data)
 }
 
+// ParseRecorded is Parse for a document that a journal recorded. Rules that came
+// after it do not make its runs unreadable: a lever that breaks one has
+// [State].Unsafe, and is not run.
+func ParseRecorded(source string, data []byte, kinds []Kind) ([]*Playbook, error) {
+	c, err := newCompiler(kinds)
+	if err != nil {
+		return nil, Problems{{File: source, Message: "invalid kinds of steps: " + err.Error()}}
+	}
+	c.recorded = true
+	return c.parse(source, data)
+}
+
 // parse loads the playbooks of one file.
 func (c *compiler) parse(source string, data []byte) ([]*Playbook, error) {
 	var problems Problems

@@ -95,18 +95,19 @@ func TestParse(t *testing.T) {
 		{"autonomy", p.Autonomy, Auto},
 		{"match", p.Match(), []string{`{alertname=~"QueueLong|QueueVeryLong", severity!="info"}`}},
 		{"source", p.Source, file + ":1"},
-		{"retry", p.State("queue").Retry, Retry{Attempts: 3, Backoff: 2 * time.Second}},
+		{"attempts", number(t, p.State("queue").Retry.Attempts), 3.0},
+		{"backoff", p.State("queue").Retry.Backoff.fixed(), 2 * time.Second},
 		{"on_error", p.State("queue").OnError, "escalated"},
 		{"label", p.State("queue").Next[1].Text(), "queue is empty"},
 		{"shorthand next", p.State("tell").Next, []Edge{{To: "escalated", Line: 61, Column: 13}}},
 		{"signal shorthand", add.Next[0], Edge{On: OnVerified, To: "resolved", Line: 57, Column: 11}},
-		{"approve", *add.Approve, Approve{By: []string{"service.owners"}, Quorum: 1, OnExpiry: ExpiryEscalate}},
-		{"gate", *p.State("sure").Approve, Approve{By: []string{"service.owners", "group:oncall"}, Quorum: 1, OnExpiry: ExpiryDeny}},
+		{"approve", *add.Approve, Approve{By: []string{"service.owners"}, OnExpiry: ExpiryEscalate}},
+		{"gate", *p.State("sure").Approve, Approve{By: []string{"service.owners", "group:oncall"}, OnExpiry: ExpiryDeny}},
 		{"guards", *add.Guards, Guards{Cooldown: 30 * time.Minute, EvidenceAge: 5 * time.Minute, MinReady: &ready}},
 		{"times of approvals", []time.Duration{add.Approve.Within.fixed(), p.State("sure").Approve.Within.fixed()}, []time.Duration{15 * time.Minute, 10 * time.Minute}},
 		{"times of the proof", []time.Duration{add.Verify.Within.fixed(), add.Verify.Hold.fixed(), add.Verify.Interval.fixed()}, []time.Duration{15 * time.Minute, 3 * time.Minute, 15 * time.Second}},
-		{"least traffic", []float64{add.Verify.MinRate, add.Verify.MinTraffic}, []float64{0.1, 0.5}},
-		{"burn", []float64{number(t, add.Verify.Burn.Objective), add.Verify.Burn.Max}, []float64{0.99, 1}},
+		{"least traffic", []float64{number(t, add.Verify.MinRate), number(t, add.Verify.MinTraffic)}, []float64{0.1, 0.5}},
+		{"burn", []float64{number(t, add.Verify.Burn.Objective), number(t, add.Verify.Burn.Max)}, []float64{0.99, 1}},
 		{"divert", p.State("bad-nodes").Divert, "gpu-fault"},
 		{"end", p.State("not-confirmed").End, EndNoAction},
 	}
@@ -169,9 +170,9 @@ func TestBadKinds(t *testing.T) {
 // number is a value that needs no run to be known.
 func number(t *testing.T, v *Value) float64 {
 	t.Helper()
-	f, err := v.Number(Scope{})
-	if err != nil {
-		t.Fatal(err)
+	f, ok := v.Constant()
+	if !ok {
+		t.Fatalf("%q is no constant", v.Source())
 	}
 	return f
 }

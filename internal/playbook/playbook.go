@@ -50,6 +50,7 @@ type State struct {
 	Kind     StateKind
 	Step     string // kind of step for check and lever, e.g. kube.scale; of a wait: the check it asks again and again, or empty
 	Request  bool   // the lever's kind only asks somebody else
+	Unsafe   string // of a recorded document: the rule of today that the lever breaks, so that it is not run; empty: none
 	Class    Class  // of the lever's kind
 	Restarts bool   // taking the lever's change back restarts what serves
 
@@ -57,7 +58,7 @@ type State struct {
 	With     map[string]*Value // parameters of the step, possibly with ${CEL}
 	Next     []Edge            // in order; the first that holds is taken
 	OnError  string            // state entered if a check cannot answer; empty: the run ends escalated
-	Timeout  time.Duration     // of one attempt of the step; 0: the executor's default
+	Timeout  *Value            // duration of one attempt of the step; nil: the executor's default
 	Retry    Retry             // checks, and levers of an idempotent kind only
 	Autonomy *Autonomy         // nil: that of the playbook
 
@@ -127,14 +128,14 @@ const (
 
 // Retry is how often a repeatable step is attempted.
 type Retry struct {
-	Attempts int           // total attempts, >= 1; 0 means 1 for levers, 3 for checks
-	Backoff  time.Duration // before the second attempt, doubled after; 0: 1 s
+	Attempts *Value // total attempts, a whole number; nil: 1 for levers, 3 for checks
+	Backoff  *Value // duration before the second attempt, doubled after; nil: 1 s
 }
 
 // Approve configures who decides and by when.
 type Approve struct {
 	By       []string // user:..., group:..., service.owners, node.owners
-	Quorum   int      // distinct people of By who must approve; at least 1
+	Quorum   *Value   // distinct people of By who must approve, a whole number; nil: 1
 	Within   *Value   // duration
 	OnExpiry Expiry   // outcome without a decision
 	Always   bool     // ask even at level auto
@@ -160,11 +161,11 @@ type Verify struct {
 	Until    []Expectation // all must hold
 	Burn     *Burn         // burn rate over the window since the fix
 	Traffic  *Value        // PromQL: requests per second now; nil only with AllowNoTraffic
-	MinRate  float64       // requests per second that count as traffic, > 0
+	MinRate  *Value        // requests per second that count as traffic, > 0; nil only with AllowNoTraffic
 	// MinTraffic is the smallest share of the traffic before the fix that must
 	// still arrive; less is inconclusive, because traffic may have left.
 	// Default 0.5.
-	MinTraffic float64
+	MinTraffic *Value
 }
 
 // Expectation is a PromQL expression that must satisfy a comparison.
@@ -180,8 +181,8 @@ type Expectation struct {
 // ErrorRatio is PromQL with ${since}, the window from the fix to now.
 type Burn struct {
 	ErrorRatio *Value
-	Objective  *Value  // a number between 0 and 1, e.g. 0.99
-	Max        float64 // default 1
+	Objective  *Value // a number between 0 and 1, e.g. 0.99
+	Max        *Value // a number; default 1
 }
 
 // Guards are a state's own settings of the executor's guards. A zero field

@@ -40,7 +40,10 @@ func (s promQLSlot) fill(text string) (string, error) {
 	case s.quoted:
 		return escapePromQL(text), nil
 	case s.selector:
-		return text, checkSelector(text)
+		if strings.TrimSpace(text) == "" {
+			return "", errors.New("the service has no selector, so the query would read the series of every service: set it in the catalog")
+		}
+		return CleanSelector(text)
 	default:
 		return text, nil // a number or duration, by its type
 	}
@@ -69,23 +72,29 @@ func escapePromQL(text string) string {
 	return b.String()
 }
 
-// checkSelector requires that a service's selector contains only label
-// matchers. The catalog has checked it already; this is the last check before a
-// query.
-func checkSelector(text string) error {
+// CleanSelector returns label matchers, without braces, as PromQL's parser prints them.
+// Every selector from a file or an annotation goes through it before it stands between
+// the braces of a query: of a text such as `x="y"} #` only what was parsed is left, so
+// that nothing ends the braces or comments out what follows. White space alone is no matcher.
+func CleanSelector(text string) (string, error) {
 	if strings.TrimSpace(text) == "" {
-		return errors.New("the service has no selector, so the query would read the series of every service: set it in the catalog")
+		return "", nil
 	}
 	matchers, err := parser.ParseMetricSelector("{" + text + "}")
 	if err != nil {
-		return fmt.Errorf("the service's selector %q is not a list of label matchers: %w", yamldoc.Clip(text), err)
+		return "", fmt.Errorf("%q is not a list of label matchers: %w", yamldoc.Clip(text), err)
 	}
-	for _, m := range matchers {
+	if len(matchers) == 0 {
+		return "", fmt.Errorf("%q holds no label matcher", yamldoc.Clip(text))
+	}
+	printed := make([]string, len(matchers))
+	for i, m := range matchers {
 		if m.Name == "__name__" {
-			return fmt.Errorf("the service's selector %q names a metric: use label matchers only", yamldoc.Clip(text))
+			return "", fmt.Errorf("%q names a metric, only labels are allowed", yamldoc.Clip(text))
 		}
+		printed[i] = m.String()
 	}
-	return nil
+	return strings.Join(printed, ","), nil
 }
 
 // promQLLexer tracks the quotes of a query through its constant pieces.

@@ -203,11 +203,14 @@ func (r *reader) state(sn stateNode) {
 			if s.Kind == StateLever {
 				s.Class = cmp.Or(k.Class, ClassSetting)
 			}
+			if r.onNode(s) {
+				r.evident(m, s)
+			}
 			if s.Steps != nil {
 				r.stepped(m, s)
 			}
 		}
-		s.Retry = r.retry(m, s)
+		s.Retry = r.retry(m, s, at)
 	case StateGather:
 		for i := range s.Gather {
 			g := &s.Gather[i]
@@ -215,7 +218,7 @@ func (r *reader) state(sn stateNode) {
 		}
 	case StateGate, StateNotify:
 		s.Message = r.value(m.Get(string(s.Kind)), m.At(string(s.Kind)), Field{Name: string(s.Kind), Type: Type{Name: String}}, at)
-		s.Retry = r.retry(m, s)
+		s.Retry = r.retry(m, s, at)
 		if n := m.Get("once"); n != nil && s.Kind == StateNotify {
 			s.Once = r.value(n, m.At("once"), Field{Name: "once", Type: Type{Name: String}}, at)
 		}
@@ -227,7 +230,9 @@ func (r *reader) state(sn stateNode) {
 		s.End = r.end(m)
 	}
 	m = m.Only(append(fieldsOf(s.Kind), string(s.Kind)))
-	s.Timeout = m.Duration("timeout", maxTimeout)
+	if n := m.Get("timeout"); n != nil {
+		s.Timeout = r.number(n, m.At("timeout"), NumberTimeout, at)
+	}
 	if n := m.Get("to"); n != nil {
 		s.To = r.channels(n, m.At("to"))
 	}
@@ -325,7 +330,9 @@ func (r *reader) end(m *yamldoc.Mapping) Outcome {
 	return Outcome(word)
 }
 
-func (r *reader) retry(m *yamldoc.Mapping, s *State) Retry {
+// retry reads how often a step is attempted. A lever that is not idempotent is
+// applied once, so its attempts must be known now.
+func (r *reader) retry(m *yamldoc.Mapping, s *State, at place) Retry {
 	n := m.Get("retry")
 	if n == nil {
 		return Retry{}
@@ -334,9 +341,15 @@ func (r *reader) retry(m *yamldoc.Mapping, s *State) Retry {
 	if rm == nil {
 		return Retry{}
 	}
-	out := Retry{Backoff: rm.Duration("backoff", maxBackoff)}
-	out.Attempts, _ = rm.Integer("attempts", 1, maxAttempts)
-	if k := r.c.kinds[s.Step]; s.Kind == StateLever && k != nil && !k.Idempotent && out.Attempts > 1 {
+	var out Retry
+	if n := rm.Get("backoff"); n != nil {
+		out.Backoff = r.number(n, rm.At("backoff"), NumberBackoff, at)
+	}
+	if n := rm.Get("attempts"); n != nil {
+		out.Attempts = r.number(n, rm.At("attempts"), NumberAttempts, at)
+	}
+	once := out.Attempts == nil || out.Attempts.expr == nil && out.Attempts.constant == nil || out.Attempts.constant == int64(1)
+	if k := r.c.kinds[s.Step]; s.Kind == StateLever && k != nil && !k.Idempotent && !once {
 		r.d.Report(rm.Get("attempts"), rm.At("attempts"), s.Step+" is not idempotent and is applied once", "remove retry")
 	}
 	return out
@@ -350,6 +363,39 @@ func (r *reader) target(n *yaml.Node, path string) string {
 		r.d.Report(n, path, fmt.Sprintf("unknown state %q", yamldoc.Clip(name)), yamldoc.DidYouMean(name, r.names))
 	}
 	return name
+}
+
+// evident requires that the node of a lever is read from the evidence of checks.
+// Whoever can send an alert writes its labels.
+func (r *reader) evident(m *yamldoc.Mapping, s *State) {
+	node := s.With["node"]
+	if node == nil {
+		return // reported before
+	}
+	from := "a constant"
+	for _, x := range node.expressions() {
+		for _, u := range x.uses {
+			if u.state != "" && from == "a constant" {
+				from = ""
+			} else if u.state == "" {
+				from = u.Name
+			}
+		}
+	}
+	if from != "" {
+		r.unsafe(s, mappingValue(m.Get("with"), "node"), m.At("with.node"), "the node of a lever must be read from the evidence of a check, not from "+from,
+			"check that node first, e.g. look: {check: gpu.health, with: {node: ...}}, and write ${look.nodes[0].name}")
+	}
+}
+
+// unsafe reports what is wrong with a lever. Of a recorded document it is kept, so
+// that the lever is not run.
+func (r *reader) unsafe(s *State, n *yaml.Node, path, message, hint string) {
+	if r.c.recorded {
+		s.Unsafe = message
+		return
+	}
+	r.d.Report(n, path, message, hint)
 }
 
 // onNode reports whether the state is a lever that changes a node.

@@ -48,7 +48,7 @@ func variablesReference(b *strings.Builder) {
 	evidenceRows(b, "", Field{Name: "out", Type: Type{Name: Object}, Doc: "Evidence of this state: in the `next` of a check, and the facts of its plan in that of a lever."})
 	evidenceRows(b, "", Field{Name: "STATE", Type: Type{Name: Object, Fields: toldFields()}, Doc: "Evidence of an earlier check, by the name of its state. A notify with `once` has these, there and as `out`:"})
 	evidenceRows(b, "", Field{Name: "NAME", Type: Type{Name: Object, Fields: gatheredFields(nil)}, Doc: "Evidence of a gather, by its own name: what its check declares, and:"})
-	timesReference(b)
+	numbersReference(b)
 	words := make([]string, 0, len(signals()))
 	for _, s := range SignalsOf(StateLever) {
 		words = append(words, string(s))
@@ -56,26 +56,15 @@ func variablesReference(b *strings.Builder) {
 	fmt.Fprintf(b, "\nThe `next` of a lever also has signals, which stand alone in `when`: `%s`. A gate has `approved`, `denied` and `expired`.\n", strings.Join(words, "`, `"))
 }
 
-// timesReference writes which durations of a state can be expressions.
-func timesReference(b *strings.Builder) {
-	limits := func(least, most time.Duration) string {
-		if least == 0 {
-			return "at most " + FormatDuration(most)
-		}
-		return FormatDuration(least) + " to " + FormatDuration(most)
-	}
-	b.WriteString("\nThese durations can be `${...}`, which yields a duration or its text:\n\n| duration | allowed |\n|---|---|\n")
-	for _, row := range [][2]string{
-		{"wait", limits(0, maxWindow)},
-		{"wait.hold", limits(0, maxWindow)},
-		{"wait.every", limits(leastWait, maxEvery)},
-		{"wait.within", limits(0, maxWait)},
-		{"approve.within", limits(0, maxDecision)},
-		{"verify.within", limits(0, maxProof)},
-		{"verify.hold", limits(0, maxProof) + ", and at most within"},
-		{"verify.interval", limits(leastSample, maxProof)},
-	} {
-		fmt.Fprintf(b, "| `%s` | %s |\n", row[0], row[1])
+// numbersReference writes which numbers and durations of a state can be
+// expressions.
+func numbersReference(b *strings.Builder) {
+	b.WriteString("\nThese numbers and durations can be `${...}`. A run evaluates them when it enters the state, and those of `verify`\n" +
+		"with the proof. A duration may also be its text. A value that is out of its limits, NaN or cannot be evaluated refuses\n" +
+		"the lever; any other state fails. `step.by` and the parameters of steps can be `${...}`, too. `guards` are constants.\n" +
+		"\n| number | type | allowed | default | meaning |\n|---|---|---|---|---|\n")
+	for _, f := range numberFields() {
+		fmt.Fprintf(b, "| `%s` | %s | %s | %s | %s |\n", f.Name, f.Type.Name, limitsOf(f), defaultWord(f), cell(f.Doc))
 	}
 	b.WriteString("\n`min(a, b)` and `max(a, b)` take two numbers or two durations.\n")
 }
@@ -162,15 +151,38 @@ func meaning(f Field) string {
 	if len(f.Enum) > 0 {
 		parts = append(parts, "One of `"+strings.Join(f.Words(), "`, `")+"`.")
 	}
-	switch {
-	case f.Min != nil && f.Max != nil:
-		parts = append(parts, fmt.Sprintf("From %v to %v.", *f.Min, *f.Max))
-	case f.Min != nil:
-		parts = append(parts, fmt.Sprintf("At least %v.", *f.Min))
-	case f.Max != nil:
-		parts = append(parts, fmt.Sprintf("At most %v.", *f.Max))
+	if limits := limitsOf(f); limits != "" {
+		parts = append(parts, strings.ToUpper(limits[:1])+limits[1:]+".")
 	}
 	return strings.Join(parts, " ")
+}
+
+// limitsOf describes the limits of a number or duration; empty: it has none.
+func limitsOf(f Field) string {
+	show := func(v float64) string { return fmt.Sprint(v) }
+	if f.Type.Name == Duration {
+		show = func(v float64) string { return FormatDuration(time.Duration(v * float64(time.Second))) }
+	}
+	least := f.Min
+	if f.Type.Name == Duration && least != nil && *least == 0 {
+		least = nil
+	}
+	switch {
+	case f.Above != nil && f.Below != nil:
+		return fmt.Sprintf("more than %s, less than %s", show(*f.Above), show(*f.Below))
+	case f.Above != nil && f.Max != nil:
+		return fmt.Sprintf("more than %s, at most %s", show(*f.Above), show(*f.Max))
+	case f.Above != nil:
+		return "more than " + show(*f.Above)
+	case least != nil && f.Max != nil:
+		return fmt.Sprintf("from %s to %s", show(*least), show(*f.Max))
+	case least != nil:
+		return "at least " + show(*least)
+	case f.Max != nil:
+		return "at most " + show(*f.Max)
+	default:
+		return ""
+	}
 }
 
 // cell escapes text for a table.

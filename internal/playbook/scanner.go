@@ -49,7 +49,7 @@ func (s *Scanner) Entries(value func(name []byte) *FieldError) *FieldError {
 func (s *Scanner) bytes(sp span) []byte {
 	text := s.data[sp.from:sp.to]
 	if sp.escaped {
-		return []byte(unescape(string(text)))
+		return []byte(unescape(text))
 	}
 	return text
 }

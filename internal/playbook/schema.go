@@ -28,12 +28,12 @@ func Schema(kinds []Kind) []byte {
 			schemaObject{"type": "array", "minItems": 1, "items": schemaObject{"$ref": "#/$defs/edge"}},
 		}},
 		"retry": closed(nil, schemaObject{
-			"attempts": schemaObject{"type": "integer", "minimum": 1, "maximum": maxAttempts}, "backoff": def("duration"),
+			"attempts": numberSchema(NumberAttempts), "backoff": numberSchema(NumberBackoff),
 		}),
 		"approve": closed([]string{"by", "within"}, schemaObject{
-			"by": oneOrMore(schemaObject{"type": "string", "pattern": `^((service|node)\.owners|(user|group):[^\s:]+)$`, "description": "Who may decide. node.owners are the owners of the pool that the lever's node is in, by node_pools of the configuration; of a node in no pool, the service's."}), "within": spanSchema(),
+			"by": oneOrMore(schemaObject{"type": "string", "pattern": `^((service|node)\.owners|(user|group):[^\s:]+)$`, "description": "Who may decide. node.owners are the owners of the pool that the lever's node is in, by node_pools of the configuration; of a node in no pool, the service's."}), "within": numberSchema(NumberApprove),
 			"on_expiry": wordsSchema("Outcome if nobody decides in time. It never approves.", string(ExpiryEscalate), string(ExpiryDeny)),
-			"quorum":    schemaObject{"type": "integer", "minimum": 1, "maximum": maxQuorum, "description": "Number of distinct people of by who must approve. Default 1."},
+			"quorum":    numberSchema(NumberQuorum),
 			"always":    schemaObject{"type": "boolean", "description": "Ask even at level auto."},
 		}),
 		"guards": closed(nil, schemaObject{
@@ -73,10 +73,9 @@ func Schema(kinds []Kind) []byte {
 	return append(out, '\n')
 }
 
-// spanSchema returns the schema of a duration that may be an expression.
-func spanSchema() schemaObject {
-	return schemaObject{"anyOf": []any{def("duration"), def("expression")}}
-}
+// numberSchema returns the schema of a number or duration of a state, by its
+// path. It may be an expression.
+func numberSchema(path string) schemaObject { return fieldSchema(numberField(path)) }
 
 func def(name string) schemaObject { return schemaObject{"$ref": "#/$defs/" + name} }
 
@@ -126,30 +125,28 @@ func measureSchema() schemaObject {
 		names = append(names, m.Name)
 	}
 	return schemaObject{
-		"type": "string", "pattern": `^\s*engine\.(` + strings.Join(names, "|") + `)\s+(<|<=|>|>=|==)\s+\S+\s*$`,
+		"type": "string", "pattern": `^\s*engine\.(` + strings.Join(names, "|") + `)\s+(<|<=|>|>=|==)\s+(\S+|\$\{.+\})\s*$`,
 		"description": "A measure of the service's engine, by its own series, e.g. engine.preemptions_per_second == 0.",
 	}
 }
 
 func verifySchema() schemaObject {
-	number := schemaObject{"anyOf": []any{schemaObject{"type": "number"}, def("expression")}}
 	expectation := closed([]string{"query", "op", "value"}, schemaObject{
-		"query": text(), "op": wordsSchema("Comparison that must hold.", ops()...), "value": number,
+		"query": text(), "op": wordsSchema("Comparison that must hold.", ops()...), "value": numberSchema(numberLimit),
 		"name": schemaObject{"type": "string", "minLength": 1, "maxLength": maxWords, "description": "What the query measures, in words; shown in place of the expression."},
 		"unit": schemaObject{"type": "string", "minLength": 1, "maxLength": maxWords, "description": "Unit of the number. A unit that begins with ratio is shown in percent."},
 	})
 	s := closed(nil, schemaObject{
 		"also":   oneOrMore(schemaObject{"anyOf": []any{expectation, measureSchema()}}),
-		"within": spanSchema(), "hold": spanSchema(), "interval": spanSchema(),
+		"within": numberSchema(numberProof), "hold": numberSchema(numberProofHold), "interval": numberSchema(numberInterval),
 		"until": oneOrMore(schemaObject{"anyOf": []any{expectation, measureSchema()}}),
 		"burn": closed([]string{"error_ratio", "objective"}, schemaObject{
 			"error_ratio": schemaObject{"type": "string", "pattern": `\$\{\s*since\s*\}`, "description": "PromQL with ${since}, the window from the fix to now."},
-			"objective":   schemaObject{"anyOf": []any{schemaObject{"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1}, def("expression")}},
-			"max":         schemaObject{"type": "number", "exclusiveMinimum": 0, "default": defaultMaxBurn},
+			"objective":   numberSchema(numberObjective),
+			"max":         numberSchema(numberMaxBurn),
 		}),
 		"traffic": closed([]string{"query", "min_rate"}, schemaObject{
-			"query": text(), "min_rate": schemaObject{"type": "number", "exclusiveMinimum": 0},
-			"min_share": schemaObject{"type": "number", "exclusiveMinimum": 0, "maximum": 1, "default": defaultMinTraffic},
+			"query": text(), "min_rate": numberSchema(numberMinRate), "min_share": numberSchema(numberMinShare),
 		}),
 		"allow_no_traffic": schemaObject{"type": "boolean"},
 	})
@@ -175,7 +172,7 @@ func waitSchema(kinds []Kind) schemaObject {
 	return schemaObject{"oneOf": []any{def("duration"), def("expression"), closed([]string{"check", "until", "within"}, schemaObject{
 		"check": wordsSchema("The check that is asked again and again.", checks...), "with": schemaObject{"type": "object"},
 		"until": schemaObject{"type": "string", "minLength": 1, "description": "CEL over the check's evidence: what is waited for."},
-		"hold":  spanSchema(), "every": spanSchema(), "within": spanSchema(),
+		"hold":  numberSchema(NumberHold), "every": numberSchema(NumberEvery), "within": numberSchema(NumberWithin),
 	})}, "description": "Waits for a time, or until a check has held."}
 }
 
@@ -202,12 +199,12 @@ func stateSchema(kinds []Kind, with schemaObject) schemaObject {
 	}
 	field := schemaObject{
 		"title": text(), "with": schemaObject{"type": "object"}, "next": def("next"), "on_error": def("name"),
-		"timeout": def("duration"), "retry": def("retry"), "autonomy": def("autonomy"),
+		"timeout": numberSchema(NumberTimeout), "retry": def("retry"), "autonomy": def("autonomy"),
 		"approve": def("approve"), "verify": def("verify"), "guards": def("guards"), "to": channelsSchema(),
 		"once": schemaObject{"type": "string", "minLength": 1, "description": "Tells people only if no other run has told the same text in this incident, within the last hour. out.first says whether this run did."},
 		"step": closed([]string{"by", "times"}, schemaObject{
 			"by":    schemaObject{"anyOf": []any{schemaObject{"type": "number"}, def("expression")}, "description": "What each step changes: of kube.scale and gitops.set_replicas the replicas to add, of gitops.set_flag the difference to the value of the step before."},
-			"times": schemaObject{"type": "integer", "minimum": 2, "maximum": maxSteps, "description": "Most steps of one run. A step follows one that improved the service without proving it, or had no effect."},
+			"times": numberSchema(NumberTimes),
 		}),
 		"undo": oneOrMore(wordsSchema("A verdict after which the change is taken back at once, whatever its class says.", string(OnNoEffect), string(OnInconclusive))),
 	}
@@ -314,6 +311,12 @@ func fieldSchema(f Field) schemaObject {
 		}
 		if f.Max != nil {
 			n["maximum"] = *f.Max
+		}
+		if f.Above != nil {
+			n["exclusiveMinimum"] = *f.Above
+		}
+		if f.Below != nil {
+			n["exclusiveMaximum"] = *f.Below
 		}
 		s["anyOf"] = []any{n, def("expression")}
 	case Bool:

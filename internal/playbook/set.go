@@ -18,7 +18,8 @@ type Set struct {
 	digest   string
 	warnings Problems
 
-	overrides map[string]*Override // by name of the playbook; see Overridden
+	overrides map[overrideKey]*Levels // see Overridden
+	ofService map[string]Overrides    // the entries of each service
 
 	index   []labelIndex // of the matcher sets that name a value
 	pattern []entry      // of the matcher sets that name only patterns

@@ -263,10 +263,10 @@ func TestLibrary(t *testing.T) {
 		want    string // or an error
 	}{
 		{Library{Shipped: shipped}, "a Shipped, b Own, c Shipped, d Own"},
-		{Library{Shipped: shipped, Disable: []string{"a", "b"}}, "b Own, c Shipped, d Own"},
+		{Library{Shipped: shipped, Disable: Disabled{{Name: "a"}, {Name: "b"}}}, "b Own, c Shipped, d Own"},
 		{Library{}, "b Own, d Own"},
-		{Library{Disable: []string{"a"}}, "b Own, d Own"},
-		{Library{Shipped: shipped, Disable: []string{"e"}}, `no shipped playbook is named "e"`},
+		{Library{Disable: Disabled{{Name: "a"}}}, "b Own, d Own"},
+		{Library{Shipped: shipped, Disable: Disabled{{Name: "e"}}}, `no shipped playbook is named "e"`},
 	} {
 		set, err := c.library.load(own, testKinds())
 		if err != nil {

@@ -28,7 +28,7 @@ type Stepping struct {
 type Stepwise struct {
 	Stepping
 	By    *Value // size of a step; of a relative parameter also the state's With
-	Times int    // most steps of one run
+	Times *Value // most steps of one run, a whole number
 }
 
 // Text describes the steps for people.
@@ -37,7 +37,7 @@ func (w *Stepwise) Text() string {
 	if !strings.HasPrefix(by, "-") && !strings.HasPrefix(by, "${") {
 		by = "+" + by
 	}
-	return fmt.Sprintf("not enough: %s %s, %d steps at most", w.Param, by, w.Times)
+	return fmt.Sprintf("not enough: %s %s, %s steps at most", w.Param, by, w.Times.Source())
 }
 
 // stepwise reads the steps of a lever; nil: it has none, or they are broken.
@@ -65,8 +65,11 @@ func (r *reader) stepwise(m *yamldoc.Mapping, s *State, k *Kind, at place) *Step
 			r.d.Report(by, sm.At("by"), "a step of 0 changes nothing", "e.g. -1")
 		}
 	}
-	if sm.Need("times", fmt.Sprintf("the most steps of one run, 2 to %d", maxSteps)) != nil {
-		out.Times, _ = sm.Integer("times", 2, maxSteps)
+	if times := sm.Need("times", fmt.Sprintf("the most steps of one run, 2 to %d", maxSteps)); times != nil {
+		out.Times = r.number(times, sm.At("times"), NumberTimes, at)
+		if out.Times.constant == int64(1) {
+			r.d.Report(times, sm.At("times"), "one step is no series of steps", fmt.Sprintf("write 2 to %d, or remove step", maxSteps))
+		}
 	}
 	return out
 }

@@ -42,7 +42,7 @@ func ServiceFields() []Field {
 		{Name: "autonomy", Type: text, Enum: []string{"observe", "suggest", "auto"}},
 		{Name: "min_ready", Type: whole, Doc: "Replicas that must stay ready."},
 		{Name: "max_scale", Type: whole, Doc: "Most replicas that a lever may ask for; 0: none may scale up."},
-		{Name: "load_time", Type: Type{Name: Duration}, Doc: "How long a new replica takes until it serves; 0: unknown."},
+		{Name: "load_time", Type: Type{Name: Duration}, Doc: "How long a new replica takes until it serves, as the catalog says; 0: unknown. What the cluster shows is load_within of kube.workload."},
 		{Name: "recovery", Type: Type{Name: Duration}, Doc: "How long the service must meet its objectives until loans are given back."},
 		{Name: "selector", Type: text, Doc: "Label matchers of the service's series, for `{${service.selector}}` in PromQL."},
 	}

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"cel.dev/cel-go/cel"
 
@@ -107,6 +108,19 @@ func (v *Value) Number(s Scope) (float64, error) {
 	return f, nil
 }
 
+// Int evaluates a value that is a whole number.
+func (v *Value) Int(s Scope) (int, error) {
+	ev, err := v.Eval(s)
+	if err != nil {
+		return 0, err
+	}
+	n, ok := ev.(int64)
+	if !ok {
+		return 0, fmt.Errorf("value %q: is a %T, not a whole number", v.source, ev)
+	}
+	return int(n), nil
+}
+
 // Duration evaluates a value that is a duration.
 func (v *Value) Duration(s Scope) (time.Duration, error) {
 	text, err := v.Text(s)
@@ -138,6 +152,8 @@ func (v *Value) text(s Scope) (string, error) {
 			text, err := formatScalar(pv)
 			if err == nil && query {
 				text, err = p.slot.fill(text)
+			} else {
+				text = oneLine(text)
 			}
 			if err != nil {
 				return "", fmt.Errorf("value %q: %w", yamldoc.Clip(p.raw), err)
@@ -156,6 +172,17 @@ func (v *Value) text(s Scope) (string, error) {
 		return "", fmt.Errorf("value %q: %w", yamldoc.Clip(v.source), err)
 	}
 	return cv.(string), nil
+}
+
+// oneLine replaces the line breaks of a value that is filled into a text: only the
+// playbook's author breaks its lines, and no label adds one that looks like the author's.
+func oneLine(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.In(r, unicode.Zl, unicode.Zp) || r >= '\n' && r <= '\r' || r == '\u0085' {
+			return ' '
+		}
+		return r
+	}, text)
 }
 
 // formatScalar writes a scalar into a text.
@@ -231,6 +258,10 @@ func inBounds(v float64, f Field) error {
 		return fmt.Errorf("is %v, want at least %v", v, *f.Min)
 	case f.Max != nil && v > *f.Max:
 		return fmt.Errorf("is %v, want at most %v", v, *f.Max)
+	case f.Above != nil && v <= *f.Above:
+		return fmt.Errorf("is %v, want more than %v", v, *f.Above)
+	case f.Below != nil && v >= *f.Below:
+		return fmt.Errorf("is %v, want less than %v", v, *f.Below)
 	default:
 		return nil
 	}

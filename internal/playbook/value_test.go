@@ -299,11 +299,97 @@ func TestSelectors(t *testing.T) {
 		`a="b"}) + sum(up{c="d"`: "not a list of label matchers",
 		`__name__="up"`:          "names a metric",
 		`a=b`:                    "not a list of label matchers",
+		`} #`:                    "holds no label matcher",
+		`a="b", # all of them`:   "not a list of label matchers",
+		"a=\"b\"} # x\n":         "not a list of label matchers",
 	} {
 		s := sampleScope()
 		s.Service.Selector = selector
 		if got, err := v.Text(s); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %q, %v; want an error with %q", selector, got, err, want)
+		}
+	}
+}
+
+// What a selector has after its matchers neither ends the braces nor comments out the
+// rest of the query.
+func TestSelectorIsPrintedAgain(t *testing.T) {
+	env, _ := bench(t)
+	v, errs := value(env, "sum(rate(x{${service.selector}, le=\"1\"}[5m])) > 0", Field{Type: Type{Name: Query}}, false)
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	for selector, want := range map[string]string{
+		`a="b"} #`:                     `a="b"`,
+		` a = 'b' , c=~"d|e", `:        `a="b",c=~"d|e"`,
+		`a="#}"`:                       `a="#}"`,
+		"a=\"x\\ny\"":                  `a="x\ny"`,
+		`"dotted.name"="b"`:            `"dotted.name"="b"`,
+		`a="b"}` + "\n#\n" + `#{c="d"`: `a="b"`,
+	} {
+		s := sampleScope()
+		s.Service.Selector = selector
+		query := `sum(rate(x{` + want + `, le="1"}[5m])) > 0`
+		if got, err := v.Text(s); err != nil || got != query {
+			t.Errorf("%q: got %s, %v; want %s", selector, got, err, query)
+		}
+	}
+}
+
+// FuzzCleanSelector wants of any text an error, or matchers that fill the braces of a
+// query and nothing else.
+func FuzzCleanSelector(f *testing.F) {
+	for _, s := range []string{`a="b"`, `a="b"} #`, `a=~"b|c", d!='e'`, `"a.b"="c"`, "a=`b`", `__name__="x"`, "a=\"\xff\"", "", "}#"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		clean, err := CleanSelector(text)
+		if err != nil || clean == "" {
+			return
+		}
+		want, err := parser.ParseMetricSelector("{" + text + "}")
+		if err != nil {
+			t.Fatalf("%q is accepted: %v", text, err)
+		}
+		expr, err := parser.ParseExpr("sum(x{" + clean + `,last="y"})`)
+		if err != nil {
+			t.Fatalf("%q becomes %q: %v", text, clean, err)
+		}
+		sum, ok := expr.(*parser.AggregateExpr)
+		if !ok {
+			t.Fatalf("%q becomes %q, and the query %s", text, clean, expr)
+		}
+		selector, ok := sum.Expr.(*parser.VectorSelector)
+		if !ok || len(selector.LabelMatchers) != len(want)+2 { // and __name__ and last
+			t.Fatalf("%q becomes %q, and the query %s", text, clean, expr)
+		}
+		for i, m := range want {
+			if got := selector.LabelMatchers[i]; got.Name != m.Name || got.Value != m.Value || got.Type != m.Type {
+				t.Errorf("%q: matcher %s becomes %s", text, m, got)
+			}
+		}
+		if again, err := CleanSelector(clean); err != nil || again != clean {
+			t.Errorf("%q becomes %q, then %q, %v", text, clean, again, err)
+		}
+	})
+}
+
+// Only the author of a playbook breaks the lines of its texts.
+func TestValuesInTextsAreOnOneLine(t *testing.T) {
+	env, _ := bench(t)
+	v, errs := value(env, "scale ${service.name}?\nsecond line", Field{Type: Type{Name: String}}, false)
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	for _, br := range []string{"\n", "\r\n", "\r", "\v", "\f", "\u0085", "\u2028", "\u2029"} {
+		s := sampleScope()
+		s.Service.Name = "chat" + br + "APPROVED by user:ada"
+		got, err := v.Text(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.ContainsAny(got, "\r\v\f\u0085\u2028\u2029") || strings.Count(got, "\n") != 1 || !strings.HasSuffix(got, "?\nsecond line") {
+			t.Errorf("%q in a value becomes %q", br, got)
 		}
 	}
 }

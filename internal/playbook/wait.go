@@ -52,13 +52,13 @@ func waitStep(m *yamldoc.Mapping) (n *yaml.Node, check string) {
 func (r *reader) wait(m *yamldoc.Mapping, s *State, at place) *Wait {
 	n, path := m.Get(string(StateWait)), m.At(string(StateWait))
 	if n.Kind == yaml.ScalarNode {
-		return &Wait{For: r.duration(n, path, "wait", 0, maxWindow, at)}
+		return &Wait{For: r.number(n, path, numberFor, at)}
 	}
 	wm := r.d.Mapping(n, path, waitFields()...)
 	if wm == nil {
 		return nil
 	}
-	w := &Wait{Every: constantDuration("every", defaultEvery)}
+	w := &Wait{Every: constantDuration(NumberEvery, defaultEvery)}
 	check := wm.Need("check", "the check that is asked again and again, e.g. slo.burn; a plain wait is a duration: wait: 10m")
 	if check == nil {
 		return w
@@ -70,13 +70,13 @@ func (r *reader) wait(m *yamldoc.Mapping, s *State, at place) *Wait {
 		}
 	}
 	if h := wm.Get("hold"); h != nil {
-		w.Hold = r.duration(h, wm.At("hold"), "hold", 0, maxWindow, at)
+		w.Hold = r.number(h, wm.At("hold"), NumberHold, at)
 	}
 	if e := wm.Get("every"); e != nil {
-		w.Every = r.duration(e, wm.At("every"), "every", leastWait, maxEvery, at) // each look is recorded
+		w.Every = r.number(e, wm.At("every"), NumberEvery, at)
 	}
 	if n := wm.Need("within", "the deadline, e.g. 2h; then the edge named expired is taken"); n != nil {
-		w.Within = r.duration(n, wm.At("within"), "within", 0, maxWait, at)
+		w.Within = r.number(n, wm.At("within"), NumberWithin, at)
 	}
 	return w
 }

@@ -39,7 +39,8 @@ func symlink(t *testing.T, to, path string) {
 func TestLoadDir(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, filepath.Join(dir, "b.yaml"), document1("b")+"---\n"+document1("a"))
-	writeFile(t, filepath.Join(dir, "b.test.yaml"), "scenario")
+	writeFile(t, filepath.Join(dir, "b.test.yaml"), "test")
+	writeFile(t, filepath.Join(dir, "b.world.yaml"), "scenario")
 	writeFile(t, filepath.Join(dir, ".hidden.yaml"), "junk")
 	writeFile(t, filepath.Join(dir, "README.md"), "junk")
 	writeFile(t, filepath.Join(dir, "schema", "x.yaml"), "junk")

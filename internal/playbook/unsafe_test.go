@@ -1,0 +1,81 @@
+package playbook
+
+import (
+	"strings"
+	"testing"
+)
+
+const unsafeDoc = `
+apiVersion: responder/v1alpha1
+kind: Playbook
+metadata: {name: sample, runbook: docs/sample.md}
+spec:
+  match: '{alertname="Sample"}'
+  autonomy: suggest
+  start: look
+  let:
+    named: alert.labels.node
+  states:
+    look:
+      check: gpu.health
+      with: {node: '${alert.labels.node}'}
+      next: [{when: 'out.node != ""', to: act}, {to: people}]
+    act:
+      lever: node.cordon
+      with: {node: 'NODE'}
+      approve: {by: node.owners, within: 15m}
+      verify:
+        within: 10m
+        hold: 2m
+        until: {query: 'PROOF', op: <, value: 1}
+        traffic: {query: 'TRAFFIC', min_rate: 1}
+      next: [{when: verified, to: done}, {to: people}]
+    done: {end: resolved}
+    people: {end: escalated}
+`
+
+// A playbook cannot act on a node that only an alert names, nor prove a change by a
+// constant or by another service's series. A run that began with such a playbook, before
+// that was refused, can be read, and does not run the lever.
+func TestUnsafeLevers(t *testing.T) {
+	text := Type{Name: String}
+	kinds := append(testKinds(),
+		Kind{Name: "gpu.health", Role: RoleCheck, With: []Field{{Name: "node", Type: text}}, Out: []Field{{Name: "node", Type: text}, {Name: "nodes", Type: Type{Name: List, Elem: &text}}}},
+		Kind{Name: "node.cordon", Role: RoleLever, Class: ClassHardware, With: []Field{{Name: "node", Type: text, Required: true}}})
+	const node, proof, traffic = "${look.node}", "bad{${service.selector}}", "sum(rate(requests_total{${service.selector}}[1m]))"
+	for _, tt := range []struct {
+		name, node, proof, traffic, want string
+	}{
+		{"from evidence", node, proof, traffic, ""},
+		{"from a list of evidence", "${look.nodes[0]}", proof, traffic, ""},
+		{"an alert's label", "${alert.labels.node}", proof, traffic, "must be read from the evidence of a check, not from alert"},
+		{"a label by another name", "${named}", proof, traffic, "not from alert"},
+		{"a label where there is no evidence", `${look.node != "" ? look.node : alert.labels.node}`, proof, traffic, "not from alert"},
+		{"the service's name", "${service.name}", proof, traffic, "not from service"},
+		{"a constant", "gpu-17", proof, traffic, "not from a constant"},
+		{"a constant expression", `${"gpu-17"}`, proof, traffic, "not from a constant"},
+		{"a constant proof", node, "vector(0)", traffic, "reads no series"},
+		{"a proof by all services", node, "bad", traffic, "reads bad of every service"},
+		{"a proof by another service", node, `bad{service="idle"}`, traffic, "reads bad of every service"},
+		{"a proof that adds another one's", node, `bad{${service.selector}} * on() group_left up{job="x"}`, traffic, "reads up of every service"},
+		{"traffic of all services", node, proof, "sum(rate(requests_total[1m]))", "reads requests_total of every service"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			doc := []byte(strings.NewReplacer("NODE", tt.node, "PROOF", tt.proof, "TRAFFIC", tt.traffic).Replace(unsafeDoc))
+			if tt.want == "" || !strings.Contains(tt.name, "by another name") {
+				doc = []byte(strings.Replace(string(doc), "  let:\n    named: alert.labels.node\n", "", 1)) // else it is unused
+			}
+			_, err := Parse("sample.yaml", doc, kinds)
+			if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+				t.Fatalf("error: %v, want %q", err, tt.want)
+			}
+			all, err := ParseRecorded("journal", doc, kinds)
+			if err != nil {
+				t.Fatalf("a recorded playbook cannot be read: %v", err)
+			}
+			if why := all[0].State("act").Unsafe; (why == "") != (tt.want == "") || !strings.Contains(why, tt.want) {
+				t.Errorf("unsafe: %q, want %q", why, tt.want)
+			}
+		})
+	}
+}
