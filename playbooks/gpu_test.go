@@ -211,7 +211,7 @@ func TestGPUTexts(t *testing.T) {
 	const gone = `{"node":"gpu-17","gpu":"","why":"6 of 8","reset":true,"rma":false,"repair_gpus":[],"repair_why":"6 of 8 GPUs are there"}`
 	for _, test := range []struct{ playbook, state, with, diagnose, idle, want string }{
 		{"gpu-fault", "request-repair", "gpus", needs, hot, "=GPU-2"},
-		{"gpu-fault", "request-repair", "gpus", needs, spent, "=GPU-2, GPU-3, GPU-2"}, // one that another service held
+		{"gpu-fault", "request-repair", "gpus", needs, spent, "=GPU-2, GPU-3"}, // one that another service held
 		{"gpu-fault", "request-repair", "gpus", hot, spent, "=GPU-3, GPU-2"},
 		{"gpu-fault", "request-repair", "gpus", gone, needs, "="}, // all: one of them has no name
 		{"gpu-fault", "request-repair", "gpus", needs, gone, "="},

@@ -29,6 +29,14 @@ var untold = map[string][]string{
 	"fleet.breaches":  {},
 	"kube.workload":   {`{"desired":4,"ready":4,"bad_nodes":0,"nodes":[],"events":[],"owners":[]}`},
 	"service.changes": {},
+	"engine.crashes": {
+		`{"crashed":2,"down":1,"ready":3,"cause":"unknown","phase":"unknown","current_only":false,"node":"","memory_limit_bytes":0,"missing":"forbidden","why":"2 crashed","replicas":[{"restarts":1},{"restarts":1}]}`,
+	},
+	"engine.probe": {
+		`{"probed":false,"why":"no probe is configured","asked":0,"answered":0,"hung":0,"failed":0,"skipped":4,"compared":0,"wrong":false,"wrong_pod":"","wrong_revision":0,"wrong_current":false,"right_replicas":0,"prompt_changed":0,"gateway":{"wrong":false}}`,
+		`{"probed":true,"why":"none was compared","asked":4,"answered":0,"hung":0,"failed":4,"skipped":0,"compared":0,"wrong":false,"wrong_pod":"","wrong_revision":0,"wrong_current":false,"right_replicas":0,"prompt_changed":0,"gateway":{"wrong":false}}`,
+	},
+	"traffic.shape":   {`{"shape":"unknown","why":"there is nothing to compare with","new":[],"missing":["rate"]}`},
 	"engine.snapshot": {`{"bound":"unknown","why":"no gauges","replicas_short":0,"ready":4}`},
 	"engine.kv_fit":   {`{"status":"unknown","why":"no blocks"}`},
 	"engine.progress": {
