@@ -6,15 +6,18 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"slices"
 	"strings"
 
 	"github.com/inference-responder/responder/internal/api"
 	"github.com/inference-responder/responder/internal/audit"
+	"github.com/inference-responder/responder/internal/config"
 	"github.com/inference-responder/responder/internal/executor"
 	"github.com/inference-responder/responder/internal/executor/dispatch"
 	"github.com/inference-responder/responder/internal/executor/ladder"
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/rights"
 	"github.com/inference-responder/responder/internal/webhook"
 )
 
@@ -43,6 +46,12 @@ func journalRefusal(err error) error {
 	}
 }
 
+// DecodeNotification decodes a body of Alertmanager as the receiver of a
+// configuration does. The error is a [*playbook.FieldError].
+func DecodeNotification(c config.Receiver, body []byte) (playbook.Notification, error) {
+	return webhook.Decode(body, c.DropLabels)
+}
+
 // admission hands notifications to the intake.
 type admission struct{ intake *dispatch.Intake }
 
@@ -55,12 +64,54 @@ func (a admission) Admit(ctx context.Context, n playbook.Notification) error {
 	return journalRefusal(err)
 }
 
-// control hands commands to the executor.
-type control struct{ executor *executor.Executor }
+// control hands commands to the executor, with the right that their person lacks.
+type control struct {
+	executor *executor.Executor
+	rights   rights.Rules
+}
 
-// Command sends a person's command; the executor sets the time.
+// Command sends a person's command; the executor sets the time. Where the person lacks
+// the right, the executor only records that.
 func (c control) Command(ctx context.Context, run string, cmd machine.Command) error {
-	return refusalOf(c.executor.Command(ctx, run, cmd))
+	cmd, missing := c.missing(run, cmd)
+	if missing != nil {
+		cmd.Refused = missing.Error()
+	}
+	err := refusalOf(c.executor.Command(ctx, run, cmd))
+	if missing != nil && errors.Is(err, webhook.ErrForbidden) {
+		return lacking(missing)
+	}
+	return err
+}
+
+// missing returns the right that a command's person lacks; nil: none. About the
+// services of a lever that acts on several, the right to approve may be there for some:
+// the command then says for which it lacks, and the run counts it for the others.
+func (c control) missing(run string, cmd machine.Command) (machine.Command, error) {
+	if cmd.Decision == nil {
+		return cmd, nil // the executor refuses it
+	}
+	s, _ := c.executor.RunState(run) // of a run that is not there, or cannot be read, all services
+	who := rights.Actor{By: cmd.Decision.By, Groups: cmd.Decision.Groups}
+	right := machine.RightOf(cmd.Kind)
+	if right != rights.Approve {
+		return cmd, c.rights.Check(who, right, subject(s.Start.Service))
+	}
+	d := *cmd.Decision
+	var err error
+	d.Lacks, err = s.Lacks(func(svc playbook.Service) error { return c.rights.Check(who, right, subject(svc)) })
+	cmd.Decision = &d
+	return cmd, err
+}
+
+// subject is a service in the words of the rights.
+func subject(s playbook.Service) rights.Service {
+	return rights.Service{Name: s.Name, Owners: s.Owners}
+}
+
+// lacking is a missing right as a refusal of the receiver's.
+func lacking(missing error) error {
+	return &refused{as: webhook.ErrForbidden, because: missing, message: missing.Error()}
 }
 
 // refusalOf reports in the receiver's words why the executor did not do something.
@@ -97,20 +148,63 @@ func (r *refused) Unwrap() []error {
 }
 
 // starter starts runs that people ask for.
-type starter struct{ executor *executor.Executor }
+type starter struct {
+	executor *executor.Executor
+	permits  permits
+}
 
 // Start starts a run, or gives the one that the same request started before.
 func (s starter) Start(ctx context.Context, r webhook.StartRequest) (string, bool, error) {
-	run, again, err := s.executor.StartRun(ctx, executor.StartRequest{
-		Key: r.Key, Playbook: r.Playbook, Service: r.Service, Labels: r.Labels, Reason: r.Reason, By: r.By,
-	})
+	q := executor.StartRequest{
+		Key: r.Key, Playbook: r.Playbook, Service: r.Service, Labels: r.Labels, Reason: r.Reason, By: r.Who.By, Person: r.Who.Person,
+	}
+	missing := s.permits.missing(r.Who, rights.Start, r.Service)
+	if missing != nil {
+		q.Refused = missing.Error()
+	}
+	run, again, err := s.executor.StartRun(ctx, q)
+	if missing != nil && errors.Is(err, executor.ErrForbidden) {
+		return "", false, lacking(missing)
+	}
 	return run, again, refusalOf(err)
+}
+
+// permits refuses requests about services for which somebody lacks the right.
+type permits struct {
+	executor *executor.Executor
+	rights   rights.Rules
+	services func() []playbook.Service
+}
+
+// check returns nil if somebody has the right about the service of that name; empty:
+// about all of them. It records the refusal.
+func (p permits) check(who rights.Actor, right rights.Right, service string) error {
+	missing := p.missing(who, right, service)
+	if missing == nil {
+		return nil
+	}
+	p.executor.RecordRefused(who.By, right, service, missing.Error())
+	return lacking(missing)
+}
+
+// missing is check without the record. A service that the catalog does not have has no
+// owners.
+func (p permits) missing(who rights.Actor, right rights.Right, service string) error {
+	about := rights.Service{Name: service}
+	if service != "" {
+		all := p.services()
+		if i := slices.IndexFunc(all, func(s playbook.Service) bool { return s.Name == service }); i >= 0 {
+			about = subject(all[i])
+		}
+	}
+	return p.rights.Check(who, right, about)
 }
 
 // pauses switches automation and intake off and on.
 type pauses struct {
 	executor *executor.Executor
 	intake   *dispatch.Intake
+	permits  permits
 }
 
 // Pauses lists what is paused now.
@@ -126,7 +220,10 @@ func (p pauses) Pauses() []webhook.Pause {
 }
 
 // Pause stops what p names.
-func (p pauses) Pause(ctx context.Context, w webhook.Pause) error {
+func (p pauses) Pause(ctx context.Context, who rights.Actor, w webhook.Pause) error {
+	if err := p.permits.check(who, rights.Pause, w.Service); err != nil {
+		return err
+	}
 	if w.Intake {
 		return journalRefusal(p.intake.Pause(ctx, w.By, w.Reason))
 	}
@@ -134,7 +231,10 @@ func (p pauses) Pause(ctx context.Context, w webhook.Pause) error {
 }
 
 // Unpause lifts the pause with the same scope.
-func (p pauses) Unpause(ctx context.Context, w webhook.Pause) error {
+func (p pauses) Unpause(ctx context.Context, who rights.Actor, w webhook.Pause) error {
+	if err := p.permits.check(who, rights.Unpause, w.Service); err != nil {
+		return err
+	}
 	if w.Intake {
 		err := p.intake.Unpause(ctx, w.By, w.Reason)
 		if errors.Is(err, dispatch.ErrNotPaused) {
@@ -158,6 +258,7 @@ func notPaused(w webhook.Pause) error {
 type trackRecord struct {
 	executor *executor.Executor
 	record   *ladder.TrackRecord
+	permits  permits
 }
 
 // Levers lists the levers there is a record of.
@@ -185,8 +286,11 @@ func (l trackRecord) Levers(service, playbook string) []api.TrackRecord {
 
 // Promote lifts the demotion of a lever.
 func (l trackRecord) Promote(ctx context.Context, p webhook.Promotion) error {
+	if err := l.permits.check(p.Who, rights.Promote, p.Service); err != nil {
+		return err
+	}
 	id := ladder.LeverID{Playbook: p.Playbook, Service: p.Service, State: p.Lever}
-	return refusalOf(l.executor.PromoteLever(ctx, id, p.By, p.Reason))
+	return refusalOf(l.executor.PromoteLever(ctx, id, p.Who.By, p.Reason))
 }
 
 // Good lists what was last verified.

@@ -6,12 +6,15 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"slices"
+	"strings"
 
 	"github.com/inference-responder/responder/internal/api"
 	"github.com/inference-responder/responder/internal/catalog"
 	"github.com/inference-responder/responder/internal/config"
 	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/policy"
+	"github.com/inference-responder/responder/internal/rights"
 	"github.com/inference-responder/responder/internal/slo"
 	"github.com/inference-responder/responder/internal/webhook"
 )
@@ -59,7 +62,7 @@ func checkWorld(c config.Config, temp TempDir) (World, error) {
 	quiet := slog.New(slog.DiscardHandler)
 	probe := webhook.Options{
 		Intake: admission{}, Auth: c.Auth.ReceiverOptions(), TLS: c.ServerTLS(), DropLabels: c.Receiver.DropLabels,
-		MaxBody: int64(c.Receiver.MaxBody), InFlightBytes: int64(c.Receiver.MaxInFlight), MaxConns: c.Receiver.MaxConcurrent, Logger: quiet,
+		MaxBody: int64(c.Receiver.MaxBody), InFlightBytes: int64(c.Receiver.MaxInFlight), MaxConns: c.Receiver.MaxConcurrent, Quota: c.Receiver.Quota.Options(), Logger: quiet,
 	}
 	_, receiver := webhook.New(probe)
 	if receiver != nil {
@@ -90,13 +93,16 @@ func summarize(file string, c config.Config, w World, set *playbook.Set, rules *
 	if info, err := os.Stat(c.Journal.Archive); c.Journal.Archive != "" && (err != nil || !info.IsDir()) {
 		summary.Warnings = append(summary.Warnings, "journal.archive: "+c.Journal.Archive+" is not a directory: nothing is archived, and the journal only grows")
 	}
+	summary.Warnings = append(summary.Warnings, c.Exposures()...)
 	if summary.Playbooks == 0 {
 		summary.Warnings = append(summary.Warnings, noPlaybooks+" (playbooks.dir: "+c.Playbooks.Dir+")")
 	}
 	for _, w := range set.Warnings() {
 		summary.Warnings = append(summary.Warnings, w.String())
 	}
+	rightsTell(&summary, c)
 	objectivesTell(&summary, c)
+	probesTell(&summary, c, w)
 	for _, r := range c.Gitops.Repositories {
 		summary.Repositories = append(summary.Repositories, r.URL)
 	}
@@ -107,6 +113,39 @@ func summarize(file string, c config.Config, w World, set *playbook.Set, rules *
 		summary.Channels = append(summary.Channels, ch.Name)
 	}
 	return summary
+}
+
+// rightsTell adds who has which right, and whose credentials count for less because
+// nobody knows whose they are.
+func rightsTell(summary *api.ConfigCheck, c config.Config) {
+	rules, _ := c.Auth.RightsRules() // config.Load has refused what is wrong
+	summary.Rights = []api.RightHolders{}
+	for _, right := range rights.All() {
+		summary.Rights = append(summary.Rights, api.RightHolders{Right: string(right), Who: rules.Anywhere(right)})
+	}
+	summary.Warnings = append(summary.Warnings, c.Undeclared()...)
+}
+
+// RightsOn returns who has which right about a service.
+func RightsOn(c config.Config, s playbook.Service) ([]api.RightHolders, error) {
+	rules, err := c.Auth.RightsRules()
+	if err != nil {
+		return nil, err
+	}
+	var all []api.RightHolders
+	for _, right := range rights.All() {
+		all = append(all, api.RightHolders{Right: string(right), Who: rules.Who(right, subject(s))})
+	}
+	return all, nil
+}
+
+// probesTell adds which golden prompts cannot be read.
+func probesTell(summary *api.ConfigCheck, c config.Config, w World) {
+	for _, one := range catalog.ProbedServices(c.Services) {
+		if _, _, err := w.Deps.Probes.Prompts(one.Service.Name); err != nil {
+			summary.Warnings = append(summary.Warnings, "probe of service "+one.Service.Name+": "+err.Error())
+		}
+	}
 }
 
 // objectivesTell adds what services are judged by, and which of their objectives
@@ -131,19 +170,41 @@ func objectivesTell(summary *api.ConfigCheck, c config.Config) {
 	}
 }
 
-// levelsTell adds the levels that stand in place of those of playbooks.
+// levelsTell adds the levels that stand in place of those of services and
+// playbooks.
 func levelsTell(summary *api.ConfigCheck, c config.Config, set *playbook.Set) {
 	for _, l := range c.Playbooks.Autonomy {
-		p := set.ByName(l.Playbook)
-		own := p.Autonomy
-		if st := p.State(l.State); st != nil {
-			own, _ = p.Level(st, nil)
+		setting, of := strings.TrimSuffix(l.Path(), "."+l.Name()), ""
+		if l.Service != "" {
+			of = " for " + l.Service
 		}
-		summary.Levels = append(summary.Levels, fmt.Sprintf("%s: %s by playbooks.autonomy, itself %s", l.Name(), l.Level, own))
+		summary.Levels = append(summary.Levels, fmt.Sprintf("%s: %s%s by %s%s", l.Name(), l.Level, of, setting, itself(l, set)))
 		if l.Level > c.Autonomy {
-			summary.Warnings = append(summary.Warnings, fmt.Sprintf("playbooks.autonomy.%s: %s acts as %s: autonomy is at most that", l.Name(), l.Level, c.Autonomy))
+			summary.Warnings = append(summary.Warnings, fmt.Sprintf("%s: %s acts as %s: autonomy is at most that", l.Path(), l.Level, c.Autonomy))
 		}
 	}
+	for _, l := range set.Hidden(c.Playbooks.Autonomy) {
+		summary.Warnings = append(summary.Warnings, fmt.Sprintf("%s: %s has no effect: other entries decide each of its levers", l.Path(), l.Level))
+	}
+}
+
+// itself describes what an entry stands in place of.
+func itself(l playbook.LevelSetting, set *playbook.Set) string {
+	p := set.ByName(l.Playbook)
+	if p == nil {
+		var in []string
+		for _, p := range set.All() {
+			if slices.ContainsFunc(p.States, func(s *playbook.State) bool { return s.Step == l.Kind && s.Kind == playbook.StateLever }) {
+				in = append(in, p.Name)
+			}
+		}
+		return ", in " + strings.Join(in, ", ")
+	}
+	own := p.Autonomy
+	if st := p.State(l.State); st != nil && st.Autonomy != nil {
+		own = min(own, *st.Autonomy)
+	}
+	return fmt.Sprintf(", itself %s", own)
 }
 
 // checkPolicy sums up the policy file; nil where none is configured.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"time"
 
 	"github.com/inference-responder/responder/internal/config"
 	"github.com/inference-responder/responder/internal/fault"
@@ -17,16 +16,8 @@ import (
 )
 
 // CheckGitops asks every configured repository and Argo CD whether they can be
-// used as the configuration says. It writes nothing.
-func CheckGitops(ctx context.Context, file string, temp TempDir) (out []Finding, err error) {
-	c, err := config.Load(file)
-	if err != nil {
-		return nil, err
-	}
-	if !c.Gitops.Configured() {
-		return nil, fmt.Errorf("%s configures no Git and no Argo CD; gitops.repositories and gitops.argocd begin it, and docs/reference/config.md has the rest", file)
-	}
-	services := ConfiguredServices(c)
+// used for services as the configuration says. It writes nothing.
+func CheckGitops(ctx context.Context, c config.Config, services []playbook.Service, temp TempDir) (out []Finding, err error) {
 	g, err := OpenGitopsOnce(c, temp, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return nil, err
@@ -138,6 +129,3 @@ func (g *GitOps) checkService(ctx context.Context, svc playbook.Service, answers
 	}
 	return detail, nil
 }
-
-// GitopsCheckWithin bounds the whole check.
-const GitopsCheckWithin = 5 * time.Minute

@@ -6,6 +6,7 @@ import (
 
 	"github.com/inference-responder/responder/internal/catalog"
 	"github.com/inference-responder/responder/internal/config"
+	"github.com/inference-responder/responder/internal/engine/golden"
 	"github.com/inference-responder/responder/internal/kube"
 	"github.com/inference-responder/responder/internal/notify/alertmanager"
 	"github.com/inference-responder/responder/internal/playbook"
@@ -28,7 +29,7 @@ func ConfiguredServices(c config.Config) []playbook.Service {
 // is needed. A command that ends passes temp and keeps no clone of a repository,
 // because a service next to it has its own locked; a service passes nil.
 func OpenCluster(c config.Config, temp TempDir, log *slog.Logger) (World, error) {
-	w := World{Deps: step.Deps{Log: log}, Now: time.Now, Pace: 1}
+	w := World{Deps: step.Deps{Log: log, Networks: c.Probes.Prefixes()}, Now: time.Now, Pace: 1}
 	options := catalog.Options{Entries: c.CatalogEntries(), Defaults: c.ServiceDefaults(), Ceiling: c.Autonomy, Interval: c.Discovery.Interval, Log: log}
 	var err error
 	if w.Deps.Querier, err = openPrometheus(c); err != nil {
@@ -47,6 +48,9 @@ func OpenCluster(c config.Config, temp TempDir, log *slog.Logger) (World, error)
 	open := openGitops
 	if temp != nil {
 		open = func(c config.Config, log *slog.Logger) (*GitOps, error) { return OpenGitopsOnce(c, temp, log) }
+	}
+	if w.Deps.Probes, err = openProbes(c); err != nil {
+		return w, c.Blame(err, "services")
 	}
 	git, err := open(c, log)
 	if err != nil {
@@ -80,23 +84,46 @@ func OpenPrometheus(p config.Prometheus) (*slo.Prometheus, error) {
 	return slo.NewPrometheus(slo.Options{URL: p.URL, Timeout: p.Timeout, BearerTokenFile: p.TokenFile, CAFile: p.CAFile})
 }
 
+// OpenKubernetes makes the client of a cluster. It does not connect.
+func OpenKubernetes(k config.Kubernetes) (*kube.Client, error) {
+	return kube.New(kube.Options{Kubeconfig: k.Kubeconfig, Context: k.Context, QPS: float32(k.QPS)})
+}
+
 // openKubernetes makes the client of the cluster, for the steps and for the
 // discovery of services; nil: none is configured.
 func openKubernetes(c config.Config, w *World, options *catalog.Options) (*kube.Client, error) {
 	if !c.Kubernetes.Configured() {
 		return nil, nil
 	}
-	client, err := kube.New(kube.Options{Kubeconfig: c.Kubernetes.Kubeconfig, Context: c.Kubernetes.Context, QPS: float32(c.Kubernetes.QPS)})
+	client, err := OpenKubernetes(c.Kubernetes)
 	if err != nil {
 		return nil, err
 	}
-	w.Deps.Workloads, w.Deps.Changer, w.Deps.Objects = client, client, client
+	w.Deps.Workloads, w.Deps.Changer, w.Deps.Objects, w.Deps.Logs = client, client, client, client
+	w.Deps.Capacity, w.Deps.Events, w.Deps.Pods = client, client, client
 	w.Deps.Nodes, w.Deps.NodeChanger = client, client
 	w.GPUNodes, options.Tenants = client.GPUNodes, client
 	if c.Discovery.Enabled {
 		options.Lister = client
 	}
 	return client, nil
+}
+
+// openProbes makes what asks engines for golden prompts; nil: no service has a probe.
+func openProbes(c config.Config) (*golden.Probes, error) {
+	settings := map[string]golden.Settings{}
+	for _, one := range catalog.ProbedServices(c.Services) {
+		p := one.Probe
+		settings[one.Service.Name] = golden.Settings{
+			Endpoint: p.Endpoint, Path: p.Path, Model: p.Model, Engine: one.Service.Engine, TokenFile: p.TokenFile, EngineToken: p.EngineToken, CAFile: p.CAFile,
+			PromptsFile: p.PromptsFile, MaxTokens: p.MaxTokens, Timeout: p.Timeout, Every: p.Every, Replicas: p.Replicas, Port: p.Port, TokensPerHour: p.TokensPerHour,
+			Networks: c.Probes.Prefixes(),
+		}
+	}
+	if len(settings) == 0 {
+		return nil, nil
+	}
+	return golden.New(settings)
 }
 
 // openNotifications makes the channels in which people are told and decide, and

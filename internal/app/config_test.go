@@ -59,7 +59,7 @@ func TestDefaultsAreSafe(t *testing.T) {
 
 func TestCrossChecks(t *testing.T) {
 	for in, want := range map[string]string{
-		"auth: {tokens: [{name: ada, file: a, scopes: [read]}, {name: 'user:ada', file: b, scopes: [decide]}]}": `auth.tokens[1].name: "ada" is also the name of auth.tokens[0]`,
+		"auth: {tokens: [{name: ada, file: a, scopes: [read]}, {name: 'user:ada', file: b, scopes: [approve]}]}": `auth.tokens[1].name: "ada" is also the name of auth.tokens[0]`,
 		"listen: here":                "listen: \"here\" is not an address (write it like 127.0.0.1:8080 or :8080)",
 		"tls: {cert_file: a}":         "tls: cert_file and key_file go together",
 		"auth: {mtls: {clients: []}}": "auth.mtls: client certificates need HTTPS",
@@ -77,11 +77,17 @@ func TestCrossChecks(t *testing.T) {
 		"prometheus: {url: prometheus}":                                                                                          "prometheus.url: \"prometheus\" is not a URL",
 		"receiver: {drop_labels: [replica, alertname]}":                                                                          "receiver.drop_labels[1]: alertname cannot be dropped",
 		"kubernetes: {in_cluster: true, kubeconfig: k}":                                                                          "kubernetes: in_cluster and kubeconfig exclude each other",
-		"kubernetes: {qps: 0}":                                 "kubernetes.qps: must be between 1 and 10000",
-		"discovery: {enabled: true}":                           "discovery.enabled: there is no cluster to look in",
-		"receiver: {max_body: 32MiB}":                          "receiver.max_in_flight: must be at least receiver.max_body",
-		"guards: {min_ready: -1}":                              "guards.min_ready: must not be negative",
-		"auth: {tokens: [{name: a, file: b, scopes: [root]}]}": "auth.tokens[0].scopes[0]: must be one of intake, read, decide, admin, not \"root\"",
+		"kubernetes: {qps: 0}":        "kubernetes.qps: must be between 1 and 10000",
+		"discovery: {enabled: true}":  "discovery.enabled: there is no cluster to look in",
+		"receiver: {max_body: 32MiB}": "receiver.max_in_flight: must be at least receiver.max_body",
+		"guards: {min_ready: -1}":     "guards.min_ready: must not be negative",
+		"auth: {tokens: [{name: a, file: b, scopes: [read]}], people: [{name: ada, credentials: [b]}]}":                `auth.people[0].credentials[0]: "b" is no entry of auth.tokens, auth.basic or auth.mtls.clients`,
+		"auth: {insecure: true, people: [{name: ada, credentials: [x]}, {name: bob, credentials: [x]}]}":               `"x" is also in auth.people[0].credentials[0], of ada`,
+		"auth: {insecure: true, rights: [{to: [ada], may: [start], services: ['*']}]}":                                 `auth.rights[0]: "ada" is nobody`,
+		"auth: {insecure: true, rights: [{to: ['group:sre'], may: [start]}]}":                                          `auth.rights[0]: group:sre of which services?`,
+		"auth: {insecure: true, rights: [{to: ['group:sre'], may: [decide], services: ['*']}]}":                        `auth.rights[0].may[0]: must be one of approve, cancel,`,
+		"auth: {insecure: true, mtls: {ca_file: c, clients: [{name: a, kind: dns, scopes: [approve], strong: true}]}}": `auth.mtls.clients[0].strong: a DNS name names a machine`,
+		"auth: {tokens: [{name: a, file: b, scopes: [root]}]}":                                                         "auth.tokens[0].scopes[0]: must be one of intake, metrics, read, admin, approve, cancel, pause, unpause, resolve, release, promote, start, not \"root\"",
 	} {
 		if !strings.Contains(in, "auth:") {
 			in += "\nauth: {insecure: true}"
@@ -107,7 +113,7 @@ discovery: {enabled: true}
 `
 	want := `f.yaml:1:9: listen: "here" is not an address (write it like 127.0.0.1:8080 or :8080)
 f.yaml:5:7: auth.tokens[1].file: must name a file
-f.yaml:6:7: auth.tokens[1].scopes: may do nothing (add intake for Alertmanager; read, decide and admin for people)
+f.yaml:6:7: auth.tokens[1].scopes: may do nothing (add intake for Alertmanager; read and approve for people)
 f.yaml:9:13: guards.budget.window: must be more than 0
 f.yaml:10:22: discovery.enabled: there is no cluster to look in (set kubernetes.in_cluster or kubernetes.kubeconfig)`
 	_, err := config.Parse("f.yaml", []byte(in))
@@ -124,24 +130,24 @@ func TestAuthConversion(t *testing.T) {
 	c, err := config.Parse("/etc/responder/f.yaml", []byte(`
 tls: {cert_file: tls.crt, key_file: /abs/tls.key}
 auth:
-  tokens: [{name: 'user:ada', file: ada, scopes: [decide], groups: ['group:oncall', ml]}]
+  tokens: [{name: 'user:ada', file: ada, scopes: [approve], groups: ['group:oncall', ml]}]
   basic: [{name: bob, password_file: bob, scopes: [read]}]
-  mtls: {ca_file: ca.pem, clients: [{name: am.example, scopes: [intake]}, {name: grace, scopes: [decide], strong: true}]}
-  oidc: {issuer: 'https://idp.example', audience: responder, ca_file: idp.pem, scopes: [decide], groups_claim: groups, strong: {amr: [mfa]}}
-  people: [{name: 'user:ada', oidc: ada@example.com, slack: U1, email: ada@example.com, groups: ['group:owners']}]
+  mtls: {ca_file: ca.pem, clients: [{name: am.example, kind: dns, scopes: [intake]}, {name: grace, scopes: [approve], strong: true}]}
+  oidc: {issuer: 'https://idp.example', audience: responder, ca_file: idp.pem, scopes: [approve], groups_claim: groups, strong: {amr: [mfa]}}
+  people: [{name: 'user:ada', credentials: ['user:bob'], oidc: ada@example.com, slack: U1, email: ada@example.com, groups: ['group:owners']}]
 `))
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := webhook.Auth{
-		Tokens:  []webhook.Token{{Grant: webhook.Grant{Name: "ada", Scopes: []webhook.Scope{"decide"}, Groups: []string{"oncall", "ml"}}, File: "/etc/responder/ada"}},
+		Tokens:  []webhook.Token{{Grant: webhook.Grant{Name: "ada", Scopes: []webhook.Scope{"approve"}, Groups: []string{"oncall", "ml"}}, File: "/etc/responder/ada"}},
 		Users:   []webhook.User{{Grant: webhook.Grant{Name: "bob", Scopes: []webhook.Scope{"read"}}, PasswordFile: "/etc/responder/bob"}},
-		Clients: []webhook.Client{{Grant: webhook.Grant{Name: "am.example", Scopes: []webhook.Scope{"intake"}}}, {Grant: webhook.Grant{Name: "grace", Scopes: []webhook.Scope{"decide"}}, Strong: true}},
+		Clients: []webhook.Client{{Grant: webhook.Grant{Name: "am.example", Scopes: []webhook.Scope{"intake"}}, Kind: "dns"}, {Grant: webhook.Grant{Name: "grace", Scopes: []webhook.Scope{"approve"}}, Strong: true}},
 		OIDC: &webhook.OIDC{
 			Issuer: "https://idp.example", Audience: "responder", CAFile: "/etc/responder/idp.pem", GroupsClaim: "groups",
-			Scopes: []webhook.Scope{"decide"}, Strong: &webhook.Strong{AMR: []string{"mfa"}, MaxAge: 15 * time.Minute},
+			Scopes: []webhook.Scope{"approve"}, Strong: &webhook.Strong{AMR: []string{"mfa"}, MaxAge: 15 * time.Minute},
 		},
-		People: []webhook.Person{{Name: "ada", OIDC: "ada@example.com", Email: "ada@example.com", Groups: []string{"owners"}}},
+		People: []webhook.Person{{Name: "ada", Credentials: []string{"bob"}, OIDC: "ada@example.com", Email: "ada@example.com", Groups: []string{"owners"}}},
 	}
 	if diff := cmp.Diff(want, c.Auth.ReceiverOptions()); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)

@@ -117,7 +117,7 @@ func journaled(t *testing.T, s *Service) map[string]string {
 		}
 	}()
 	until(t, "ready", func() bool { return s.executor.Ready() == nil })
-	id, _, err := s.executor.StartRun(t.Context(), executor.StartRequest{Key: "k", Playbook: "look", Service: s.world.Services()[0].Name, By: "user:ada", Reason: "test"})
+	id, _, err := s.executor.StartRun(t.Context(), executor.StartRequest{Key: "k", Playbook: "look", Service: s.world.Services()[0].Name, By: "user:ada", Person: true, Reason: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}

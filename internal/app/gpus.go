@@ -26,10 +26,24 @@ func openGPUs(c config.Config, api *kube.Client, deps *step.Deps, log *slog.Logg
 		deps.GPUs = agents
 	}
 	if c.GPU.DCGM.Enabled {
-		dcgm := gpu.DCGM{Querier: deps.Querier, NodeLabel: c.GPU.DCGM.NodeLabel, Selector: c.GPU.DCGM.Selector, Now: time.Now}
+		dcgm := dcgmOf(c, deps.Querier, time.Now)
 		deps.GPUs, deps.XIDs = gpu.GPUSources(deps.GPUs, dcgm), dcgm
 	}
 	return nil
+}
+
+// dcgmOf returns the GPUs that dcgm-exporter's series in a Prometheus show at a time.
+func dcgmOf(c config.Config, q step.Querier, now func() time.Time) gpu.DCGM {
+	return gpu.DCGM{Querier: q, NodeLabel: c.GPU.DCGM.NodeLabel, Selector: c.GPU.DCGM.Selector, Now: now}
+}
+
+// RecordedGPUs returns what makes GPUs of dcgm-exporter's series in a Prometheus; nil:
+// the configuration has none.
+func RecordedGPUs(c config.Config) func(q step.Querier, now func() time.Time) step.GPUs {
+	if !c.GPU.DCGM.Enabled {
+		return nil
+	}
+	return func(q step.Querier, now func() time.Time) step.GPUs { return dcgmOf(c, q, now) }
 }
 
 // openAgents makes the client of the node agents; nil: they are not configured.

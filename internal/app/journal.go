@@ -9,22 +9,25 @@ import (
 
 	"github.com/inference-responder/responder/internal/api"
 	"github.com/inference-responder/responder/internal/audit"
+	"github.com/inference-responder/responder/internal/config"
 )
 
 // JournalFile is the name of the journal's file in its directory.
 const JournalFile = "journal.db"
 
-// openJournal opens or creates DIR/journal.db. The file is first examined by a
-// child process of this program. observe is told how long each append took.
-func openJournal(dir string, observe func(time.Duration), failpoint func(string) error) (*audit.Journal, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+// openJournal opens or creates the journal of a configuration. The file is first examined
+// by a child process of this program. observe is told how long each append took.
+func openJournal(c config.Journal, observe func(time.Duration), failpoint func(string) error) (*audit.Journal, error) {
+	if err := os.MkdirAll(c.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("open journal: %w; journal.dir or --dir names a directory this user may write", err)
 	}
 	check, err := SelfChecker()
 	if err != nil {
 		return nil, fmt.Errorf("open journal: %w", err)
 	}
-	j, err := audit.Open(filepath.Join(dir, JournalFile), audit.Options{Checker: check, Observe: observe, Failpoint: failpoint})
+	j, err := audit.Open(filepath.Join(c.Dir, JournalFile), audit.Options{
+		Checker: check, Observe: observe, Failpoint: failpoint, Key: c.KeyFile, Published: c.Checkpoints.Dir,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -61,10 +64,22 @@ func SelfChecker() (audit.Checker, error) {
 // VerificationOf returns the result of a verification as the API has it.
 func VerificationOf(r audit.Report) api.Verification {
 	out := api.Verification{
-		Intact: r.OK(), Origin: r.Origin, Since: r.Created, Entries: r.Entries, Streams: r.Streams, Checkpoints: r.Checkpoints,
+		Intact: r.OK() && r.Overdue == "", Overdue: r.Overdue, Origin: r.Origin, Since: r.Created, Entries: r.Entries, Streams: r.Streams, Checkpoints: r.Checkpoints,
 		Signed: r.Signed, Unsigned: r.Unsigned, Root: r.Root, Continues: r.External,
 	}
 	out.Archived, out.Segments, out.Finding = r.Archived, r.Segments, findingOf(r.FirstBad)
+	if len(r.Redacted) > 0 {
+		out.Redacted = RedactionsOf(r.Redacted)
+	}
+	return out
+}
+
+// RedactionsOf returns what was redacted as the API has it.
+func RedactionsOf(all []audit.Redaction) []api.Redaction {
+	out := make([]api.Redaction, len(all))
+	for i, r := range all {
+		out[i] = api.Redaction{Entry: r.Seq, Stream: r.Stream, Kind: r.Kind, By: r.By, Reason: r.Reason, At: r.At}
+	}
 	return out
 }
 

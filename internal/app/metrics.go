@@ -41,6 +41,7 @@ type metricSources struct {
 	step      func(playbook, state string) string
 	now       func() time.Time
 	archiving func() *api.JournalFailure // why the last attempt to archive failed; nil: it did not
+	room      *room
 }
 
 // newAppendTimes makes the histogram that the journal fills. It is made first,
@@ -146,6 +147,11 @@ func (g gauges) Collect(ch chan<- prometheus.Metric) {
 		gauge("responder_journal_archived_entries", "Entries of which the journal's file has only the hash; their bodies are in the archive.", float64(archived))
 	}
 	gauge("responder_journal_archive_last_failed", "1: the last attempt to archive the journal failed, and everything stays in it.", oneIf(s.archiving() != nil))
+	if free, err := s.room.free(); err == nil {
+		gauge("responder_journal_volume_free_bytes", "Space of the journal's volume that is free; below journal.min_free, notifications are refused.", float64(free))
+	}
+	gauge("responder_memory_limit_bytes", "Memory limit of the Go runtime, 0 if there is none; with more than 60 % of it in use, notifications are refused.", float64(s.room.limit))
+	gauge("responder_memory_live_bytes", "Memory in use after the last collection of garbage.", float64(s.room.lives()))
 	if info, err := os.Stat(s.journal.Path()); err == nil {
 		gauge("responder_journal_size_bytes", "Size of the journal's file.", float64(info.Size()))
 	}
@@ -166,6 +172,7 @@ func (g gauges) collectRuns(gauge func(name, help string, value float64, labels 
 		gauge("responder_runs_open", "Runs that have not ended.", float64(n), "playbook", at.Playbook, "phase", string(at.Phase))
 	}
 	gauge("responder_runs_set_aside", "Runs that cannot be processed and wait to be released by a person.", float64(f.Quarantined))
+	gauge("responder_alerts_crowded", "1: alerts start no runs, because as many that had one are remembered and fire still as may be.", oneIf(f.Crowded))
 	for lock, run := range f.Locks {
 		gauge("responder_lock_held", "Locks held by runs; always 1.", 1, "lock", lock, "playbook", f.Holders[run])
 	}

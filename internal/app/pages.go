@@ -11,6 +11,8 @@ import (
 	"github.com/inference-responder/responder/internal/audit"
 	"github.com/inference-responder/responder/internal/executor"
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/rights"
 	"github.com/inference-responder/responder/internal/runview"
 	"github.com/inference-responder/responder/internal/web"
 	"github.com/inference-responder/responder/internal/webhook"
@@ -20,9 +22,11 @@ import (
 // in the same words.
 func (s *Service) openPages() (webhook.Pages, error) {
 	site, err := web.New(web.Options{
-		Runs:   pageRuns{views{s.executor}},
-		Log:    pageLog{s.journal},
-		Ladder: func() web.Table { return ladderPage(trackRecord{s.executor, s.ladder}.Levers("", "")) },
+		Runs: pageRuns{views{s.executor}},
+		Log:  pageLog{s.journal},
+		Ladder: func() web.Table {
+			return ladderPage(trackRecord{executor: s.executor, record: s.ladder}.Levers("", ""))
+		},
 		Policy: func() web.Table { return policyPage(s.rules) },
 		Pauses: s.pauseLines,
 		Now:    s.world.Now,
@@ -31,15 +35,27 @@ func (s *Service) openPages() (webhook.Pages, error) {
 	if err != nil {
 		return nil, err
 	}
-	return pages{site}, nil
+	return pages{site, s.rights}, nil
 }
 
 // pages hands the receiver's visitors to the site.
-type pages struct{ site *web.Site }
+type pages struct {
+	site   *web.Site
+	rights rights.Rules
+}
 
 // Page answers with a page.
 func (p pages) Page(w http.ResponseWriter, r *http.Request, who webhook.Identity) error {
-	err := p.site.Page(w, r, web.Visitor{Name: who.Name, Groups: who.Groups, Strong: who.Strong, Decides: who.Can(webhook.ScopeDecide)})
+	lacks := func(right rights.Right, s playbook.Service) string {
+		if !who.Can(webhook.Scope(right)) {
+			return "Your credential lacks the scope " + string(right)
+		}
+		if err := p.rights.Check(who.Actor(), right, subject(s)); err != nil {
+			return err.Error()
+		}
+		return ""
+	}
+	err := p.site.Page(w, r, web.Visitor{Name: who.Name, Groups: who.Groups, Strong: who.Strong, Person: who.Person, Lacks: lacks})
 	if errors.Is(err, web.ErrNotFound) {
 		return &refused{as: webhook.ErrNotFound, message: strings.TrimPrefix(err.Error(), web.ErrNotFound.Error()+": ")}
 	}
@@ -87,7 +103,7 @@ func (l pageLog) Checkpoint() ([]byte, error) { return l.journal.Checkpoint() }
 // pauseLines are the pauses in force, for people.
 func (s *Service) pauseLines() []string {
 	var lines []string
-	for _, p := range (pauses{s.executor, s.intake}).Pauses() {
+	for _, p := range (pauses{executor: s.executor, intake: s.intake}).Pauses() {
 		lines = append(lines, fmt.Sprintf("%s by %s since %s: %s", p.Scope(), p.By, runview.Time(p.Since), p.Reason))
 	}
 	return lines

@@ -74,7 +74,8 @@ func startPeople(t *testing.T) (*Service, string, machine.State) {
 	}
 	put("policy.yaml", twoOfOncall)
 	for name, groups := range map[string][]string{"ada": {"oncall", "ml-platform"}, "bob": {"oncall"}, "cap": {"captains"}, "eve": nil} {
-		c.Auth.Basic = append(c.Auth.Basic, config.Basic{Name: name, PasswordFile: put(name, "password of "+name+"\n"), Groups: groups, Scopes: []string{"read", "decide"}})
+		c.Auth.Basic = append(c.Auth.Basic, config.Basic{Name: name, PasswordFile: put(name, "password of "+name+"\n"), Groups: groups, Scopes: []string{"read", "approve", "cancel", "pause", "unpause"}})
+		c.Auth.People = append(c.Auth.People, config.Person{Name: name})
 	}
 	const sender = "the-token-of-alertmanager"
 	c.Auth.Tokens = []config.Token{{Name: "alertmanager", File: put("token", sender+"\n"), Scopes: []string{"intake"}}}
@@ -100,7 +101,7 @@ func TestPeopleDecideOnThePage(t *testing.T) {
 	at := "/runs/" + run.Start.Run
 	_, _, page := browser{t, base, "ada"}.do(http.MethodGet, at, nil)
 	for _, want := range []string{
-		"you are <b>ada</b>", "Waits for", "roll Deployment serving/inference-chat back", "vllm/vllm-openai:v0.11.0", "0 of 2", "Triage (gather slo, engine, spread, gpus, pods, changes, fleet)",
+		"you are <b>ada</b>", "Waits for", "roll Deployment serving/inference-chat back", "vllm/vllm-openai:v0.11.0", "0 of 2", "Triage (gather slo, engine, spread, traffic, gpus, pods, crashes, changes, fleet)",
 		"min-ready: at least 4 stay ready", "undo: put the pod template", "▶", `name="digest" value="` + run.Gate.Digest,
 	} {
 		if !strings.Contains(page, want) {

@@ -28,6 +28,7 @@ import (
 // a run finishes with the playbook it started with.
 type library struct {
 	source  config.Playbooks
+	once    bool                      // the directory is not watched
 	allows  func(*playbook.Set) error // what the configuration has no channels for is not put in force
 	log     *slog.Logger
 	current atomic.Pointer[playbook.Set]
@@ -45,8 +46,9 @@ type playbookRecords interface {
 // newLibrary loads the first set. When the directory's is bad, or allows says
 // that it does not fit the configuration, the one that was last in force
 // according to the journal is taken; without one it is an error.
-func newLibrary(source config.Playbooks, journal *audit.Journal, allows func(*playbook.Set) error, log *slog.Logger) (*library, error) {
-	l := &library{source: source, allows: allows, log: log, begun: make(chan struct{})}
+func newLibrary(o Options, journal *audit.Journal, allows func(*playbook.Set) error) (*library, error) {
+	source, log := o.Config.Playbooks, o.Log
+	l := &library{source: source, once: o.ReadOnce, allows: allows, log: log, begun: make(chan struct{})}
 	set, err := ConfiguredPlaybooks(source)
 	if err == nil {
 		err = allows(set)
@@ -121,7 +123,7 @@ func (l *library) follow(ctx context.Context, to playbookRecords) error {
 	if !l.begin(ctx, to) {
 		return nil
 	}
-	if info, err := os.Stat(l.source.Dir); l.source.Dir == "" || err == nil && !info.IsDir() {
+	if info, err := os.Stat(l.source.Dir); l.once || l.source.Dir == "" || err == nil && !info.IsDir() {
 		<-ctx.Done() // the shipped ones, or one file of a dry run
 		return nil
 	}
@@ -207,6 +209,19 @@ func ConfiguredPlaybooks(source config.Playbooks) (*playbook.Set, error) {
 		return nil, err
 	}
 	return l.Load(kinds.Declarations())
+}
+
+// PlaybooksAt returns the configured playbooks with another file or directory. It
+// may lack playbooks whose autonomy the configuration sets.
+func PlaybooksAt(c config.Playbooks, path string) (config.Playbooks, error) {
+	levels := c.Autonomy
+	c.Dir, c.Autonomy = path, nil
+	set, err := ConfiguredPlaybooks(c)
+	if err != nil {
+		return c, err
+	}
+	c.Autonomy = levels.Known(set)
+	return c, nil
 }
 
 // libraryOf returns the library of a configuration.

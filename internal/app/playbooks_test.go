@@ -166,7 +166,8 @@ func TestConfiguredAutonomyOverAReload(t *testing.T) {
 	}
 	level := func(s *Service) playbook.Autonomy {
 		set := s.library.set()
-		level, _ := set.All()[0].LevelOf("rollback", set.Override("test-rollback"))
+		p := set.All()[0]
+		level := p.Parts(p.State("rollback"), playbook.Auto, set.Override(p.Name, ""))[1].Level
 		return level
 	}
 	put(text)

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"maps"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -236,6 +235,9 @@ func policyInput(in guard.PolicyInput) policy.Input {
 		Run:   policy.Run{ID: s.Start.Run, By: s.Start.By, Began: s.Began, Levers: s.Levers, Kept: s.Kept, Asked: s.Asked, Alerts: alertsOf(s)},
 		Count: func(c policy.Count) (int, bool) { return countActs(in, c) },
 	}
+	for _, o := range in.Others {
+		out.Others = append(out.Others, policy.Other{Name: o.String(), Service: o.Entry, Autonomy: min(out.Autonomy, o.Autonomy), Capacity: costs(s.Lever, o.Touched)})
+	}
 	if l := s.Lever; l != nil {
 		out.With, out.Plan = l.With, l.Plan
 	}
@@ -243,6 +245,18 @@ func policyInput(in guard.PolicyInput) policy.Input {
 		out.Actor = policy.Actor{Name: d.By, Channel: d.Channel}
 		for _, g := range d.Groups {
 			out.Actor.Groups = append(out.Actor.Groups, strings.TrimPrefix(g, "group:"))
+		}
+	}
+	return out
+}
+
+// costs returns what the lever costs a service, or the workloads of no service in a
+// namespace; none: nothing.
+func costs(l *machine.Lever, t machine.Touched) []machine.Capacity {
+	var out []machine.Capacity
+	for _, a := range slices.Concat(l.Plan.Others, l.Plan.Rest) {
+		if t.Service != "" && a.Service == t.Service || t.Service == "" && a.Namespace == t.Namespace {
+			out = append(out, a.Capacity)
 		}
 	}
 	return out
@@ -262,9 +276,9 @@ func countActs(in guard.PolicyInput, c policy.Count) (int, bool) {
 
 // alertsOf returns the alerts of a run in a fixed order.
 func alertsOf(s machine.State) []playbook.Alert {
-	out := make([]playbook.Alert, 0, len(s.Episodes))
-	for _, id := range slices.Sorted(maps.Keys(s.Episodes)) {
-		out = append(out, s.Episodes[id].Alert)
+	out := make([]playbook.Alert, 0, s.Episodes.Len())
+	for _, id := range s.Episodes.IDs() {
+		out = append(out, s.Episodes.Get(id).Alert)
 	}
 	return out
 }

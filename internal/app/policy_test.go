@@ -189,7 +189,8 @@ func TestPolicyAtTheDoor(t *testing.T) {
 		if err := os.WriteFile(file, []byte(token(name)+"\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		c.Auth.Tokens = append(c.Auth.Tokens, config.Token{Name: name, File: file, Groups: groups, Scopes: []string{"intake", "read", "decide"}})
+		c.Auth.Tokens = append(c.Auth.Tokens, config.Token{Name: name, File: file, Groups: groups, Scopes: []string{"intake", "read", "approve", "cancel", "pause", "unpause"}})
+		c.Auth.People = append(c.Auth.People, config.Person{Name: name})
 	}
 	s, url := startService(t, c)
 	until(t, "ready", func() bool { return len(s.missing()) == 0 })

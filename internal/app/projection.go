@@ -15,6 +15,7 @@ import (
 	"github.com/inference-responder/responder/internal/executor/dispatch"
 	"github.com/inference-responder/responder/internal/executor/ladder"
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/playbook"
 )
 
 // projection counts what the journal says, from its first entry on, so that counters
@@ -110,7 +111,7 @@ func (p *projection) catchUp() error {
 			return fmt.Errorf("count the journal: %w", err)
 		}
 	}
-	for rec, err := range p.journal.Log(p.next) {
+	for rec, err := range p.journal.Log(p.next, runStreams, dispatch.Stream, LadderStream, controlStream) {
 		if errors.Is(err, audit.ErrArchived) { // what was counted of it is lost
 			p.next = rec.Seq + 1
 			continue
@@ -177,13 +178,30 @@ func (p *projection) countAlerts(rec audit.Record) {
 		return
 	}
 	decision, ok := strings.CutPrefix(rec.Kind, "alert.")
-	var d struct {
-		Episodes []string `json:"episodes"`
+	if n, err := countEpisodes(rec.Data); ok && err == nil {
+		p.alerts.add(float64(n), decision)
 	}
-	if !ok || json.Unmarshal(rec.Data, &d) != nil {
-		return
+}
+
+// countEpisodes counts the alerts of a [dispatch.Record] without decoding it: there is
+// one for each notification.
+func countEpisodes(data []byte) (n int, _ error) {
+	scan := playbook.ScanJSON(data)
+	err := scan.Entries(func(name []byte) *playbook.FieldError {
+		if string(name) == "episodes" {
+			return scan.Array(func(int) *playbook.FieldError {
+				n++
+				_, err := scan.Raw()
+				return err
+			})
+		}
+		_, err := scan.Raw()
+		return err
+	})
+	if err != nil {
+		return 0, err
 	}
-	p.alerts.add(float64(len(d.Episodes)), decision)
+	return n, nil
 }
 
 // countLadder counts what was learned of levers. Their results are counted by

@@ -2,17 +2,19 @@ package app
 
 import (
 	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/prometheus/alertmanager/pkg/labels"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/inference-responder/responder/internal/engine"
 	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/step/kinds"
 )
 
-// The receiver to add to Alertmanager gets every alert of the shipped rules that
-// a shipped playbook is for.
+// The receiver to add to Alertmanager gets every alert of the shipped rules, and of
+// those that are made of objectives, that a shipped playbook is for.
 func TestReceiverGetsWhatPlaybooksMatch(t *testing.T) {
 	data, err := os.ReadFile("../../deploy/alertmanager/receiver.yaml")
 	if err != nil {
@@ -49,8 +51,8 @@ func TestReceiverGetsWhatPlaybooksMatch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	alerts := []string{"GPUNodeRepaired"}
-	for _, file := range []string{"inference-slo.rules.yaml", "inference-engine.rules.yaml", "gpu.rules.yaml"} {
+	alerts := append([]string{"GPUNodeRepaired"}, objectiveAlerts(t)...)
+	for _, file := range []string{"inference-engine.rules.yaml", "gpu.rules.yaml"} {
 		for _, g := range rulesOf(t, file).Groups {
 			for _, r := range g.Rules {
 				alerts = append(alerts, r.Alert)
@@ -70,4 +72,42 @@ func TestReceiverGetsWhatPlaybooksMatch(t *testing.T) {
 	if matched < 5 {
 		t.Errorf("of %v only %d are for playbooks", alerts, matched)
 	}
+}
+
+// objectiveAlerts names the alerts that `responder slo rules` makes of all indicators.
+func objectiveAlerts(t *testing.T) []string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "responder.yaml")
+	config := "auth: {insecure: true}\nservices:\n  - namespace: serving\n    workload: {name: chat}\n    engine: vllm\n    slos:\n"
+	for _, indicator := range engine.Indicators() {
+		config += "      - {name: " + indicator + ", objective: 0.9, window: 28d"
+		if indicator != engine.Errors {
+			config += ", threshold: 0.5"
+		}
+		config += "}\n"
+	}
+	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	services, err := RuleServices(t.Context(), file, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	objectives, _, err := services[0].Objectives(false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for _, o := range objectives {
+		g, _, err := o.Group()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range g.Rules {
+			if r.Alert != "" {
+				out = append(out, r.Alert)
+			}
+		}
+	}
+	return out
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/inference-responder/responder/internal/api"
 	"github.com/inference-responder/responder/internal/audit"
+	"github.com/inference-responder/responder/internal/config"
 	"github.com/inference-responder/responder/internal/executor"
 	"github.com/inference-responder/responder/internal/playbook"
 )
@@ -254,19 +255,19 @@ func JournalStatus(ctx context.Context, file string) (_ api.JournalStatus, err e
 // A StoppedJournal is the journal of a service that does not run, to archive it.
 type StoppedJournal struct{ r *retention }
 
-// OpenStoppedJournal opens the journal in a directory. It fails while a service, or
+// OpenStoppedJournal opens the journal of a configuration. It fails while a service, or
 // another tool, has it open.
-func OpenStoppedJournal(dir, archive string, keep time.Duration) (*StoppedJournal, error) {
-	if keep < executor.KeepAtLeast {
-		return nil, fmt.Errorf("keep %s: it must be at least %s, which the service reads again when it starts", playbook.FormatDuration(keep), playbook.FormatDuration(executor.KeepAtLeast))
+func OpenStoppedJournal(c config.Journal) (*StoppedJournal, error) {
+	if c.Keep < executor.KeepAtLeast {
+		return nil, fmt.Errorf("keep %s: it must be at least %s, which the service reads again when it starts", playbook.FormatDuration(c.Keep), playbook.FormatDuration(executor.KeepAtLeast))
 	}
-	j, err := openJournal(dir, nil, nil)
+	j, err := openJournal(c, nil, nil)
 	if err != nil {
 		return nil, err
 	}
 	rule := func(now time.Time) (*executor.Retention, error) { return executor.NewRetention(j, now) }
 	return &StoppedJournal{&retention{
-		journal: j, keep: keep, archive: archive, rule: rule, now: time.Now, log: slog.New(slog.DiscardHandler),
+		journal: j, keep: c.Keep, archive: c.Archive, rule: rule, now: time.Now, log: slog.New(slog.DiscardHandler),
 	}}, nil
 }
 

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"fmt"
 	"maps"
 
@@ -11,21 +12,40 @@ import (
 )
 
 // RuleServices returns the configured services with their objectives, for rules
-// that alert on them. Each has labels by which the service finds itself in such an
-// alert. Discovered services are not among them: nothing is connected to.
-func RuleServices(file string) ([]slorules.Service, error) {
+// that alert on them; with discovered also those that the cluster has now. Each has
+// labels by which the service finds itself in such an alert.
+func RuleServices(ctx context.Context, file string, discovered bool) ([]slorules.Service, error) {
 	c, err := config.Load(file)
 	if err != nil {
 		return nil, err
 	}
-	entries := c.CatalogEntries()
-	if len(entries) == 0 {
+	options := catalog.Options{Entries: c.CatalogEntries(), Defaults: c.ServiceDefaults(), Ceiling: c.Autonomy}
+	if discovered {
+		if !c.Discovery.Enabled {
+			return nil, fmt.Errorf("%s finds no services in a cluster: set discovery.enabled, or leave --discovered out", file)
+		}
+		if _, err := openKubernetes(c, &World{}, &options); err != nil {
+			return nil, c.Blame(err, "kubernetes")
+		}
+	}
+	services := catalog.New(options)
+	if err := services.Refresh(ctx); err != nil {
+		return nil, err
+	}
+	entries, err := services.Entries()
+	switch {
+	case err != nil:
+		return nil, err
+	case len(entries) == 0 && discovered:
+		return nil, fmt.Errorf("%s: no services: declare them under services, or label workloads in the cluster", file)
+	case len(entries) == 0 && c.Discovery.Enabled:
+		return nil, fmt.Errorf("%s: no services: add --discovered for those in the cluster, or declare them under services", file)
+	case len(entries) == 0:
 		return nil, fmt.Errorf("%s: no services: declare them under services, or give documents with -f", file)
 	}
-	resolver := catalog.New(catalog.Options{Entries: entries})
 	var out []slorules.Service
 	for _, e := range entries {
-		s, err := ruleService(resolver, e)
+		s, err := RuleService(services.Resolve, e.Service, e.Source)
 		if err != nil {
 			return nil, err
 		}
@@ -34,27 +54,28 @@ func RuleServices(file string) ([]slorules.Service, error) {
 	return out, nil
 }
 
-// ruleService returns a service with the labels of its alerts: the scrape's name
-// of it, or its own if others share that one.
-func ruleService(resolver *catalog.Catalog, e catalog.Entry) (slorules.Service, error) {
+// RuleService returns a service that is declared at source, with the labels of its
+// alerts: the scrape's name of it, or its own if others share that one. Alerts are
+// resolved to services by resolve.
+func RuleService(resolve func(playbook.Alert) ([]playbook.Service, string, error), s playbook.Service, source string) (slorules.Service, error) {
 	out := slorules.Service{
-		Name: e.Service.Name, Engine: e.Service.Engine, Selector: e.Service.Selector, LoadTime: e.Service.LoadTime,
-		Kind: e.Service.Workload.Kind, Workload: e.Service.Workload.Name, Source: e.Source,
+		Name: s.Name, Engine: s.Engine, Selector: s.Selector, LoadTime: s.LoadTime,
+		Kind: s.Workload.Kind, Workload: s.Workload.Name, Source: source,
 	}
-	for _, o := range e.Service.SLOs {
+	for _, o := range s.SLOs {
 		out.SLOs = append(out.SLOs, slorules.SLO{
 			Name: o.Name, Indicator: o.Measures(), Objective: o.Objective, Window: o.Window, Threshold: o.Threshold,
 			Model: o.Model, Route: o.Route, By: o.By,
 		})
 	}
 	var why string
-	for _, name := range []string{e.Service.Workload.Name, e.Service.Name} {
-		labels := map[string]string{"namespace": e.Service.Namespace, "service": name}
-		found, because, err := resolver.Resolve(playbook.Alert{Labels: maps.Clone(labels)})
+	for _, name := range []string{s.Workload.Name, s.Name} {
+		labels := map[string]string{"namespace": s.Namespace, "service": name}
+		found, because, err := resolve(playbook.Alert{Labels: maps.Clone(labels)})
 		if err != nil {
 			return slorules.Service{}, err
 		}
-		if len(found) == 1 && found[0].Name == e.Service.Name {
+		if len(found) == 1 && found[0].Name == s.Name {
 			out.Labels = labels
 			return out, nil
 		}
@@ -63,5 +84,5 @@ func ruleService(resolver *catalog.Catalog, e catalog.Entry) (slorules.Service, 
 		}
 	}
 	return slorules.Service{}, fmt.Errorf("%s: an alert with the labels namespace=%q and service=%q would not find service %s: %s",
-		e.Source, e.Service.Namespace, e.Service.Name, e.Service.Name, why)
+		source, s.Namespace, s.Name, s.Name, why)
 }

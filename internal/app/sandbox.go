@@ -41,8 +41,8 @@ func SandboxWorld(sim *sandbox.World, more ...string) World {
 	services := catalog.New(catalog.Options{Entries: entries, Tenants: sim})
 	return World{
 		Deps: step.Deps{
-			Querier: sim, Workloads: sim, Changer: sim, Nodes: sim, NodeChanger: sim, GPUs: sim, Services: services.Services,
-			Prober: sim, Now: sim.Clock().Now,
+			Querier: sim, Workloads: sim, Changer: sim, Nodes: sim, NodeChanger: sim, GPUs: sim, Logs: sim, Events: sim, Pods: sim, Services: services.Services,
+			Prober: sim, Objects: sim, Now: sim.Clock().Now,
 		},
 		Resolve:  services.Resolve,
 		Services: services.Services, Known: services.Known,

@@ -15,6 +15,7 @@ import (
 	"github.com/inference-responder/responder/internal/executor"
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/notify/slack/approvals"
+	"github.com/inference-responder/responder/internal/webhook"
 )
 
 // An alert about a metric that nobody exports, or by a label that it does not
@@ -89,7 +90,11 @@ func exportedSeries(t *testing.T) string {
 		policy:    func() (bool, bool) { return true, false },
 		playbooks: func() []string { return []string{"pb"} }, step: func(string, string) string { return "" }, now: time.Now,
 		archiving: func() *api.JournalFailure { return nil },
+		room:      newRoom(t.TempDir(), 0),
 	}, slog.New(slog.DiscardHandler))
+	if _, err := webhook.New(webhook.Options{Intake: admission{}, Logger: slog.New(slog.DiscardHandler), Registerer: m.registry}); err != nil {
+		t.Fatal(err)
+	}
 	var none noRuns
 	if _, err := approvals.New(approvals.Options{
 		Runs: none, Control: none, Memory: approvals.Journal{Journal: j}, Slack: struct{ approvals.Slack }{}, Names: none,

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"path/filepath"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -20,6 +21,7 @@ import (
 	"github.com/inference-responder/responder/internal/notify"
 	"github.com/inference-responder/responder/internal/notify/alertmanager"
 	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/rights"
 	"github.com/inference-responder/responder/internal/step"
 	"github.com/inference-responder/responder/internal/step/kinds"
 	"github.com/inference-responder/responder/internal/webhook"
@@ -37,11 +39,15 @@ type Service struct {
 	executor *executor.Executor
 	receiver *webhook.Server
 	slack    *slackParts // nil: no Slack
+	rights   rights.Rules
 	metrics  *metrics
 	world    World
 
-	retention *retention
-	log       *slog.Logger
+	retention   *retention
+	checkpoints *checkpoints
+	log         *slog.Logger
+	room        *room
+	probes      net.Listener // nil: none
 
 	link       notify.Link // where people reach it
 	processors bool        // how many processors Go's runtime uses is ours to say
@@ -54,6 +60,8 @@ type Options struct {
 	Log       *slog.Logger
 	Temporary string // directory of a journal that nobody needs afterwards; empty: the configuration's
 	Failpoint func(string) error
+	ReadOnce  bool         // nothing watches the directory of playbooks
+	Probes    net.Listener // of /healthz and /readyz; run closes it. nil: none
 
 	Processors bool // nobody has said how many processors Go's runtime uses
 }
@@ -61,7 +69,7 @@ type Options struct {
 // New builds a service. Nothing runs yet; close gives everything back,
 // also when run was never called.
 func New(o Options) (_ *Service, err error) {
-	s := &Service{world: o.World, link: notify.Link(o.Config.ExternalURL), log: o.Log, processors: o.Processors}
+	s := &Service{world: o.World, link: notify.Link(o.Config.ExternalURL), log: o.Log, processors: o.Processors, probes: o.Probes}
 	if s.world.Now == nil {
 		s.world.Now = time.Now
 	}
@@ -75,11 +83,18 @@ func New(o Options) (_ *Service, err error) {
 			err = errors.Join(err, s.journal.Close())
 		}
 	}()
+	s.room = newRoom(filepath.Dir(s.journal.Path()), int64(o.Config.Journal.MinFree))
+	if s.rights, err = o.Config.Auth.RightsRules(); err != nil {
+		return nil, o.Config.Blame(err, "auth.rights")
+	}
 	s.retention = &retention{
 		journal: s.journal, keep: o.Config.Journal.Keep, archive: o.Config.Journal.Archive, now: s.world.Now, log: o.Log,
 		rule: func(now time.Time) (*executor.Retention, error) { return s.executor.Retention(now) },
 	}
-	if s.library, err = newLibrary(o.Config.Playbooks, s.journal, playbooksTell(s.world.Channels), o.Log); err != nil {
+	if s.checkpoints, err = newCheckpoints(o.Config.Journal.Checkpoints, s.journal, o.Log); err != nil {
+		return nil, o.Config.Blame(err, "journal.checkpoints")
+	}
+	if s.library, err = newLibrary(o, s.journal, playbooksTell(s.world.Channels)); err != nil {
 		return nil, o.Config.Unread(err, "playbooks.dir")
 	}
 	if s.rules, err = newRules(o.Config.Policy.File, s.journal, policyTells(s.world.Channels), o.Log); err != nil {
@@ -104,6 +119,7 @@ func New(o Options) (_ *Service, err error) {
 		step:      s.library.step,
 		now:       s.world.Now,
 		archiving: s.retention.failure,
+		room:      s.room,
 	}, o.Log)
 	if s.slack, err = s.openApprovals(o); err != nil {
 		return nil, err
@@ -120,7 +136,7 @@ func openJournalOf(o Options, observe func(time.Duration)) (*audit.Journal, erro
 	if o.Temporary != "" {
 		return audit.OpenTemp(o.Temporary)
 	}
-	return openJournal(o.Config.Journal.Dir, observe, o.Failpoint)
+	return openJournal(o.Config.Journal, observe, o.Failpoint)
 }
 
 func (s *Service) executorOptions(o Options) executor.Options {
@@ -148,23 +164,29 @@ func (s *Service) executorOptions(o Options) executor.Options {
 func (s *Service) steps() step.Deps {
 	d := s.world.Deps
 	d.LastGood = s.ladder
+	d.Journal = executor.Commits{Journal: s.journal}
 	return d
 }
 
 func (s *Service) receiverOptions(c config.Config) webhook.Options {
 	o := webhook.Options{
-		Intake:        admission{s.intake},
-		Now:           s.world.Now,
-		Control:       control{s.executor},
-		Starter:       starter{s.executor},
-		Pauses:        pauses{s.executor, s.intake},
-		Views:         views{s.executor},
-		Ladder:        trackRecord{s.executor, s.ladder},
-		Log:           journalLog{s.journal},
-		Journal:       s.retention,
-		Playbooks:     s.library.set,
-		Services:      s.world.Services,
-		Ready:         s.missing,
+		Intake:    admission{s.intake},
+		Now:       s.world.Now,
+		Control:   control{s.executor, s.rights},
+		Starter:   starter{s.executor, s.permits()},
+		Pauses:    pauses{s.executor, s.intake, s.permits()},
+		Views:     views{s.executor},
+		Ladder:    trackRecord{s.executor, s.ladder, s.permits()},
+		Log:       journalLog{s.journal},
+		Journal:   s.retention,
+		Playbooks: s.library.set,
+		Services:  s.world.Services,
+		Ready:     s.missing,
+		Refused: func(who rights.Actor, right rights.Right, why string) {
+			s.executor.RecordRefused(who.By, right, "", why)
+		},
+		Room:          s.room.check,
+		Crowded:       s.executor.Crowded,
 		Watch:         s.journal.Watch,
 		Metrics:       s.metrics.handler(),
 		Version:       ReadBuildInfo(),
@@ -174,6 +196,7 @@ func (s *Service) receiverOptions(c config.Config) webhook.Options {
 		MaxBody:       int64(c.Receiver.MaxBody),
 		InFlightBytes: int64(c.Receiver.MaxInFlight),
 		MaxConns:      c.Receiver.MaxConcurrent,
+		Quota:         c.Receiver.Quota.Options(),
 		Logger:        s.log,
 		Registerer:    s.metrics.registry,
 	}
@@ -181,6 +204,11 @@ func (s *Service) receiverOptions(c config.Config) webhook.Options {
 		o.Slack = s.slack.receiver
 	}
 	return o
+}
+
+// permits is who may do what about which service.
+func (s *Service) permits() permits {
+	return permits{executor: s.executor, rights: s.rights, services: s.world.Services}
 }
 
 // missing reports what keeps the service from doing its work, one line each.
@@ -203,7 +231,7 @@ func (s *Service) missing() []string {
 
 func (s *Service) pauseScopes() []string {
 	var scopes []string
-	for _, p := range (pauses{s.executor, s.intake}).Pauses() {
+	for _, p := range (pauses{executor: s.executor, intake: s.intake}).Pauses() {
 		scopes = append(scopes, p.Scope())
 	}
 	return scopes
@@ -226,6 +254,7 @@ func (s *Service) Run(ctx context.Context, ln net.Listener) error {
 	start("policy", func(ctx context.Context) error { return s.rules.follow(ctx, s.executor) })
 	start("metrics", s.count)
 	start("retention", s.retain)
+	start("checkpoints", s.checkpoints.run)
 	start("memory", s.rest)
 	start("garbage", s.collect)
 	if s.processors {
@@ -237,6 +266,9 @@ func (s *Service) Run(ctx context.Context, ln net.Listener) error {
 	if ln != nil { // a dry run has no receiver, and tells nobody
 		s.startChannels(start)
 		start("receiver", func(ctx context.Context) error { return s.receiver.Serve(ctx, ln) })
+	}
+	if s.probes != nil {
+		start("probes", func(ctx context.Context) error { return s.receiver.ServeProbes(ctx, s.probes) })
 	}
 	return parts.Wait()
 }

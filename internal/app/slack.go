@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -68,7 +69,7 @@ func members(a config.Auth) []approvals.Member {
 	var all []approvals.Member
 	for _, p := range a.People {
 		g := config.GrantOf(p.Name, nil, p.Groups)
-		m := approvals.Member{Person: approvals.Person{Name: g.Name, Groups: g.Groups}, Slack: p.Slack}
+		m := approvals.Member{Person: approvals.Person{Name: g.Name, Groups: g.Groups, Declared: true}, Slack: p.Slack}
 		if p.Email != "" {
 			m.Emails = append(m.Emails, p.Email)
 		}
@@ -118,7 +119,7 @@ func (s *Service) openApprovals(o Options) (*slackParts, error) {
 	}
 	p := &slackParts{socket: w.Transport() == slack.SocketMode}
 	options := approvals.Options{
-		Runs: slackRuns{s.executor}, Control: control{s.executor}, Memory: approvals.Journal{Journal: s.journal}, Slack: w.Client, Names: w.directory,
+		Runs: slackRuns{s.executor}, Control: control{s.executor, s.rights}, Memory: approvals.Journal{Journal: s.journal}, Slack: w.Client, Names: w.directory,
 		Channel: func(st machine.State) string { return w.ChannelOf(st.Start.Service.Name, st.Start.Playbook) },
 		Link:    s.link.Run,
 		Burst:   w.Burst, Pace: w.pace, Now: s.world.Now, Log: o.Log,
@@ -192,7 +193,7 @@ func (r slackRuns) Run(id string) (machine.State, []machine.Event, bool) {
 	return s, events, err == nil
 }
 
-// Finding is one line of slack check.
+// Finding is one line of a check.
 type Finding struct {
 	Name   string `json:"name"`
 	OK     bool   `json:"ok"`
@@ -200,25 +201,30 @@ type Finding struct {
 	Fix    string `json:"fix,omitempty"`
 }
 
+// SlackCheck says how Slack is checked.
+type SlackCheck struct {
+	NoEmail bool // the app was made without the scope for e-mail addresses
+	Silent  bool // nothing is posted
+}
+
 // CheckSlack asks Slack whether the configured workspace, its channels, people
 // and groups can be used.
-func CheckSlack(ctx context.Context, file string, noEmail bool) ([]Finding, error) {
-	c, err := config.Load(file)
-	if err != nil {
-		return nil, err
-	}
+func CheckSlack(ctx context.Context, c config.Config, o SlackCheck) ([]Finding, error) {
 	w, err := openSlack(c, slog.New(slog.DiscardHandler))
 	switch {
 	case err != nil:
 		return nil, err
 	case w == nil:
-		return nil, fmt.Errorf("%s describes no Slack workspace; slack.token_file begins it, and docs/reference/config.md has the rest", file)
+		return nil, fmt.Errorf("%s describes no Slack workspace; slack.token_file begins it, and docs/reference/config.md has the rest", c.File)
 	}
+	people := members(c.Auth)
+	// Who is listed with an ID is not looked up by e-mail address.
+	listed := len(people) > 0 && !slices.ContainsFunc(people, func(m approvals.Member) bool { return m.Slack == "" })
 	found := w.Client.Check(ctx, slack.CheckOptions{
-		Transport: w.Transport(), Channels: c.SlackChannels(), NoEmail: noEmail, NoGroups: len(c.Slack.Groups) == 0,
+		Transport: w.Transport(), Channels: c.SlackChannels(), NoEmail: o.NoEmail || listed, Silent: o.Silent, NoGroups: len(c.Slack.Groups) == 0,
 	})
 	if len(found) == 0 || found[0].OK { // with a token that does not work nothing else can be asked
-		found = append(found, w.directory.Check(ctx, members(c.Auth))...)
+		found = append(found, w.directory.Check(ctx, people)...)
 	}
 	var out []Finding
 	for _, f := range found {

@@ -28,7 +28,7 @@ const betweenClicks = 30 * time.Millisecond
 func manyQuestions(b *testing.B, c config.Config, s *slacktest.Server, n int) (slackRig, map[string]string) {
 	b.Helper()
 	c.Slack.Burst.Gates = n + 1
-	h := startSlackWorld(b, c, s, waitingWorld())
+	h := startSlackWorld(b, c, s, waitingWorld(waitingRuns))
 	until(b, "ready", func() bool { return h.executor.Ready() == nil })
 	var alerts []playbook.Alert
 	for i := range n {
@@ -115,7 +115,7 @@ func BenchmarkReattach1000(b *testing.B) {
 		h.stop()
 		before := len(s.Calls(""))
 		began := time.Now()
-		h = startSlackWorld(b, c, s, waitingWorld())
+		h = startSlackWorld(b, c, s, waitingWorld(waitingRuns))
 		<-h.Service.slack.approvals.Started()
 		b.ReportMetric(time.Since(began).Seconds(), "s-to-attach")
 		run, clicked := clickOne(b, h, messages)

@@ -20,8 +20,8 @@ import (
 func TestSlackDirectory(t *testing.T) {
 	const auth = `
 auth:
-  tokens: [{name: deploy@example.com, file: x, scopes: [decide]}]
-  oidc: {issuer: "https://idp", audience: a, scopes: [decide]CLAIM}
+  tokens: [{name: deploy@example.com, file: x, scopes: [approve]}]
+  oidc: {issuer: "https://idp", audience: a, scopes: [approve]CLAIM}
   people:
     - {name: ada, slack: U0ADA, groups: ["group:sre"]}
     - {name: bob, email: Bob@Example.com}
@@ -33,11 +33,11 @@ auth:
 		want               approvals.Person
 		no                 string
 	}{
-		{user: "U0ADA", email: "whatever@example.com", want: approvals.Person{Name: "ada", Groups: []string{"sre"}}},
-		{user: "U0ADA", want: approvals.Person{Name: "ada", Groups: []string{"sre"}}},
+		{user: "U0ADA", email: "whatever@example.com", want: approvals.Person{Name: "ada", Declared: true, Groups: []string{"sre"}}},
+		{user: "U0ADA", want: approvals.Person{Name: "ada", Declared: true, Groups: []string{"sre"}}},
 		{user: "U0ADA", email: "bob@example.com", no: "your e-mail address is bob's"},
-		{user: "U0X1", email: "bob@example.com", want: approvals.Person{Name: "bob"}},
-		{user: "U0X1", email: "cyd@example.com", want: approvals.Person{Name: "cyd"}}, // the same address names her token
+		{user: "U0X1", email: "bob@example.com", want: approvals.Person{Name: "bob", Declared: true}},
+		{user: "U0X1", email: "cyd@example.com", want: approvals.Person{Name: "cyd", Declared: true}}, // the same address names her token
 		{user: "U0X1", email: "cyd@example.com", claim: ", username_claim: sub", no: "are not named by their e-mail address"},
 		{user: "U0X1", email: "dee@example.com", no: "dee's, who has another Slack user"},
 		{user: "U0X1", email: "eve@example.com", want: approvals.Person{Name: "eve@example.com"}},

@@ -117,7 +117,12 @@ func startSlackRig(t *testing.T, c config.Config, s *slacktest.Server, sim *sand
 // startSlackWorld runs the service on a world until stop or the test's end.
 func startSlackWorld(t testing.TB, c config.Config, s *slacktest.Server, w World) slackRig {
 	t.Helper()
-	svc, err := New(Options{Config: c, World: withSlack(t, c, w), Log: slog.New(slog.DiscardHandler)})
+	return startSlackLogged(t, c, s, w, slog.New(slog.DiscardHandler))
+}
+
+func startSlackLogged(t testing.TB, c config.Config, s *slacktest.Server, w World, log *slog.Logger) slackRig {
+	t.Helper()
+	svc, err := New(Options{Config: c, World: withSlack(t, c, w), Log: log})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -122,7 +122,7 @@ func TestWaitingServiceChild(t *testing.T) {
 	c := config.Default()
 	c.Autonomy, c.Journal.Dir, c.Auth.Insecure = playbook.Auto, filepath.Join(dir, "data"), true
 	BoundGarbage(os.Getenv)
-	s, address, stop := runWaitingWorld(t, c)
+	s, address, stop := runWaitingWorld(t, c, waitingRuns)
 	fmt.Println("figure", time.Since(start).Seconds(), "s-to-ready")
 	fmt.Println("listening", "http://"+address)
 	for s.executor.Figures().Phases[executor.Standing{Playbook: "inference-slo-breach", Phase: machine.PhaseDeciding}] < waitingRuns {
@@ -143,9 +143,9 @@ func TestWaitingServiceChild(t *testing.T) {
 
 // runWaitingWorld runs the whole service in the waiting world, and returns it with its
 // address when it is ready. stop ends it.
-func runWaitingWorld(tb testing.TB, c config.Config) (s *Service, address string, stop func()) {
+func runWaitingWorld(tb testing.TB, c config.Config, services int) (s *Service, address string, stop func()) {
 	tb.Helper()
-	s, err := New(Options{Config: c, World: waitingWorld(), Log: slog.New(slog.DiscardHandler)})
+	s, err := New(Options{Config: c, World: waitingWorld(services), Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -190,11 +190,11 @@ func reportResident() {
 	fmt.Println("figure", float64(m.HeapAlloc)/(1<<20), "MiB-heap")
 }
 
-// waitingWorld is 10,000 services in trouble: each was left alone for a day,
+// waitingWorld is services in trouble: each was left alone for a day,
 // is over its objective and may be scaled.
-func waitingWorld() World {
+func waitingWorld(services int) World {
 	var entries []catalog.Entry
-	for i := range waitingRuns {
+	for i := range services {
 		name := waitingName(i)
 		entries = append(entries, catalog.Entry{Source: "test", Service: playbook.Service{
 			Name: "serving/" + name, Namespace: "serving", Workload: playbook.Workload{Kind: "Deployment", Name: name}, Container: "vllm",
@@ -204,11 +204,11 @@ func waitingWorld() World {
 			Selector: `model_name="llama-3.3-70b-` + name + `",namespace="serving"`,
 		}})
 	}
-	services := catalog.New(catalog.Options{Entries: entries, Ceiling: playbook.Auto})
+	known := catalog.New(catalog.Options{Entries: entries, Ceiling: playbook.Auto})
 	troubled := troubledCluster{}
 	return World{
 		Deps:    step.Deps{Querier: troubled, Workloads: troubled, Changer: troubled},
-		Resolve: services.Resolve, Services: services.Services, Known: services.Known,
+		Resolve: known.Resolve, Services: known.Services, Known: known.Known,
 	}
 }
 
@@ -255,6 +255,10 @@ func (troubledCluster) Scale(_ context.Context, c kube.ScaleChange) (kube.Applie
 }
 
 // Undo implements step.Changer.
+func (troubledCluster) Restart(_ context.Context, c kube.RestartChange) (kube.Applied, error) {
+	return kube.Applied{UID: c.Pre.UID, Generation: c.Pre.Generation + 1}, nil
+}
+
 func (troubledCluster) Undo(_ context.Context, c kube.UndoChange) (kube.Applied, error) {
 	return kube.Applied{UID: c.Pre.UID, Generation: c.Pre.Generation + 1}, nil
 }

@@ -18,9 +18,9 @@ import (
 )
 
 func newAuditCommand(p *command.Process) *cobra.Command {
-	return group("audit", "Read, verify and export the journal",
+	return group("audit", "Read, verify, export and redact the journal",
 		newAuditListCommand(p), newAuditShowCommand(p), newAuditVerifyCommand(p),
-		newAuditExportCommand(p), newAuditCheckpointCommand(p))
+		newAuditExportCommand(p), newAuditCheckpointCommand(p), newAuditRedactCommand(p))
 }
 
 // entrySource reads the journal of a running service, or a copy of its file.
@@ -50,52 +50,64 @@ func (f entryFilter) matches(e api.Entry) bool {
 
 // entries returns the selected entries, ascending.
 func (s *entrySource) entries(ctx context.Context, f entryFilter) ([]api.Entry, error) {
+	found := []api.Entry{}
+	err := s.each(ctx, f, func(e api.Entry) error {
+		found = append(found, e)
+		return nil
+	})
+	return found, err
+}
+
+// each calls take with the selected entries, ascending, until it fails.
+func (s *entrySource) each(ctx context.Context, f entryFilter, take func(api.Entry) error) error {
 	if s.file == "" {
-		return s.fromServer(ctx, f)
+		return s.fromServer(ctx, f, take)
 	}
 	if err := wantJournal(s.file); err != nil {
-		return nil, err
+		return err
 	}
 	check, err := app.SelfChecker()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	r, err := audit.OpenReader(ctx, s.file, check)
 	if err != nil {
-		return nil, journalAdvice(err)
+		return journalAdvice(err)
 	}
 	defer r.Close()
-	found := []api.Entry{}
-	archived := 0
+	taken, archived := 0, 0
 	defer func() { s.tellArchived(archived) }()
 	for rec, err := range r.Log(f.from) {
 		e, err := app.EntryOf(rec, err)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if e.Archived != "" && (f.stream != "" || f.kind != "") {
 			archived++
 			continue
 		}
-		if f.matches(e) {
-			found = append(found, e)
+		if !f.matches(e) {
+			continue
 		}
-		if f.limit > 0 && len(found) == f.limit {
+		if err := take(e); err != nil {
+			return err
+		}
+		if taken++; taken == f.limit {
 			break
 		}
 	}
-	return found, nil
+	return nil
 }
 
 // fromServer asks for page after page.
-func (s *entrySource) fromServer(ctx context.Context, f entryFilter) ([]api.Entry, error) {
+func (s *entrySource) fromServer(ctx context.Context, f entryFilter, take func(api.Entry) error) error {
 	const page = 1000
-	found, archived := []api.Entry{}, 0
+	taken, archived := 0, 0
 	defer func() { s.tellArchived(archived) }()
 	for {
 		ask := page
 		if f.limit > 0 {
-			ask = min(page, f.limit-len(found))
+			ask = min(page, f.limit-taken)
 		}
 		query := url.Values{"from": {strconv.FormatUint(f.from, 10)}, "limit": {strconv.Itoa(ask)}}
 		if f.stream != "" {
@@ -106,12 +118,17 @@ func (s *entrySource) fromServer(ctx context.Context, f entryFilter) ([]api.Entr
 		}
 		var answer api.AuditPage
 		if err := s.client.Get(ctx, client.AuditPath, query, &answer); err != nil {
-			return nil, err
+			return err
 		}
-		found = append(found, answer.Entries...)
+		for _, e := range answer.Entries {
+			if err := take(e); err != nil {
+				return err
+			}
+		}
+		taken += len(answer.Entries)
 		archived += answer.Archived
-		if !answer.More || f.limit > 0 && len(found) >= f.limit {
-			return found, nil
+		if !answer.More || f.limit > 0 && taken >= f.limit {
+			return nil
 		}
 		f.from = answer.Next
 	}

@@ -27,18 +27,22 @@ func newAuditVerifyCommand(p *command.Process) *cobra.Command {
 		Short: "Verify offline that a copy of the journal, or its archive, is unaltered",
 		Long: `Check every entry of a copied journal against the Merkle tree, and the tree
 against the signed checkpoints in the file. No service is asked, and the public key is
-all that is needed. An entry that was edited, removed, inserted or reordered is found
-and named. A log that was truncated at its end is found only with a checkpoint that
-was kept elsewhere: give it with --checkpoint.
+all that is needed. An entry under a checkpoint that was edited, removed, inserted or
+reordered is found and named. Entries after the last checkpoint anybody could have
+written: where the service must have signed them, the log is NOT PROVEN. A log that
+was cut back to an earlier checkpoint is found only with a checkpoint that was kept
+elsewhere: give it with --checkpoint.
 
 Of entries whose bodies are archived the file has the hashes, and is as intact as
 before. A segment of the archive is verified by itself: its entries against the
 signed checkpoint it ends at. Of a directory every segment of the journal is
-verified, and that they follow each other.
+verified, and that they follow each other. Entries that were redacted are named, with
+who did it and why.
 
 Exit codes:
   0  intact
-  1  altered, or it cannot be examined`,
+  1  altered, or it cannot be examined
+  2  not proven: entries are unsigned that the service signs after a minute`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 && file != "" {
 				return fmt.Errorf("%q and --file %q are both given; give one", args[0], file)
@@ -99,6 +103,9 @@ func verifyJournal(cmd *cobra.Command, p *command.Process, out *command.Output, 
 	if err == nil && !report.OK() {
 		return command.ExitCode(command.ExitError)
 	}
+	if err == nil && report.Overdue != "" {
+		return command.ExitCode(command.ExitUnsigned)
+	}
 	return err
 }
 
@@ -107,7 +114,12 @@ func writeVerifyReport(w io.Writer, file string, r audit.Report, external bool) 
 		_, err := fmt.Fprintf(w, "NOT INTACT: %s\n%s\n", file, runview.Cell(r.FirstBad.String()))
 		return err
 	}
-	fmt.Fprintf(w, "intact: %s\n", file)
+	if r.Overdue != "" {
+		fmt.Fprintf(w, "NOT PROVEN: %s\n%d of its %d entries are not signed: %s.\nWhoever can write the file could have written them. They are left by a crash, or their\n"+
+			"checkpoints were removed. 'responder audit export' of the running service is signed whole.\n", file, r.Unsigned, r.Entries, r.Overdue)
+	} else {
+		fmt.Fprintf(w, "intact: %s\n", file)
+	}
 	fmt.Fprintf(w, "  origin       %s, since %s\n", r.Origin, r.Created)
 	fmt.Fprintf(w, "  entries      %d in %s\n", r.Entries, runview.Count(int(r.Streams), "stream")) //nolint:gosec // a count of streams fits
 	if r.Archived > 0 {
@@ -117,11 +129,19 @@ func writeVerifyReport(w io.Writer, file string, r audit.Report, external bool) 
 	if r.Unsigned > 0 {
 		fmt.Fprintf(w, "  unsigned     %s after it: consistent, but no signature covers them yet\n", runview.Count(int(r.Unsigned), "entry")) //nolint:gosec // a count of entries fits
 	}
+	writeRedactions(w, r.Redacted)
 	if external {
 		fmt.Fprintf(w, "  continues    the checkpoint given, so nothing it covers was cut off\n")
 	}
 	_, err := fmt.Fprintf(w, "  root         %s\n", r.Root)
 	return err
+}
+
+// writeRedactions names the entries of which a text was taken out.
+func writeRedactions(w io.Writer, all []audit.Redaction) {
+	for _, r := range all {
+		fmt.Fprintf(w, "  redacted     entry %d (%s %s) by %s at %s: %s\n", r.Seq, runview.Cell(r.Stream), runview.Cell(r.Kind), runview.Cell(r.By), runview.Time(r.At), runview.Cell(r.Reason))
+	}
 }
 
 // isArchive reports whether a path is a segment, or a directory of segments.
@@ -169,6 +189,7 @@ func writeSegmentReports(w io.Writer, all []audit.SegmentReport) error {
 		fmt.Fprintf(w, "intact: %s\n", r.File)
 		fmt.Fprintf(w, "  entries      %d to %d of %s, from %s to %s\n", r.First, r.Last, r.Origin, runview.Time(r.From), runview.Time(r.To))
 		fmt.Fprintf(w, "  sha256       %s\n", r.Digest)
+		writeRedactions(w, r.Redacted)
 		fmt.Fprintf(w, "  root         %s, signed over the %d entries up to its last\n", r.Root, r.Last+1)
 	}
 	return nil

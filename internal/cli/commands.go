@@ -2,6 +2,7 @@ package cli
 
 import (
 	"github.com/inference-responder/responder/internal/cli/command"
+	"github.com/inference-responder/responder/internal/cli/doctor"
 	"github.com/spf13/cobra"
 )
 
@@ -11,6 +12,7 @@ func commands(p *command.Process) []*cobra.Command {
 		newServeCommand(p),
 		newDemoCommand(p),
 		newDryRunCommand(p),
+		newReplayCommand(p),
 		newPlaybookCommand(p),
 		newPolicyCommand(p),
 		newRunsCommand(p),
@@ -32,6 +34,7 @@ func commands(p *command.Process) []*cobra.Command {
 		newAuditCommand(p),
 		newJournalCommand(p),
 		newConfigCommand(p),
+		doctor.NewCommand(p),
 		newCompletionCommand(p),
 		newVersionCommand(p),
 		newInternalCommand(p),

@@ -65,6 +65,24 @@ func playbookLines(s api.ConfigCheck) []string {
 	return out
 }
 
+// rightsLines lists who has which right; those that are the same share a line.
+func rightsLines(s api.ConfigCheck) []string {
+	var who []string
+	of := map[string][]string{}
+	for _, r := range s.Rights {
+		whose := runview.OrText(strings.Join(r.Who, ", "), "nobody")
+		if len(of[whose]) == 0 {
+			who = append(who, whose)
+		}
+		of[whose] = append(of[whose], r.Right)
+	}
+	var out []string
+	for _, w := range who {
+		out = append(out, runview.Wrap(runview.Printable(strings.Join(of[w], ", ")+": "+w), runview.Width-summaryIndent)...)
+	}
+	return out
+}
+
 func archiveLine(s api.ConfigCheck) string {
 	if s.Archive == "" {
 		return "none: the journal keeps everything and grows (journal.archive)"
@@ -110,6 +128,7 @@ func writeConfigSummary(w io.Writer, s api.ConfigCheck) error {
 		{"node pools", runview.OrText(strings.Join(s.NodePools, "\n"+strings.Repeat(" ", summaryIndent)), "none: the owners of a service decide about its nodes")},
 		{"playbooks", strings.Join(playbookLines(s), "\n"+strings.Repeat(" ", summaryIndent))},
 		{"policy", strings.Join(policyLines(s.Policy), "\n"+strings.Repeat(" ", summaryIndent))},
+		{"rights", strings.Join(rightsLines(s), "\n"+strings.Repeat(" ", summaryIndent))},
 		{"prometheus", runview.OrText(s.Prometheus, "none: no PromQL, so nothing can be verified")},
 		{"cluster", runview.OrText(s.Cluster, "none: no kube checks and levers")},
 		{"git", runview.OrText(strings.Join(s.Repositories, "\n"+strings.Repeat(" ", summaryIndent)), "none: what Git owns is not changed")},

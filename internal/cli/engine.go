@@ -8,7 +8,7 @@ import (
 )
 
 func newEngineCommand(p *command.Process) *cobra.Command {
-	return group("engine", "Show the flags of the serving engines", newEngineFlagsCommand(p))
+	return group("engine", "Show the flags of the serving engines, and probe a service's", newEngineFlagsCommand(p), newEngineProbeCommand(p))
 }
 
 // completeFlags completes the names of an engine's flags: of any engine, where

@@ -14,7 +14,7 @@ import (
 
 func newGitopsCommand(p *command.Process) *cobra.Command {
 	return group("gitops", "Show what Git holds for a service, and what was last verified",
-		newGitopsLocateCommand(p), newGitopsSetCommand(p), newGitopsLastGoodCommand(p), newGitopsCheckCommand(p))
+		newGitopsLocateCommand(p), newGitopsSetCommand(p), newGitopsLastGoodCommand(p))
 }
 
 func newGitopsLastGoodCommand(p *command.Process) *cobra.Command {

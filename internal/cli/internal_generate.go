@@ -18,23 +18,30 @@ import (
 	"github.com/inference-responder/responder/internal/step/kinds"
 )
 
-//go:generate go run ../../cmd/responder internal generate ../../docs/reference ../../playbooks/schema
+//go:generate go run ../../cmd/responder internal generate ../../docs/reference ../../docs/runbooks ../../playbooks/schema
 
-// newGenerateCommand writes the reference pages and the playbooks' JSON Schema
-// from what the program itself is made of, so that they cannot say anything else. They are committed, and
-// CI generates them again to compare.
+// newGenerateCommand writes the reference pages, a page for each shipped playbook and
+// the playbooks' JSON Schema from what the program itself is made of, so that they
+// cannot say anything else. They are committed, and CI generates them again to compare.
 func newGenerateCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:     "generate PAGES SCHEMA",
-		Short:   "Write the generated reference pages, and the schema of playbooks",
-		Args:    cobra.ExactArgs(2),
-		Example: "  responder internal generate docs/reference playbooks/schema",
+		Use:     "generate PAGES RUNBOOKS SCHEMA",
+		Short:   "Write the generated reference pages, the runbooks, and the schema of playbooks",
+		Args:    cobra.ExactArgs(3),
+		Example: "  responder internal generate docs/reference docs/runbooks playbooks/schema",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := writeFiles(args[0], referencePages(cmd.Root())); err != nil {
 				return fmt.Errorf("generate: %w", err)
 			}
+			runbooks, err := runbookPages()
+			if err != nil {
+				return fmt.Errorf("generate: %w", err)
+			}
+			if err := writeFiles(args[1], runbooks); err != nil {
+				return fmt.Errorf("generate: %w", err)
+			}
 			schema := map[string]string{"playbook.schema.json": string(playbook.Schema(kinds.Declarations()))}
-			if err := writeFiles(args[1], schema); err != nil {
+			if err := writeFiles(args[2], schema); err != nil {
 				return fmt.Errorf("generate: %w", err)
 			}
 			return nil

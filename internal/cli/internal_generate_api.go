@@ -22,14 +22,14 @@ see [authentication](../how-to/authentication.md). An answer that is not a succe
 |---|---|---|
 | ` + "`POST /api/v1/alertmanager`" + ` | intake | 200 once the notification of Alertmanager is on disk |
 | ` + "`GET /api/v1/runs`" + ` | read | [RunList](#runlist); ` + "`service`, `playbook`, `open` and `limit`" + ` select |
-| ` + "`POST /api/v1/runs`" + ` | decide | [RunDetail](#rundetail), 201 for a new run; body [StartRequest](#startrequest); the header ` + "`Idempotency-Key`" + ` names the request |
+| ` + "`POST /api/v1/runs`" + ` | start | [RunDetail](#rundetail), 201 for a new run; body [StartRequest](#startrequest); the header ` + "`Idempotency-Key`" + ` names the request |
 | ` + "`GET /api/v1/runs/{run}`" + ` | read | [RunDetail](#rundetail) |
 | ` + "`GET /api/v1/runs/{run}/events`" + ` | read | one [Event](#event) a line; ` + "`from`" + ` is the first seq, ` + "`follow=1`" + ` goes on until the run ends |
-| ` + "`POST /api/v1/runs/{run}/approve`, `deny`, `replan`" + ` | decide | [RunDetail](#rundetail); body [DecisionRequest](#decisionrequest) |
-| ` + "`POST /api/v1/runs/{run}/cancel`, `proceed`, `resolve`, `release`" + ` | decide | [RunDetail](#rundetail); body [DecisionRequest](#decisionrequest) |
-| ` + "`GET`, `POST`, `DELETE /api/v1/pauses`" + ` | read, decide | [PauseList](#pauselist); body [PauseRequest](#pauserequest), for DELETE also as query |
+| ` + "`POST /api/v1/runs/{run}/approve`, `deny`, `replan`" + ` | approve | [RunDetail](#rundetail); body [DecisionRequest](#decisionrequest) |
+| ` + "`POST /api/v1/runs/{run}/cancel`, `resolve`, `release`, `proceed`" + ` | cancel, resolve, release; release for proceed | [RunDetail](#rundetail); body [DecisionRequest](#decisionrequest) |
+| ` + "`GET`, `POST`, `DELETE /api/v1/pauses`" + ` | read, pause, unpause | [PauseList](#pauselist); body [PauseRequest](#pauserequest), for DELETE also as query |
 | ` + "`GET /api/v1/ladder`" + ` | read | [LeverList](#leverlist); ` + "`service` and `playbook`" + ` select |
-| ` + "`POST /api/v1/ladder/promote`" + ` | decide | [LeverList](#leverlist); body [Promotion](#promotion) |
+| ` + "`POST /api/v1/ladder/promote`" + ` | promote | [LeverList](#leverlist); body [Promotion](#promotion) |
 | ` + "`GET /api/v1/last-good`" + ` | read | [LastGoodList](#lastgoodlist); ` + "`service`" + ` selects |
 | ` + "`GET /api/v1/services`" + ` | read | [ServiceList](#servicelist) |
 | ` + "`GET /api/v1/playbooks`" + ` | read | [PlaybookList](#playbooklist) |
@@ -40,7 +40,8 @@ see [authentication](../how-to/authentication.md). An answer that is not a succe
 | ` + "`POST /api/v1/journal/archive`" + ` | admin | [JournalArchive](#journalarchive); body [JournalArchiveRequest](#journalarchiverequest) |
 | ` + "`GET /api/v1/version`" + ` | read | the version of the program |
 | ` + "`GET /readyz`" + ` | | [Readiness](#readiness) |
-| ` + "`GET /healthz`, `GET /metrics`" + ` | | text |
+| ` + "`GET /healthz`" + ` | | text |
+| ` + "`GET /metrics`" + ` | metrics | text |
 
 `
 

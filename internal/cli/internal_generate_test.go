@@ -32,6 +32,34 @@ func TestReferenceIsUpToDate(t *testing.T) {
 	}
 }
 
+// The committed runbooks are what the shipped playbooks do.
+func TestRunbooksAreUpToDate(t *testing.T) {
+	pages, err := runbookPages()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join("..", "..", "docs", "runbooks")
+	for name, want := range pages {
+		got, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Errorf("%v; run make generate", err)
+			continue
+		}
+		if diff := cmp.Diff(want, string(got)); diff != "" {
+			t.Errorf("docs/runbooks/%s is out of date; run make generate\n%s", name, diff)
+		}
+	}
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		if _, ok := pages[f.Name()]; !ok {
+			t.Errorf("docs/runbooks/%s is of no shipped playbook: remove it", f.Name())
+		}
+	}
+}
+
 // Whoever reads the help of a command finds out how it is used.
 func TestEveryCommandHasAnExample(t *testing.T) {
 	var visit func(c *cobra.Command)

@@ -115,6 +115,7 @@ type archiveFlags struct {
 	config       string
 	dir, archive string
 	keep         string
+	journal      config.Journal
 }
 
 func newJournalArchiveCommand(p *command.Process) *cobra.Command {
@@ -177,7 +178,8 @@ func (f *archiveFlags) run(cmd *cobra.Command, c *client.Client) (out api.Journa
 		if err != nil {
 			return out, fmt.Errorf("--keep: %w", err)
 		}
-		j, err := app.OpenStoppedJournal(f.dir, f.archive, keep)
+		f.journal.Dir, f.journal.Archive, f.journal.Keep = f.dir, f.archive, keep
+		j, err := app.OpenStoppedJournal(f.journal)
 		if err != nil {
 			return out, journalAdvice(err)
 		}
@@ -214,6 +216,7 @@ func (f *archiveFlags) configured(cmd *cobra.Command) error {
 	if c.Journal.Archive == "" {
 		return fmt.Errorf("%s: journal.archive is not set: name the directory of the archive", c.File)
 	}
+	f.journal = c.Journal
 	f.dir, f.archive, f.keep = c.Journal.Dir, c.Journal.Archive, playbook.FormatDuration(c.Journal.Keep)
 	return nil
 }

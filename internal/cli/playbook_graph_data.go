@@ -31,8 +31,8 @@ type graphState struct {
 // graphSteps are the steps of a lever.
 type graphSteps struct {
 	Parameter string `json:"parameter"`
-	By        string `json:"by"` // a number or an expression
-	Times     int    `json:"times"`
+	By        string `json:"by"`    // a number or an expression
+	Times     any    `json:"times"` // a number, or an expression as text
 }
 
 // graphEdge is a way from a state to another. OnError is the one that is taken
@@ -49,7 +49,10 @@ func graphOf(pb *playbook.Playbook, path []string, format, drawn string) graphAn
 	for _, s := range pb.States {
 		state := graphState{Name: s.Name, Title: s.Title, Kind: string(s.Kind), Step: s.Step, Divert: s.Divert, End: string(s.End)}
 		if w := s.Steps; w != nil {
-			state.Steps = &graphSteps{Parameter: w.Param, By: w.By.Source(), Times: w.Times}
+			state.Steps = &graphSteps{Parameter: w.Param, By: w.By.Source(), Times: w.Times.Source()}
+			if times, ok := w.Times.Constant(); ok {
+				state.Steps.Times = times
+			}
 		}
 		a.States = append(a.States, state)
 		for _, e := range s.Next {

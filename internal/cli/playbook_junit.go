@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/inference-responder/responder/internal/api"
+	"github.com/inference-responder/responder/internal/cli/worlds"
 )
 
 // The results of tests as CI systems read them.
@@ -50,6 +51,16 @@ func writeJUnit(file string, r api.PlaybookTest) error {
 		s.Tests++
 		s.Cases = append(s.Cases, one)
 	}
+	for _, x := range r.Worlds {
+		s := junitSuite{Name: x.File, Tests: 1}
+		one := junitCase{Class: strings.TrimSuffix(x.File, worlds.Suffix), Name: x.Scenario, File: x.File, Line: 1}
+		if len(x.Wrong) > 0 {
+			one.Failure = &junitFailure{Message: x.Wrong[0], Text: strings.Join(append(x.Wrong, linesOf(x.Timeline)...), "\n")}
+			s.Failures++
+		}
+		s.Cases = append(s.Cases, one)
+		out.Suites = append(out.Suites, s)
+	}
 	data, err := xml.MarshalIndent(out, "", "  ")
 	if err != nil {
 		return fmt.Errorf("--junit: %w", err)
@@ -58,4 +69,12 @@ func writeJUnit(file string, r api.PlaybookTest) error {
 		return fmt.Errorf("--junit: %w", err)
 	}
 	return nil
+}
+
+func linesOf(timeline []api.WorldLine) []string {
+	var out []string
+	for _, l := range timeline {
+		out = append(out, strings.TrimSpace("+"+l.After+" "+l.Run+" "+l.Text))
+	}
+	return out
 }

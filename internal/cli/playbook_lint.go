@@ -16,6 +16,7 @@ import (
 	"github.com/inference-responder/responder/internal/api"
 	"github.com/inference-responder/responder/internal/app"
 	"github.com/inference-responder/responder/internal/cli/command"
+	"github.com/inference-responder/responder/internal/cli/series"
 	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/runview"
 	"github.com/inference-responder/responder/internal/step/kinds"
@@ -24,15 +25,16 @@ import (
 
 func newPlaybookLintCommand(p *command.Process) *cobra.Command {
 	var out command.Output
-	var series seriesFlags
+	var lookup seriesFlags
 	cmd := &cobra.Command{
 		Use:   "lint FILE|DIR...",
 		Short: "Check playbooks and say what is wrong, where, and what to do",
 		Long: `Check playbooks as the service does when it loads them: unknown fields, types
 of conditions, states that cannot be reached or never end, proofs that are
-constant, changes before any check. It needs no cluster. Of a directory the files are
-checked that the service would read: *.yaml, without *.test.yaml, and links that
-lead to a file inside it.
+constant, changes before any check, and ways from one change to another that no
+branch names. It needs no cluster. Of a directory the files are checked that the
+service would read: *.yaml, without *.test.yaml and *.world.yaml, and links that lead
+to a file inside it. A lever without verify is proven by the service's own SLO.
 
 A series in a query that no adapter of an engine or of GPUs knows is a warning. With
 --prometheus, or the configuration's, series are looked up there too, and so are the
@@ -47,16 +49,16 @@ Exit codes:
   responder playbook lint my-playbook.yaml -o json
   responder playbook lint my-playbook.yaml --prometheus http://prometheus.monitoring:9090`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return lintPlaybooks(cmd.Context(), p, &out, &series, args)
+			return lintPlaybooks(cmd.Context(), p, &out, &lookup, args)
 		},
 	}
-	series.add(cmd)
+	lookup.add(cmd)
 	out.AddFlag(cmd)
 	return cmd
 }
 
-func lintPlaybooks(ctx context.Context, p *command.Process, out *command.Output, series *seriesFlags, args []string) error {
-	from, err := series.source()
+func lintPlaybooks(ctx context.Context, p *command.Process, out *command.Output, lookup *seriesFlags, args []string) error {
+	from, err := lookup.source()
 	if err != nil {
 		return err
 	}
@@ -83,7 +85,7 @@ func lintPlaybooks(ctx context.Context, p *command.Process, out *command.Output,
 			return err
 		}
 	}
-	warnings, unchecked, away := lintSeries(ctx, good, from, time.Now())
+	warnings, unchecked, away := series.Lint(ctx, good, from, time.Now())
 	report := api.PlaybookLint{Playbooks: len(good), Problems: faultsOf(found), Warnings: faultsOf(warnings), Unchecked: unchecked}
 	err = printLint(p, out, report, lintResult{found, warnings, unchecked, runview.Count(len(good), "playbook"), away != nil})
 	return cmp.Or(away, err)
@@ -158,7 +160,7 @@ func playbookFiles(args []string) ([]playbook.File, error) {
 			return nil, err
 		}
 		if len(found) == 0 {
-			return nil, fmt.Errorf("no playbooks in %s: a playbook's file ends in .yaml, and not in .test.yaml", arg)
+			return nil, fmt.Errorf("no playbooks in %s: a playbook's file ends in .yaml, and not in .test.yaml or .world.yaml", arg)
 		}
 		files = append(files, found...)
 	}

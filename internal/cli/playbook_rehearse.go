@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -14,6 +15,7 @@ import (
 	"github.com/inference-responder/responder/internal/api"
 	"github.com/inference-responder/responder/internal/app"
 	"github.com/inference-responder/responder/internal/cli/command"
+	"github.com/inference-responder/responder/internal/cli/worlds"
 	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/rehearsal"
 	"github.com/inference-responder/responder/internal/runview"
@@ -27,6 +29,7 @@ const testSuffix = ".test.yaml"
 type testFlags struct {
 	run, junit     string
 	verbose, cover bool
+	seed           uint64
 }
 
 func newPlaybookTestCommand(p *command.Process) *cobra.Command {
@@ -34,34 +37,43 @@ func newPlaybookTestCommand(p *command.Process) *cobra.Command {
 	var out command.Output
 	cmd := &cobra.Command{
 		Use:   "test FILE|DIR...",
-		Short: "Run the tests of playbooks, on canned results",
-		Long: `Run the tests of playbooks. A test file names its playbook, and lists cases: an
-alert, what each check answers, what becomes of each lever, and what the run has to
-come to. It needs no cluster and no Prometheus, and hours pass in milliseconds. Of a
-directory the files *.test.yaml are run.
+		Short: "Run the tests of playbooks, on canned results and in simulated fleets",
+		Long: `Run the tests of playbooks. They need no cluster and no Prometheus. Of a directory the
+files *.test.yaml and *.world.yaml are run, and none of the directories below it.
 
-Conditions, verdicts, waits and approvals are decided as in the service. Queries are
-not asked, parameters reach no lever, and guards and policies are not evaluated.
+A file *.test.yaml names its playbook, and lists cases: an alert, what each check
+answers, what becomes of each lever, and what the run has to come to. Hours pass in
+milliseconds. Conditions, verdicts, waits and approvals are decided as in the service.
+Queries are not asked, parameters reach no lever, and guards and policies are not
+evaluated.
+
+A file *.world.yaml is a scenario: a simulated fleet, what goes wrong in it, and what
+the playbooks have to make of it. The rules fire the alert on the simulated series; the
+executor, the guards, the checks and the levers are the service's. Two hours pass in
+seconds, and the same seed has the same result. A scenario that fails prints what
+happened.
 
 Exit codes:
-  0  every case passed
+  0  every case and scenario passed
   1  at least one failed, or a file is wrong`,
 		Args: some("FILE or DIR..., such as queue-too-long.test.yaml"),
 		Example: `  responder playbook test playbooks/
   responder playbook test queue-too-long.test.yaml -v --run 'replica'
   responder playbook test playbooks/ --cover
+  responder playbook test queue-too-long.world.yaml -v --seed 7
   responder playbook test playbooks/ --junit playbooks.xml`,
-		RunE: func(_ *cobra.Command, args []string) error { return testPlaybooks(p, &out, f, args) },
+		RunE: func(cmd *cobra.Command, args []string) error { return testPlaybooks(cmd.Context(), p, &out, f, args) },
 	}
-	cmd.Flags().StringVar(&f.run, "run", "", "only cases whose name this regular expression matches")
-	cmd.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "show every case: the edges it took, and its levers")
+	cmd.Flags().StringVar(&f.run, "run", "", "only cases and scenarios whose name this regular expression matches")
+	cmd.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "show every case and scenario: the edges it took, and its levers")
 	cmd.Flags().BoolVar(&f.cover, "cover", false, "list the states and edges that no case took")
 	cmd.Flags().StringVar(&f.junit, "junit", "", "also write the results to this file, as JUnit XML for CI systems")
+	cmd.Flags().Uint64Var(&f.seed, "seed", 0, "of all that looks random in a scenario, in place of the scenario's own")
 	out.AddFlag(cmd)
 	return cmd
 }
 
-func testPlaybooks(p *command.Process, out *command.Output, f testFlags, args []string) error {
+func testPlaybooks(ctx context.Context, p *command.Process, out *command.Output, f testFlags, args []string) error {
 	only, err := regexp.Compile(f.run)
 	if err != nil {
 		return fmt.Errorf("--run: %w", err)
@@ -73,7 +85,14 @@ func testPlaybooks(p *command.Process, out *command.Output, f testFlags, args []
 	report := api.PlaybookTest{Cases: []api.PlaybookCase{}}
 	covered := map[string][]rehearsal.Result{} // by file of the playbook
 	books := map[string]*playbook.Playbook{}
+	scenarios, err := readWorlds(files, only)
+	if err != nil {
+		return err
+	}
 	for _, file := range files {
+		if strings.HasSuffix(file, worlds.Suffix) {
+			continue
+		}
 		suite, of, err := readSuite(file, books)
 		if err != nil {
 			return err
@@ -90,7 +109,18 @@ func testPlaybooks(p *command.Process, out *command.Output, f testFlags, args []
 			covered[of] = []rehearsal.Result{}
 		}
 	}
-	if len(report.Cases) == 0 {
+	results, err := playWorlds(ctx, p, scenarios, f.seed)
+	if err != nil {
+		return err
+	}
+	addWorlds(&report, results, f.verbose, func(name string, way rehearsal.Result) {
+		for of, book := range books {
+			if book.Name == name {
+				covered[of] = append(covered[of], way)
+			}
+		}
+	})
+	if len(report.Cases)+len(report.Worlds) == 0 {
 		return fmt.Errorf("no case matches --run %q", f.run)
 	}
 	if f.cover {
@@ -131,13 +161,31 @@ func testFiles(args []string) ([]string, error) {
 			files = append(files, arg)
 			continue
 		}
-		found, err := filepath.Glob(filepath.Join(arg, "*"+testSuffix))
-		if err != nil || len(found) == 0 {
-			return nil, fmt.Errorf("no tests in %s: the file of a playbook's tests ends in %s", arg, testSuffix)
+		found := len(files)
+		for _, suffix := range []string{testSuffix, worlds.Suffix} {
+			some, err := filepath.Glob(filepath.Join(arg, "*"+suffix))
+			if err != nil {
+				return nil, fmt.Errorf("list tests: %w", err)
+			}
+			files = append(files, some...)
 		}
-		files = append(files, found...)
+		if len(files) == found {
+			return nil, fmt.Errorf("no tests in %s: the file of a playbook's tests ends in %s or %s%s", arg, testSuffix, worlds.Suffix, testsBelow(arg))
+		}
 	}
 	return files, nil
+}
+
+// testsBelow names a directory with tests below one that has none.
+func testsBelow(dir string) string {
+	for _, below := range []string{"*", "*/*"} {
+		for _, suffix := range []string{testSuffix, worlds.Suffix} {
+			if some, err := filepath.Glob(filepath.Join(dir, below, "*"+suffix)); err == nil && len(some) > 0 {
+				return "; there are some in " + filepath.Dir(some[0])
+			}
+		}
+	}
+	return ""
 }
 
 // readSuite reads a file of tests and its playbook, which it adds to books under
@@ -212,7 +260,15 @@ func writePlaybookTests(w io.Writer, r api.PlaybookTest, verbose bool) error {
 	for _, c := range r.Coverage {
 		writeCoverage(w, c)
 	}
-	_, err := fmt.Fprintf(w, "%s, %d failed\n", runview.Count(len(r.Cases), "case"), r.Failed)
+	writeWorlds(w, r, verbose)
+	what := []string{}
+	if len(r.Cases) > 0 {
+		what = append(what, runview.Count(len(r.Cases), "case"))
+	}
+	if len(r.Worlds) > 0 {
+		what = append(what, runview.Count(len(r.Worlds), "scenario"))
+	}
+	_, err := fmt.Fprintf(w, "%s, %d failed\n", strings.Join(what, " and "), r.Failed)
 	return err
 }
 

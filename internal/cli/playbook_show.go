@@ -19,6 +19,8 @@ type shownPlaybook struct {
 	Name     string `json:"name"`
 	Source   string `json:"source"`
 	Digest   string `json:"digest"`
+	Autonomy string `json:"autonomy"`           // of its levers, unless override has another for one
+	Override string `json:"override,omitempty"` // levels that the configuration sets, and where
 	Document string `json:"document"`
 }
 
@@ -53,7 +55,12 @@ shipped one. Copy a shipped playbook to change it:
 			if pb == nil {
 				return fmt.Errorf("no playbook is named %q: %s", args[0], yamldoc.DidYouMean(args[0], app.PlaybookNames(set)))
 			}
-			return out.Print(p.Stdout, shownPlaybook{pb.Name, pb.Source, pb.Digest, string(pb.Doc)}, func(w io.Writer) error {
+			o := set.Override(pb.Name, "")
+			shown := shownPlaybook{Name: pb.Name, Source: pb.Source, Digest: pb.Digest, Autonomy: pb.Level(o).String(), Document: string(pb.Doc)}
+			if o != nil {
+				shown.Override = o.String()
+			}
+			return out.Print(p.Stdout, shown, func(w io.Writer) error {
 				_, err := w.Write(pb.Doc)
 				return err
 			})

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,6 +43,8 @@ connection. With --server, a running service is asked for its services, which
 include those found in the cluster, and for the levers that it demoted (see
 'responder ladder').
 
+Below that it lists who has which right about the service, by auth.rights.
+
 What depends on the plan is not guessed; it is listed under depends. Pauses and the
 guards of the configuration, such as cooldown and budget, are not evaluated.`,
 		Args: none,
@@ -84,18 +85,23 @@ func (f explainFlags) holds(c config.Config, run machine.State, st *playbook.Sta
 		return "autonomy of " + what
 	}
 	pb, service := run.Playbook, run.Start.Service
-	ofPlaybook, setting := pb.LevelOf(st.Name, run.Start.Override)
-	all := []struct {
+	type held struct {
 		level playbook.Autonomy
 		by    string
-	}{
-		{c.Autonomy, by(c.IsSet("autonomy"), f.config)},
-		{service.Autonomy, by(setsAutonomy(c, service.Name), "service "+service.Name)},
-		{ofPlaybook, cmp.Or(setting, by(pb.SetsAutonomy, "playbook "+pb.Name))},
 	}
-	if st.Autonomy != nil {
-		all = append(all, all[0])
-		all[3].level, all[3].by = *st.Autonomy, "autonomy of state "+st.Name
+	all := []held{{c.Autonomy, by(c.IsSet("autonomy"), f.config)}}
+	for _, part := range pb.Parts(st, service.Autonomy, run.Start.Override) {
+		rule := part.Setting
+		switch {
+		case rule != "":
+		case part.Holder == playbook.HeldByService:
+			rule = by(setsAutonomy(c, service.Name), "service "+service.Name)
+		case part.Holder == playbook.HeldByPlaybook:
+			rule = by(pb.SetsAutonomy, "playbook "+pb.Name)
+		default:
+			rule = "autonomy of state " + st.Name
+		}
+		all = append(all, held{part.Level, rule})
 	}
 	lowest := playbook.Auto
 	for _, x := range all {
@@ -162,9 +168,12 @@ func explainPolicy(ctx context.Context, f explainFlags, server *client.Client, a
 		return none, err
 	}
 	answer := api.PolicyExplanation{Service: service.Name, At: at.UTC(), Policy: file, Digest: set.Digest(), Levers: []api.LeverExplanation{}}
+	if answer.Rights, err = app.RightsOn(c, service); err != nil {
+		return none, err
+	}
 	for _, pb := range books.All() {
 		if (f.playbook == "" || pb.Name == f.playbook) && pb.Serves(service.Name) {
-			start := machine.Start{Playbook: pb.Name, Service: service, Autonomy: c.Autonomy, Override: books.Override(pb.Name)}
+			start := machine.Start{Playbook: pb.Name, Service: service, Autonomy: c.Autonomy, Override: books.Override(pb.Name, service.Name)}
 			answer.Levers = append(answer.Levers, f.explainPlaybook(set, machine.State{Playbook: pb, Start: start, Updated: at}, c, caps)...)
 		}
 	}

@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"time"
 
@@ -28,6 +30,10 @@ func writeExplanation(w io.Writer, a api.PolicyExplanation, at time.Time) error 
 	for _, l := range a.Levers {
 		fmt.Fprintf(&b, "\n%s, %s (%s): %s\n", l.Playbook, l.State, runview.OrText(l.Lever, l.Kind), answerWords(l))
 		writeReasons(&b, l)
+	}
+	fmt.Fprintf(&b, "\nRights about %s (auth.rights):\n", runview.Printable(a.Service))
+	for _, r := range a.Rights {
+		fmt.Fprintf(&b, "  %-9s%s\n", r.Right, runview.Printable(runview.OrText(strings.Join(r.Who, ", "), "nobody")))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -80,7 +86,7 @@ func writeReasons(b *strings.Builder, e api.LeverExplanation) {
 
 func needWords(n api.Need) string {
 	who := runview.OrText(strings.Join(n.From, ", "), "nobody: the service names no owners")
-	text := fmt.Sprintf("%d of %s", n.Quorum, who)
+	text := fmt.Sprintf("%s of %s", cmp.Or(n.Unknown, strconv.Itoa(n.Quorum)), who)
 	if n.As != "" {
 		text += " (" + n.As + ")"
 	}

@@ -82,7 +82,7 @@ func writeRun(w io.Writer, report api.RunReport, document string, wide bool) err
 		}
 	}
 	if pb != nil {
-		r.Printf("\npath through the playbook\n%s", runview.DrawPath(pb, run.Path))
+		r.Drawing("\npath through the playbook\n" + runview.DrawPath(pb, run.Path))
 	}
 	return r.Err
 }
@@ -92,7 +92,7 @@ func parseDocument(s machine.State, document string) (*playbook.Playbook, error)
 	if document == "" {
 		return nil, fmt.Errorf("the service has not kept the document of %s", s.Start.Playbook)
 	}
-	loaded, err := playbook.Parse(s.Start.Playbook, []byte(document), kinds.Declarations())
+	loaded, err := playbook.ParseRecorded(s.Start.Playbook, []byte(document), kinds.Declarations())
 	if err != nil {
 		return nil, fmt.Errorf("the playbook of %s is not of this version of the program: %w", s.Start.Run, err)
 	}

@@ -147,7 +147,14 @@ func (f serveFlags) override(c *config.Config) {
 // is called once connections are accepted.
 func serveWorld(ctx context.Context, p *command.Process, c config.Config, w app.World, log *slog.Logger, ready func(net.Addr) error) (err error) {
 	app.BoundGarbage(p.Getenv)
-	s, err := app.New(app.Options{Config: c, World: w, Log: log, Failpoint: command.Failpoint(p.Getenv), Processors: p.Getenv("GOMAXPROCS") == ""})
+	var probes net.Listener
+	if c.ListenProbes != "" {
+		if probes, err = (&net.ListenConfig{}).Listen(ctx, "tcp", c.ListenProbes); err != nil {
+			return fmt.Errorf("listen: %w; listen_probes in the configuration names another address", err)
+		}
+		defer func() { _ = probes.Close() }() // the service closes it, if it runs
+	}
+	s, err := app.New(app.Options{Config: c, World: w, Log: log, Probes: probes, Failpoint: command.Failpoint(p.Getenv), Processors: p.Getenv("GOMAXPROCS") == ""})
 	if err != nil {
 		return err
 	}
@@ -158,6 +165,9 @@ func serveWorld(ctx context.Context, p *command.Process, c config.Config, w app.
 	}
 	b := app.ReadBuildInfo()
 	log.Info("serving", "address", ln.Addr().String(), "version", b.Version, "journal", s.JournalPath(), "autonomy", c.Autonomy.String())
+	for _, what := range c.Exposures() {
+		log.Warn("exposed", "what", what)
+	}
 	if ready != nil {
 		if err := ready(ln.Addr()); err != nil {
 			return errors.Join(err, ln.Close())

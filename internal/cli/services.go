@@ -2,6 +2,8 @@ package cli
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -42,6 +44,7 @@ func serviceTable(services []api.Service) *runview.Table {
 			{Head: "ENGINE"},
 			{Head: "AUTONOMY"},
 
+			{Head: "AUTONOMY OF", Wide: true},
 			{Head: "OWNERS", Wide: true},
 			{Head: "MIN READY", Wide: true},
 			{Head: "MAX SCALE", Wide: true},
@@ -51,7 +54,11 @@ func serviceTable(services []api.Service) *runview.Table {
 		Empty: "no services: configure them under services, or switch discovery on",
 	}
 	for _, s := range services {
-		t.Add(s.Service, s.Workload.Kind+" "+s.Workload.Name, s.Engine, s.Autonomy, strings.Join(s.Owners, ","),
+		var levels []string
+		for _, name := range slices.Sorted(maps.Keys(s.AutonomyOf)) {
+			levels = append(levels, name+" "+s.AutonomyOf[name])
+		}
+		t.Add(s.Service, s.Workload.Kind+" "+s.Workload.Name, s.Engine, s.Autonomy, strings.Join(levels, ","), strings.Join(s.Owners, ","),
 			fmt.Sprint(s.MinReady), fmt.Sprint(s.MaxScale), s.Model, s.Selector)
 	}
 	return t

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -30,7 +31,7 @@ type sloRules struct {
 	files, engines, labels        []string
 	period                        string
 	object                        rules.Metadata
-	keepNames, custom             bool
+	keepNames, custom, discovered bool
 	out                           command.Output
 	stdin                         io.Reader
 }
@@ -44,23 +45,24 @@ func newSLORulesCommand(p *command.Process) *cobra.Command {
 window, and alerts for four pairs of windows, as the SRE workbook and Sloth have them.
 Pages are for 5m and 1h, and 30m and 6h; tickets for 2h and 1d, and 6h and 3d.
 
-Objectives come from the services of a configuration (--config), or from documents of
-OpenSLO v1 and Sloth prometheus/v1 (-f). The shipped playbooks match the names of the
-alerts, and their labels name the service.
+Objectives come from the services of a configuration (--config) and those in its
+cluster (--discovered), or from documents of OpenSLO v1 and Sloth prometheus/v1 (-f).
+The shipped playbooks match the names of the alerts, and their labels name the service.
 
 The services' engines are alerted on, too: one that makes no progress, a full KV cache,
-preemptions, a queue that grows, replicas that do not start. --engine prints these for
-all services of an engine, whatever is configured.
+preemptions, a queue that grows, one that ends and starts again, replicas that do not
+start. --engine prints these for all services of an engine, whatever is configured.
 
 What cannot be measured is refused with its place: a series that the engine lacks, or a
 threshold where none of its buckets ends. Notes go to standard error.`,
 		Args: none,
 		Example: `  responder slo rules --config responder.yaml > responder-slo.rules.yaml
+  responder slo rules --config responder.yaml --discovered
   responder slo rules -f openslo.yaml -f sloth.yaml
   responder slo rules --format prometheusrule --name chat-slo --namespace monitoring --label release=kube-prom
   responder slo rules --engine vllm --engine sglang`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			groups, notes, err := f.groups(cmd.Flags().Changed("config"))
+			groups, notes, err := f.groups(cmd.Context(), cmd.Flags().Changed("config"))
 			if err != nil {
 				return err
 			}
@@ -72,6 +74,7 @@ threshold where none of its buckets ends. Notes go to standard error.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.config, "config", "responder.yaml", "configuration file whose services to take")
+	flags.BoolVar(&f.discovered, "discovered", false, "take the services that are in the cluster now, too; needs discovery.enabled")
 	flags.StringArrayVarP(&f.files, "file", "f", nil, "file of OpenSLO or Sloth documents, - for standard input; may be given several times")
 	flags.StringArrayVar(&f.engines, "engine", nil, "print the alerts about this engine for all of its services; may be given several times")
 	flags.StringVar(&f.only, "only", "", "slo or engine: print only the rules of objectives, or the alerts about engines")
@@ -92,15 +95,15 @@ threshold where none of its buckets ends. Notes go to standard error.`,
 }
 
 // groups returns the rules that are asked for. configured is whether --config is.
-func (f *sloRules) groups(configured bool) (out []rules.Group, notes []string, err error) {
+func (f *sloRules) groups(ctx context.Context, configured bool) (out []rules.Group, notes []string, err error) {
 	period, err := f.check()
 	if err != nil {
 		return nil, nil, err
 	}
 	var objectives []rules.Objective
 	var engines []rules.Service
-	if configured || len(f.files)+len(f.engines) == 0 {
-		services, err := app.RuleServices(f.config)
+	if configured || f.discovered || len(f.files)+len(f.engines) == 0 {
+		services, err := app.RuleServices(ctx, f.config, f.discovered)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"maps"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -18,6 +19,8 @@ import (
 	"github.com/inference-responder/responder/internal/notify/alertmanager"
 	"github.com/inference-responder/responder/internal/notify/slack"
 	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/runview"
+	"github.com/inference-responder/responder/internal/setting"
 	"github.com/inference-responder/responder/internal/yamldoc"
 )
 
@@ -25,31 +28,33 @@ import (
 // field, doc explains it in the reference, enum lists the allowed strings.
 // Paths are relative to the file's directory.
 type Config struct {
-	Listen      string                `yaml:"listen" doc:"Address to serve on, host:port."`
-	ExternalURL string                `yaml:"external_url" doc:"Address under which people reach this service; links in messages begin with it and lead to the run's page. Empty: messages have no links."`
-	TLS         TLS                   `yaml:"tls" doc:"Serve HTTPS. Needed for mTLS and wanted for any address but loopback."`
-	Auth        Auth                  `yaml:"auth" doc:"Who may talk to the service. Without any of tokens, basic, mtls and oidc it refuses to start, unless insecure is true."`
-	Receiver    Receiver              `yaml:"receiver" doc:"The Alertmanager receiver."`
-	Journal     Journal               `yaml:"journal" doc:"The journal: audit log and state in one file."`
-	Playbooks   Playbooks             `yaml:"playbooks" doc:"The playbooks."`
-	Policy      Policy                `yaml:"policy" doc:"The platform team's rules over all playbooks."`
-	Prometheus  Prometheus            `yaml:"prometheus" doc:"Where PromQL is evaluated."`
-	Kubernetes  Kubernetes            `yaml:"kubernetes" doc:"The cluster. Left out: no kube checks and levers."`
-	GPU         GPU                   `yaml:"gpu" doc:"Where the state of GPUs is read, for gpu.health, and who repairs them. Left out: it is unknown."`
-	Gitops      Gitops                `yaml:"gitops" doc:"Git and Argo CD, for services whose manifests are there. Left out: what Git owns is not changed."`
-	Autonomy    playbook.Autonomy     `yaml:"autonomy" enum:"observe,suggest,auto" doc:"The ceiling over everything: observe records what it would do, suggest acts after approval, auto acts. Service, playbook and state can only lower it."`
-	Services    []catalog.Declaration `yaml:"services" doc:"The service catalog, see below."`
-	NodePools   catalog.NodePools     `yaml:"node_pools" doc:"Who owns which nodes: a playbook that says node.owners asks them about a change of a node. The owners of the service are asked about a node of no pool."`
-	SLO         SLO                   `yaml:"slo" doc:"What services are judged by."`
-	Incident    Incident              `yaml:"incident" doc:"What belongs to one incident of a service."`
-	Loans       Loans                 `yaml:"loans" doc:"Capacity that is added for an incident and given back."`
-	Discovery   Discovery             `yaml:"discovery" doc:"Find services in the cluster by their labels and annotations."`
-	Guards      Guards                `yaml:"guards" doc:"Conditions that must hold right before a lever applies. A playbook can only tighten them."`
-	Ladder      Ladder                `yaml:"ladder" doc:"How levers lose and gain trust: down they go by themselves, up only by the hand of a person."`
-	Channels    []Channel             `yaml:"channels" doc:"Where people are told, beside the log: notify states, questions, and ends that need a person."`
-	Slack       *slack.Config         `yaml:"slack" doc:"The Slack workspace in which runs ask and people decide. Left out: decisions are taken on the command line and the API."`
-	Silence     alertmanager.Config   `yaml:"silence" doc:"Silences at Alertmanager."`
-	Log         Log                   `yaml:"log" doc:"The service's own log, on stderr."`
+	Listen       string                `yaml:"listen" doc:"Address to serve on, host:port."`
+	ListenProbes string                `yaml:"listen_probes" doc:"Address of a listener for /healthz and /readyz alone, host:port, which speaks plain HTTP and asks for no credential, so that the kubelet is answered whoever fills the other one. Empty: they are served on listen alone."`
+	ExternalURL  string                `yaml:"external_url" doc:"Address under which people reach this service; links in messages begin with it and lead to the run's page. Empty: messages have no links."`
+	TLS          TLS                   `yaml:"tls" doc:"Serve HTTPS. Needed for mTLS and wanted for any address but loopback."`
+	Auth         Auth                  `yaml:"auth" doc:"Who may talk to the service. Without any of tokens, basic, mtls and oidc it refuses to start, unless insecure is true."`
+	Receiver     Receiver              `yaml:"receiver" doc:"The Alertmanager receiver."`
+	Journal      Journal               `yaml:"journal" doc:"The journal: audit log and state in one file."`
+	Playbooks    Playbooks             `yaml:"playbooks" doc:"The playbooks."`
+	Policy       Policy                `yaml:"policy" doc:"The platform team's rules over all playbooks."`
+	Prometheus   Prometheus            `yaml:"prometheus" doc:"Where PromQL is evaluated."`
+	Kubernetes   Kubernetes            `yaml:"kubernetes" doc:"The cluster. Left out: no kube checks and levers."`
+	GPU          GPU                   `yaml:"gpu" doc:"Where the state of GPUs is read, for gpu.health, and who repairs them. Left out: it is unknown."`
+	Gitops       Gitops                `yaml:"gitops" doc:"Git and Argo CD, for services whose manifests are there. Left out: what Git owns is not changed."`
+	Autonomy     playbook.Autonomy     `yaml:"autonomy" enum:"observe,suggest,auto" doc:"The ceiling over everything: observe records what it would do, suggest acts after approval, auto acts. Service, playbook and state can only lower it."`
+	Services     []catalog.Declaration `yaml:"services" doc:"The service catalog, see below."`
+	NodePools    catalog.NodePools     `yaml:"node_pools" doc:"Who owns which nodes: a playbook that says node.owners asks them about a change of a node. The owners of the service are asked about a node of no pool."`
+	SLO          SLO                   `yaml:"slo" doc:"What services are judged by."`
+	Incident     Incident              `yaml:"incident" doc:"What belongs to one incident of a service."`
+	Loans        Loans                 `yaml:"loans" doc:"Capacity that is added for an incident and given back."`
+	Discovery    Discovery             `yaml:"discovery" doc:"Find services in the cluster by their labels and annotations."`
+	Probes       Probes                `yaml:"probes" doc:"What http.probe and engine.probe may reach."`
+	Guards       Guards                `yaml:"guards" doc:"Conditions that must hold right before a lever applies. A playbook can only tighten them."`
+	Ladder       Ladder                `yaml:"ladder" doc:"How levers lose and gain trust: down they go by themselves, up only by the hand of a person."`
+	Channels     []Channel             `yaml:"channels" doc:"Where people are told, beside the log: notify states, questions, and ends that need a person."`
+	Slack        *slack.Config         `yaml:"slack" doc:"The Slack workspace in which runs ask and people decide. Left out: decisions are taken on the command line and the API."`
+	Silence      alertmanager.Config   `yaml:"silence" doc:"Silences at Alertmanager."`
+	Log          Log                   `yaml:"log" doc:"The service's own log, on stderr."`
 
 	File string // where it was read from, for messages
 	set  places // where in it things were set, for messages
@@ -67,15 +72,23 @@ type Auth struct {
 	Basic    []Basic  `yaml:"basic" doc:"Users with passwords."`
 	MTLS     *MTLS    `yaml:"mtls" doc:"Client certificates."`
 	OIDC     *OIDC    `yaml:"oidc" doc:"Bearer tokens of an OpenID Connect issuer, for the API and the CLI."`
-	People   []Person `yaml:"people" doc:"Who is who: one entry for each person with more than one credential, so that all channels record the same name and nobody counts twice. Two entries with the same handle are refused."`
-	Insecure bool     `yaml:"insecure" doc:"Let everyone in, as everyone. Logged loudly."`
+	People   []Person `yaml:"people" doc:"Who is who: one entry for each person with all credentials, so that all channels record the same name and nobody counts twice. Credentials of nobody listed here do not count where several people have to approve or where a run was started by hand, and start no run. Two entries with the same handle are refused."`
+	Rights   []Grant  `yaml:"rights" doc:"Who may do what about which services. A credential also needs the scope of the same name. Left out: who is asked may approve, and the owners of a service may pause it and cancel its runs. A list replaces that."`
+	Insecure bool     `yaml:"insecure" doc:"Let everyone in, as user:anonymous with every right. Logged loudly."`
+}
+
+// Grant gives rights to people and groups.
+type Grant struct {
+	To       []string `yaml:"to" doc:"user:NAME, group:NAME, service.owners (the owners of the service), or asked (of approve: whoever the question is put to)."`
+	May      []string `yaml:"may" enum:"approve,cancel,pause,unpause,resolve,release,promote,start" doc:"The rights: approve (approve, deny, ask for a fresh plan), cancel (a run; of a loan: keep it), pause, unpause, resolve (say of a held run whether its change was made), release (end a quarantined run or a wait; of a loan: give it back now), promote (lift the demotion of a lever), start (a run by hand, which needs somebody else's approval)."`
+	Services []string `yaml:"services" doc:"Names of services; * stands for any text, and \"*\" alone is all services, which pauses of everything, of a playbook and of intake need. May be left out for service.owners and asked."`
 }
 
 // Token is one bearer token.
 type Token struct {
 	Name   string   `yaml:"name" doc:"Who this is, e.g. alertmanager or ada. Decisions are recorded as user:NAME; the prefix may be written."`
 	File   string   `yaml:"file" doc:"File with the token. With two lines both are valid, for rotation."`
-	Scopes []string `yaml:"scopes" enum:"intake,read,decide,admin" doc:"What it may do: intake (post alerts), read, decide (also approve, deny, cancel, resolve, release, pause), admin (also copy the journal). Decide and admin include read."`
+	Scopes []string `yaml:"scopes" enum:"intake,metrics,read,admin,approve,cancel,pause,unpause,resolve,release,promote,start" doc:"What it may be used for: intake (post alerts), metrics (scrape /metrics), read, admin (also copy the journal), and the rights, of those that its person has by auth.rights. All but intake and metrics include read, which includes metrics."`
 	Groups []string `yaml:"groups" doc:"Groups it belongs to when it decides, e.g. ml-platform, as approval rules name them after group:."`
 }
 
@@ -83,7 +96,7 @@ type Token struct {
 type Basic struct {
 	Name         string   `yaml:"name" doc:"The user name."`
 	PasswordFile string   `yaml:"password_file" doc:"File with the password."`
-	Scopes       []string `yaml:"scopes" enum:"intake,read,decide,admin" doc:"As for tokens."`
+	Scopes       []string `yaml:"scopes" enum:"intake,metrics,read,admin,approve,cancel,pause,unpause,resolve,release,promote,start" doc:"As for tokens."`
 	Groups       []string `yaml:"groups" doc:"As for tokens."`
 }
 
@@ -95,10 +108,11 @@ type MTLS struct {
 
 // MTLSClient is one client that may come in by its certificate.
 type MTLSClient struct {
-	Name   string   `yaml:"name" doc:"Common name, or one of the DNS, e-mail or URI names of the certificate."`
-	Scopes []string `yaml:"scopes" enum:"intake,read,decide,admin" doc:"As for tokens."`
+	Name   string   `yaml:"name" doc:"The name in the certificate, and of the client here. A certificate that names several clients is refused."`
+	Kind   string   `yaml:"kind" enum:"common_name,dns,email,uri" doc:"Which name of the certificate that is. Empty: common_name."`
+	Scopes []string `yaml:"scopes" enum:"intake,metrics,read,admin,approve,cancel,pause,unpause,resolve,release,promote,start" doc:"As for tokens."`
 	Groups []string `yaml:"groups" doc:"As for tokens."`
-	Strong bool     `yaml:"strong" doc:"The key cannot be copied, e.g. from a smart card, so that the certificate proves strong authentication."`
+	Strong bool     `yaml:"strong" doc:"The key cannot be copied, e.g. from a smart card, so that the certificate proves strong authentication. Not for kind dns, which names a machine."`
 }
 
 // Receiver bounds the Alertmanager receiver.
@@ -106,23 +120,45 @@ type Receiver struct {
 	DropLabels    []string `yaml:"drop_labels" doc:"Labels removed before an alert's identity is computed, so that replicas of one Prometheus mean one alert."`
 	MaxBody       ByteSize `yaml:"max_body" doc:"Largest body of one notification. More is answered 413."`
 	MaxInFlight   ByteSize `yaml:"max_in_flight" doc:"Bytes of bodies being read at once, over all senders. More is answered 503."`
-	MaxConcurrent int      `yaml:"max_concurrent" doc:"Open connections. More wait to be accepted."`
+	MaxConcurrent int      `yaml:"max_concurrent" doc:"Open connections. One more takes the place of one on which nobody has authenticated, or else of one that is idle. When all are at work, the oldest of an address that has more than three quarters makes room."`
+	Quota         Quota    `yaml:"quota" doc:"What one credential may deliver: an alert counts as one, and each KiB of its notification as one more. More is answered 503, so that Alertmanager delivers it later."`
+}
+
+// Quota bounds what one credential delivers.
+type Quota struct {
+	Burst int `yaml:"burst" doc:"At once. A storm of 10,000 alerts from a pair of Alertmanagers and their resolution come to about 120,000."`
+	Rate  int `yaml:"rate" doc:"A second."`
 }
 
 // Journal names the directory of the journal.
 type Journal struct {
 	Dir     string        `yaml:"dir" doc:"Directory of journal.db, journal.key and journal.pub. It is created when missing."`
+	KeyFile string        `yaml:"key_file" doc:"File of the private key, apart from the journal: whoever can write the journal's volume alone can then sign nothing. A new journal writes it, and it may be read-only later; of an old one move journal.key here. Empty: journal.key in dir."`
 	Keep    time.Duration `yaml:"keep" doc:"Age at which entries are moved to the archive, at least 360h. Notifications, decisions about their alerts and ended runs leave the journal's file then, and leave their hashes."`
 	Archive string        `yaml:"archive" doc:"Directory of the archive, which must exist. Its segments verify by themselves; put it on a volume that is backed up. Empty: nothing is archived, and the journal only grows."`
+	MinFree ByteSize      `yaml:"min_free" doc:"Free space of the journal's volume below which notifications are answered 503, so that runs and decisions still find room."`
+
+	Checkpoints Checkpoints `yaml:"checkpoints" doc:"Where signed checkpoints are kept away from the journal. Only one that is kept elsewhere proves that the journal was not cut back to an older copy of itself."`
+}
+
+// Checkpoints says where signed checkpoints are published.
+type Checkpoints struct {
+	Every     time.Duration `yaml:"every" doc:"How often the newest one is published, and written to the service's own log as checkpoint."`
+	Dir       string        `yaml:"dir" doc:"Directory for them, one file each, which must exist; best on a volume that nobody can change files of. A start compares the journal with the newest, and refuses one that does not continue it. Empty: none."`
+	URL       string        `yaml:"url" doc:"Address that they are posted to as text. Empty: none."`
+	TokenFile string        `yaml:"token_file" doc:"File with a bearer token for url."`
+	CAFile    string        `yaml:"ca_file" doc:"PEM file of certificate authorities that vouch for url. Empty: the system's."`
+	Plaintext bool          `yaml:"plaintext" doc:"Let the token go over plain http to another machine: it is readable on the way. Without it that is refused."`
 }
 
 // Playbooks names the playbooks in force.
 type Playbooks struct {
-	Dir     string   `yaml:"dir" doc:"Directory of your own playbooks, *.yaml, also a mounted ConfigMap. Changes are picked up; a bad file keeps the last good set. Empty: none."`
-	Shipped bool     `yaml:"shipped" doc:"Keep the shipped playbooks in force beside those of dir. One of the same name in dir replaces a shipped one."`
-	Disable []string `yaml:"disable" doc:"Names of shipped playbooks that are not in force."`
+	Dir     string            `yaml:"dir" doc:"Directory of your own playbooks, *.yaml, also a mounted ConfigMap. Changes are picked up; a bad file keeps the last good set. Empty: none."`
+	Shipped bool              `yaml:"shipped" doc:"Keep the shipped playbooks in force beside those of dir. One of the same name in dir replaces a shipped one."`
+	Disable playbook.Disabled `yaml:"disable" type:"list of string" doc:"Names of shipped playbooks that are not in force."`
 
-	Autonomy playbook.Overrides `yaml:"autonomy" type:"map of levels" doc:"Levels in place of those that playbooks themselves set, higher or lower: PLAYBOOK: LEVEL for all its levers, PLAYBOOK/STATE: LEVEL for one. The levels of the installation, the service and a state itself, the policy and a demotion still lower them." enum:"observe,suggest,auto"`
+	// Autonomy also has the entries of services, see [catalog.Declaration].
+	Autonomy playbook.Overrides `yaml:"autonomy" type:"map of levels" doc:"Levels in place of those that playbooks themselves set, higher or lower: PLAYBOOK: LEVEL for all its levers, PLAYBOOK/STATE: LEVEL for one, and a kind of lever, such as kube.scale: LEVEL, in all playbooks. PLAYBOOK/STATE goes before the others; of PLAYBOOK and the kind, the lower level holds. The levels of the installation, the service and a state itself, the policy and a demotion still lower them." enum:"observe,suggest,auto"`
 }
 
 // Policy names the file of the rules over all playbooks.
@@ -156,6 +192,35 @@ type Discovery struct {
 	Interval time.Duration `yaml:"interval" doc:"How often."`
 }
 
+// Probes bounds what the endpoints of services may be.
+type Probes struct {
+	Networks []string `yaml:"networks" doc:"Networks in which the endpoints of services are asked, like 10.96.0.0/12, whatever their names resolve to: those of the cluster's Services and of gateways. Empty: all, but never link-local and metadata addresses, nor this machine by a name other than localhost."`
+}
+
+// Prefixes returns the networks of a configuration that was checked.
+func (p Probes) Prefixes() []netip.Prefix {
+	var out []netip.Prefix
+	for _, n := range p.Networks {
+		if prefix, err := netip.ParsePrefix(n); err == nil {
+			out = append(out, prefix)
+		}
+	}
+	return out
+}
+
+// check finds what is wrong with it.
+func (p Probes) check(bad setting.Report) {
+	for i, n := range p.Networks {
+		prefix, err := netip.ParsePrefix(n)
+		switch at := fmt.Sprintf("probes.networks[%d]", i); {
+		case err != nil:
+			bad(at, "write it like 10.96.0.0/12", "%q is no network", runview.Cut(n, 100))
+		case prefix != prefix.Masked():
+			bad(at, "write "+prefix.Masked().String(), "%s has bits beyond its length", n)
+		}
+	}
+}
+
 // SLO sets what services are judged by.
 type SLO struct {
 	Defaults []catalog.SLO `yaml:"defaults" doc:"The objectives of every service that declares none. A threshold that the service's engine has no bucket for becomes the nearest that it has. Default: 99 % of first tokens within 500 ms, and 99 % of requests within 50 ms per token, over 28 days."`
@@ -181,13 +246,15 @@ type Log struct {
 func Default() Config {
 	return Config{
 		Listen: "127.0.0.1:8080",
+		Auth:   Auth{Rights: defaultRights()},
 		Receiver: Receiver{
 			DropLabels:    []string{"prometheus_replica", "__replica__", "replica"},
 			MaxBody:       16 << 20,
 			MaxInFlight:   16 << 20,
 			MaxConcurrent: 2048,
+			Quota:         Quota{Burst: 200_000, Rate: 1000},
 		},
-		Journal:    Journal{Dir: "data", Keep: 90 * 24 * time.Hour},
+		Journal:    Journal{Dir: "data", Keep: 90 * 24 * time.Hour, MinFree: 256 << 20, Checkpoints: Checkpoints{Every: time.Hour}},
 		Playbooks:  Playbooks{Shipped: true},
 		Prometheus: Prometheus{Timeout: 10 * time.Second},
 		Kubernetes: Kubernetes{QPS: 200},
@@ -254,6 +321,12 @@ func Parse(file string, data []byte) (Config, error) {
 		}
 	}
 	c.forgetServices()
+	for _, s := range c.Services {
+		if len(s.AutonomyOf) == 0 {
+			continue
+		}
+		c.Playbooks.Autonomy = append(c.Playbooks.Autonomy, s.AutonomyOf.Of(s.ServiceName())...)
+	}
 	c.resolvePaths(filepath.Dir(file))
 	return c, problems.Err()
 }

@@ -19,7 +19,7 @@ func (a Auth) ReceiverOptions() webhook.Auth {
 	}
 	if a.MTLS != nil {
 		for _, m := range a.MTLS.Clients {
-			auth.Clients = append(auth.Clients, webhook.Client{Grant: GrantOf(m.Name, m.Scopes, m.Groups), Strong: m.Strong})
+			auth.Clients = append(auth.Clients, webhook.Client{Grant: GrantOf(m.Name, m.Scopes, m.Groups), Kind: webhook.NameKind(m.Kind), Strong: m.Strong})
 		}
 	}
 	auth.OIDC = a.OIDC.receiver()
@@ -74,3 +74,6 @@ func defaultGuards() Guards {
 		NodesOut:    NodesOut(g.NodesOut),
 	}
 }
+
+// Options is the quota in the receiver's words.
+func (q Quota) Options() webhook.Quota { return webhook.Quota(q) }

@@ -11,6 +11,8 @@ import (
 func (c *Config) checkCredentials(bad setting.Report) {
 	p := &c.Prometheus
 	bad.Sent(setting.Credential{Path: "prometheus.token_file", File: p.TokenFile, URLPath: "prometheus.url", URL: p.URL, Plaintext: &p.Plaintext})
+	w := &c.Journal.Checkpoints
+	bad.Sent(setting.Credential{Path: "journal.checkpoints.token_file", File: w.TokenFile, URLPath: "journal.checkpoints.url", URL: w.URL, Plaintext: &w.Plaintext})
 	for i := range c.Gitops.Repositories {
 		at, g := fmt.Sprintf("gitops.repositories[%d].", i), &c.Gitops.Repositories[i]
 		bad.Sent(setting.Credential{Path: at + "auth.token_file", File: g.Auth.TokenFile, URLPath: at + "url", URL: g.URL, Plaintext: &g.Auth.Plaintext})

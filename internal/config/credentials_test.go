@@ -10,6 +10,7 @@ import (
 // with WORD beside each.
 const sendingSecrets = `auth: {insecure: true}
 prometheus: {url: 'WHERE/a', token_file: t WORD}
+journal: {checkpoints: {url: 'WHERE/a', token_file: t WORD}}
 silence: {enabled: true, alertmanager_url: 'WHERE/a', token_file: t WORD}
 gpu: {repairs: {url: 'WHERE/a', token_file: t WORD}}
 slack: {token_file: t, app_token_file: t, channel: C0123, api_url: 'WHERE/a'}
@@ -27,7 +28,7 @@ gitops:
 // unless its plaintext says so; public services have no such word.
 func TestCredentialsInTheClear(t *testing.T) {
 	all := []string{
-		"prometheus.token_file", "silence.token_file", "gpu.repairs.token_file", "slack.token_file", "channels[0].webhook.token_file",
+		"prometheus.token_file", "journal.checkpoints.token_file", "silence.token_file", "gpu.repairs.token_file", "slack.token_file", "channels[0].webhook.token_file",
 		"channels[1].pagerduty.routing_key_file", "gitops.repositories[0].auth.token_file", "gitops.repositories[0].forge.token_file",
 	}
 	public := []string{"slack.token_file", "channels[1].pagerduty.routing_key_file"}

@@ -4,9 +4,9 @@ import (
 	"regexp"
 
 	"github.com/inference-responder/responder/internal/gpu/repair"
+	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/runview"
 	"github.com/inference-responder/responder/internal/setting"
-	"github.com/prometheus/prometheus/promql/parser"
 )
 
 // GPU is where the state of GPUs is read.
@@ -38,8 +38,10 @@ func (c *Config) checkGPU(bad setting.Report) {
 		bad("gpu.dcgm.node_label", "e.g. Hostname or node", "%q is no name of a label", runview.Cut(d.NodeLabel, 100))
 	}
 	if d.Selector != "" {
-		if _, err := parser.ParseMetricSelector("{" + d.Selector + "}"); err != nil {
-			bad("gpu.dcgm.selector", `write it like job="dcgm-exporter"`, "is not a list of label matchers: %v", err)
+		clean, err := playbook.CleanSelector(d.Selector)
+		if err != nil {
+			bad("gpu.dcgm.selector", `write it like job="dcgm-exporter"`, "%v", err)
 		}
+		c.GPU.DCGM.Selector = clean
 	}
 }

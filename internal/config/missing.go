@@ -13,7 +13,7 @@ import (
 
 // MissingFiles names every file that a start would need and that is not there,
 // so that nobody has to start once for each. What is read when it is needed, as
-// Git's and Argo CD's credentials are, may come later.
+// Git's and Argo CD's credentials and golden prompts are, may come later.
 func (c Config) MissingFiles() error {
 	unused := []string{"gitops."}
 	if !c.Silence.Enabled {
@@ -25,7 +25,10 @@ func (c Config) MissingFiles() error {
 	var problems yamldoc.Problems
 	eachText(reflect.ValueOf(c), "", func(path, name string, v reflect.Value) {
 		value := v.String()
-		if value == "" || !namesPath(name) || name == "dir" || name == "archive" {
+		if value == "" || !namesPath(name) || name == "dir" || name == "archive" || path == "journal.key_file" {
+			return
+		}
+		if strings.Contains(path, "].probe.") && name != "ca_file" {
 			return
 		}
 		for _, block := range unused {

@@ -3,9 +3,11 @@ package config
 import (
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/inference-responder/responder/internal/rights"
 	"github.com/inference-responder/responder/internal/setting"
 	"github.com/inference-responder/responder/internal/webhook"
 )
@@ -20,7 +22,7 @@ type OIDC struct {
 	CAFile        string   `yaml:"ca_file" doc:"PEM certificates that vouch for the issuer. Empty: the system's."`
 	UsernameClaim string   `yaml:"username_claim" doc:"The claim that names the person. Empty: email, which the issuer must have verified and which is taken in lower case. Use a claim that people cannot change, e.g. sub."`
 	GroupsClaim   string   `yaml:"groups_claim" doc:"The claim that lists groups, as approval rules name them after group:. Empty: tokens give no groups."`
-	Scopes        []string `yaml:"scopes" enum:"intake,read,decide,admin" doc:"As for tokens, for everybody the issuer makes such tokens for."`
+	Scopes        []string `yaml:"scopes" enum:"intake,metrics,read,admin,approve,cancel,pause,unpause,resolve,release,promote,start" doc:"As for tokens, for everybody the issuer makes such tokens for."`
 	Strong        *Strong  `yaml:"strong" doc:"Which tokens prove strong authentication, for levers that need it: those with one value of acr or amr, of a login that is recent. Left out: none does."`
 }
 
@@ -33,16 +35,117 @@ type Strong struct {
 
 // Person is one person with all credentials.
 type Person struct {
-	Name   string   `yaml:"name" doc:"The person, in every channel. Decisions are recorded as user:NAME."`
-	OIDC   string   `yaml:"oidc" doc:"The value of auth.oidc.username_claim."`
-	Slack  string   `yaml:"slack" doc:"The Slack user ID, e.g. U024BE7LH."`
-	Email  string   `yaml:"email" doc:"The e-mail address, in any case."`
-	Groups []string `yaml:"groups" doc:"Groups of the person in every channel, in addition to those of the credential."`
+	Name        string   `yaml:"name" doc:"The person, in every channel. Decisions are recorded as user:NAME."`
+	Credentials []string `yaml:"credentials" doc:"Names of the person's entries of tokens, basic and mtls.clients. An entry named like the person need not be listed."`
+	OIDC        string   `yaml:"oidc" doc:"The value of auth.oidc.username_claim."`
+	Slack       string   `yaml:"slack" doc:"The Slack user ID, e.g. U024BE7LH."`
+	Email       string   `yaml:"email" doc:"The e-mail address, in any case."`
+	Groups      []string `yaml:"groups" doc:"Groups of the person in every channel, in addition to those of the credential."`
 }
 
 // Handles are what stands for the person, by field.
 func (p Person) Handles() [][2]string {
-	return [][2]string{{"name", strings.TrimPrefix(p.Name, "user:")}, {"oidc", p.OIDC}, {"email", p.Email}, {"slack", p.Slack}}
+	all := [][2]string{{"name", strings.TrimPrefix(p.Name, "user:")}, {"oidc", p.OIDC}, {"email", p.Email}, {"slack", p.Slack}}
+	for i, name := range p.Credentials {
+		all = append(all, [2]string{fmt.Sprintf("credentials[%d]", i), strings.TrimPrefix(name, "user:")})
+	}
+	return all
+}
+
+// credential is the place and the name of an entry of tokens, basic or mtls.clients.
+type credential struct {
+	path, name string
+	scopes     []string
+}
+
+func (a Auth) credentials() []credential {
+	var all []credential
+	add := func(list string, i int, name string, scopes []string) {
+		all = append(all, credential{fmt.Sprintf("auth.%s[%d]", list, i), strings.TrimPrefix(name, "user:"), scopes})
+	}
+	for i, t := range a.Tokens {
+		add("tokens", i, t.Name, t.Scopes)
+	}
+	for i, b := range a.Basic {
+		add("basic", i, b.Name, b.Scopes)
+	}
+	if a.MTLS != nil {
+		for i, m := range a.MTLS.Clients {
+			add("mtls.clients", i, m.Name, m.Scopes)
+		}
+	}
+	return all
+}
+
+// Undeclared describes the credentials that may be used to approve or to start runs,
+// and of which the file does not say whose they are.
+func (c Config) Undeclared() []string {
+	a := c.Auth
+	const less = "not count where several people approve or a run was started by hand"
+	of := map[string]bool{}
+	for _, p := range a.People {
+		for _, h := range p.Handles() {
+			of[strings.ToLower(h[1])] = true
+		}
+	}
+	decides := func(scopes []string) bool {
+		return slices.Contains(scopes, string(rights.Approve)) || slices.Contains(scopes, string(rights.Start))
+	}
+	var all []string
+	for _, own := range a.credentials() {
+		if decides(own.scopes) && !of[strings.ToLower(own.name)] {
+			all = append(all, fmt.Sprintf("%s: %s is nobody's under auth.people: it does %s, and starts no run", own.path, own.name, less))
+		}
+	}
+	if a.OIDC != nil && decides(a.OIDC.Scopes) && !slices.ContainsFunc(a.People, func(p Person) bool { return p.OIDC != "" || p.Email != "" }) {
+		all = append(all, "auth.oidc: auth.people lists nobody of the issuer: its tokens do "+less+", and start no run")
+	}
+	if c.Slack != nil && !slices.ContainsFunc(a.People, func(p Person) bool { return p.Slack != "" || p.Email != "" }) {
+		all = append(all, "slack: auth.people lists nobody in Slack: clicks do "+less)
+	}
+	return all
+}
+
+// defaultRights are the least with which the service is usable.
+func defaultRights() []Grant {
+	var all []Grant
+	for _, g := range rights.Default() {
+		own := Grant{To: g.To}
+		for _, r := range g.May {
+			own.May = append(own.May, string(r))
+		}
+		all = append(all, own)
+	}
+	return all
+}
+
+// RightsRules returns who may do what. Where nobody has to authenticate, that is
+// everybody.
+func (a Auth) RightsRules() (rights.Rules, error) {
+	var all []rights.Grant
+	for _, g := range a.Rights {
+		all = append(all, g.grant())
+	}
+	if a.Insecure || len(a.credentials()) == 0 && a.OIDC == nil {
+		all = append(all, rights.Grant{To: []string{"user:" + webhook.Anonymous}, May: rights.All(), Services: []string{"*"}})
+	}
+	return rights.New(all...)
+}
+
+func (g Grant) grant() rights.Grant {
+	out := rights.Grant{To: g.To, Services: g.Services}
+	for _, r := range g.May {
+		out.May = append(out.May, rights.Right(r))
+	}
+	return out
+}
+
+func (a Auth) checkRights(bad setting.Report) {
+	for i, g := range a.Rights {
+		if _, err := rights.New(g.grant()); err != nil {
+			bad(fmt.Sprintf("auth.rights[%d]", i), "e.g. {to: [group:sre], may: [pause, unpause], services: [\"*\"]}", "%v", err)
+		}
+	}
 }
 
 // check finds what is missing to believe an issuer.
@@ -57,7 +160,7 @@ func (o *OIDC) check(bad setting.Report) {
 		bad("auth.oidc.audience", "register the service with the issuer and write its name there", "must not be empty, or tokens made for others would let people in here")
 	}
 	if len(o.Scopes) == 0 {
-		bad("auth.oidc.scopes", "add read and decide", "may do nothing")
+		bad("auth.oidc.scopes", "add read and approve", "may do nothing")
 	}
 	if o.Strong == nil {
 		return
@@ -76,7 +179,9 @@ func (o *OIDC) check(bad setting.Report) {
 }
 
 // checkPeople refuses what would make two humans one or one human two.
-func checkPeople(people []Person, bad setting.Report) {
+func (a Auth) checkPeople(bad setting.Report) {
+	people := a.People
+	known := a.credentials()
 	type place struct{ path, name string }
 	seen := map[string]place{}
 	for i, p := range people {
@@ -86,6 +191,11 @@ func checkPeople(people []Person, bad setting.Report) {
 		}
 		if strings.ContainsFunc(p.Name, IsSpace) {
 			bad(at+".name", "write it as approval rules do, e.g. ada", "%q has spaces", p.Name)
+		}
+		for j, name := range p.Credentials {
+			if !slices.ContainsFunc(known, func(c credential) bool { return c.name == strings.TrimPrefix(name, "user:") }) {
+				bad(fmt.Sprintf("%s.credentials[%d]", at, j), "", "%q is no entry of auth.tokens, auth.basic or auth.mtls.clients", name)
+			}
 		}
 		own := map[string]bool{}
 		for _, h := range p.Handles() {
@@ -126,5 +236,9 @@ func (o *OIDC) receiver() *webhook.OIDC {
 
 func (p Person) receiver() webhook.Person {
 	g := GrantOf(p.Name, nil, p.Groups)
-	return webhook.Person{Name: g.Name, OIDC: p.OIDC, Email: p.Email, Groups: g.Groups}
+	var own []string
+	for _, name := range p.Credentials {
+		own = append(own, strings.TrimPrefix(name, "user:"))
+	}
+	return webhook.Person{Name: g.Name, Credentials: own, OIDC: p.OIDC, Email: p.Email, Groups: g.Groups}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/inference-responder/responder/internal/catalog"
 	"github.com/inference-responder/responder/internal/executor/ladder"
 	"github.com/inference-responder/responder/internal/setting"
+	"github.com/inference-responder/responder/internal/webhook"
 	"github.com/inference-responder/responder/internal/yamldoc"
 )
 
@@ -82,11 +83,7 @@ func (c *Config) check() yamldoc.Problems {
 		p.Hint = hint
 		problems = append(problems, p)
 	}
-	_, port, err := net.SplitHostPort(c.Listen)
-	n, number := strconv.Atoi(port) // it may be a name
-	if err != nil || number == nil && (n < 0 || n > 65535) {
-		bad("listen", "write it like 127.0.0.1:8080 or :8080", "%q is not an address", c.Listen)
-	}
+	c.checkAddresses(bad)
 	if (c.TLS.CertFile == "") != (c.TLS.KeyFile == "") {
 		bad("tls", "", "cert_file and key_file go together")
 	}
@@ -99,7 +96,10 @@ func (c *Config) check() yamldoc.Problems {
 	if least := max(LeastKeep, c.Guards.Budget.Window, c.Guards.Cooldown); c.Journal.Keep < least {
 		bad("journal.keep", "", "must be at least %s: what is younger is read at each start", yamldoc.FormatDuration(least))
 	}
-	for path, raw := range map[string]string{"prometheus.url": c.Prometheus.URL} {
+	if c.Journal.Checkpoints.Every < time.Minute {
+		bad("journal.checkpoints.every", "", "must be at least 1m: the journal signs one a minute")
+	}
+	for path, raw := range map[string]string{"prometheus.url": c.Prometheus.URL, "journal.checkpoints.url": c.Journal.Checkpoints.URL} {
 		if raw != "" && !setting.IsHTTP(raw) {
 			bad(path, "write it like http://prometheus.monitoring:9090", "%s is not a URL", setting.QuotedURL(raw))
 		}
@@ -130,6 +130,7 @@ func (c *Config) check() yamldoc.Problems {
 	c.checkAuth(bad)
 	c.checkLimits(bad)
 	c.Ladder.check(bad)
+	c.Probes.check(bad)
 	c.checkIncidents(bad)
 	catalog.Check(c.Services, "services", c.serviceSource, bad)
 	catalog.CheckNodePools(c.NodePools, "node_pools", bad)
@@ -169,7 +170,7 @@ func (c *Config) checkAuth(bad setting.Report) {
 			bad(path+"."+fileField, "", "must name a file")
 		}
 		if len(scopes) == 0 {
-			bad(path+".scopes", "add intake for Alertmanager; read, decide and admin for people", "may do nothing")
+			bad(path+".scopes", "add intake for Alertmanager; read and approve for people", "may do nothing")
 		}
 	}
 	for i, t := range a.Tokens {
@@ -179,7 +180,8 @@ func (c *Config) checkAuth(bad setting.Report) {
 		credential(fmt.Sprintf("auth.basic[%d]", i), b.Name, b.PasswordFile, "password_file", b.Scopes)
 	}
 	a.OIDC.check(bad)
-	checkPeople(a.People, bad)
+	a.checkPeople(bad)
+	a.checkRights(bad)
 	if a.MTLS == nil {
 		return
 	}
@@ -187,7 +189,24 @@ func (c *Config) checkAuth(bad setting.Report) {
 		bad("auth.mtls.ca_file", "", "must name a file")
 	}
 	for i, m := range a.MTLS.Clients {
-		credential(fmt.Sprintf("auth.mtls.clients[%d]", i), m.Name, "", "", m.Scopes)
+		path := fmt.Sprintf("auth.mtls.clients[%d]", i)
+		credential(path, m.Name, "", "", m.Scopes)
+		if m.Strong && m.Kind == string(webhook.DNSName) {
+			bad(path+".strong", "name the person by common_name, email or uri", "a DNS name names a machine, which proves nothing about a person")
+		}
+	}
+}
+
+func (c *Config) checkAddresses(bad setting.Report) {
+	for path, address := range map[string]string{"listen": c.Listen, "listen_probes": c.ListenProbes} {
+		if path == "listen_probes" && address == "" {
+			continue
+		}
+		_, port, err := net.SplitHostPort(address)
+		n, number := strconv.Atoi(port) // it may be a name
+		if err != nil || number == nil && (n < 0 || n > 65535) {
+			bad(path, "write it like 127.0.0.1:8080 or :8080", "%q is not an address", address)
+		}
 	}
 }
 
@@ -197,6 +216,11 @@ func (c *Config) checkLimits(bad setting.Report) {
 	}
 	if i := slices.Index(c.Receiver.DropLabels, "alertname"); i >= 0 {
 		bad(fmt.Sprintf("receiver.drop_labels[%d]", i), "", "alertname cannot be dropped: alerts are told apart by it")
+	}
+	for path, n := range map[string]int{"receiver.quota.burst": c.Receiver.Quota.Burst, "receiver.quota.rate": c.Receiver.Quota.Rate} {
+		if n < 1 {
+			bad(path, "", "must be at least 1")
+		}
 	}
 	if c.Receiver.MaxInFlight < c.Receiver.MaxBody {
 		bad("receiver.max_in_flight", "", "must be at least receiver.max_body")

@@ -43,4 +43,5 @@ const (
 	ExitWouldAct = 2 // dry-run: a lever would be applied, or proposed for approval
 	ExitRefused  = 3 // dry-run: a guard or the lever itself refused
 	ExitNoMatch  = 4 // dry-run: no playbook matched, or no service was found
+	ExitUnsigned = 2 // audit verify: consistent, but not signed where it must be
 )

@@ -40,7 +40,7 @@ func TestEnginePlaybooks(t *testing.T) {
 			"stuck-engine",
 			[]machine.RunOutcome{machine.OutcomeResolved},
 			"stuck-engine", 1,
-			[]string{"InferenceStalled fires", "evict pod inference-chat-", "VERIFIED"},
+			[]string{"InferenceStalled fires", "replace pod inference-chat-", "VERIFIED"},
 			"1 stuck",
 		},
 		{

@@ -124,14 +124,15 @@ func measure(ctx context.Context, w *sandbox.World, s playbook.Service, at time.
 	p99 := func(metric string) string {
 		return fmt.Sprintf("1000 * histogram_quantile(0.99, sum by (le) (rate(%s_bucket{%s}[2m])))", metric, sel)
 	}
+	names := seriesOf(s)
 	ttft, tpot := millis(threshold(s, "ttft")), millis(threshold(s, "tpot"))
 	figures := []api.DemoFigure{
 		{Name: "first token after " + ttft, Unit: "%", Before: ask("100 * (" + slowTTFT(s, "2m") + ")"), Target: "under 1%"},
 		{Name: "error budget burn, 2m", Unit: "x", Before: ask("(" + slowTTFT(s, "2m") + ") / 0.01"), Target: "under 1x"},
-		{Name: "time to first token, p99", Unit: " ms", Before: ask(p99("vllm:time_to_first_token_seconds")), Target: "under " + ttft},
-		{Name: "time per output token, p99", Unit: " ms", Before: ask(p99("vllm:request_time_per_output_token_seconds")), Target: "under " + tpot},
-		{Name: "requests served", Unit: "/s", Before: ask(fmt.Sprintf("sum(rate(vllm:time_to_first_token_seconds_count{%s}[2m]))", sel))},
-		{Name: "requests waiting", Before: ask(fmt.Sprintf("sum(vllm:num_requests_waiting{%s})", sel))},
+		{Name: "time to first token, p99", Unit: " ms", Before: ask(p99(names.ttft)), Target: "under " + ttft},
+		{Name: "time per output token, p99", Unit: " ms", Before: ask(p99(names.token)), Target: "under " + tpot},
+		{Name: "requests served", Unit: "/s", Before: ask(fmt.Sprintf("sum(rate(%s_count{%s}[2m]))", names.ttft, sel))},
+		{Name: "requests waiting", Before: ask(fmt.Sprintf("sum(%s{%s})", names.waiting, sel))},
 	}
 	ref := kube.Ref{Kind: s.Workload.Kind, Namespace: s.Namespace, Name: s.Workload.Name}
 	if now, err := w.Workload(ctx, ref); err == nil {

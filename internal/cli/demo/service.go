@@ -102,8 +102,9 @@ func demoConfig(dir, token string) config.Config {
 	c.Journal.Dir = dir
 	c.Auth.Tokens = []config.Token{{
 		Name: "demo", File: token, Groups: []string{"group:ml-platform"},
-		Scopes: []string{"intake", "read", "decide", "admin"},
+		Scopes: []string{"intake", "read", "approve", "cancel"},
 	}}
+	c.Auth.People = []config.Person{{Name: "demo"}} // one person, who may have to be one of several
 	return c
 }
 

@@ -92,8 +92,19 @@ func (d *show) curve(ctx context.Context, to time.Time, marks []mark) {
 // slowTTFT is the share of first tokens that come after the objective's
 // threshold, over a window.
 func slowTTFT(s playbook.Service, window string) string {
-	return fmt.Sprintf(`1 - sum(rate(vllm:time_to_first_token_seconds_bucket{%[1]s,le="%[3]s"}[%[2]s])) / sum(rate(vllm:time_to_first_token_seconds_count{%[1]s}[%[2]s]))`,
-		s.Selector, window, strconv.FormatFloat(threshold(s, "ttft").Seconds(), 'g', -1, 64))
+	return fmt.Sprintf(`1 - sum(rate(%[4]s_bucket{%[1]s,le="%[3]s"}[%[2]s])) / sum(rate(%[4]s_count{%[1]s}[%[2]s]))`,
+		s.Selector, window, strconv.FormatFloat(threshold(s, "ttft").Seconds(), 'g', -1, 64), seriesOf(s).ttft)
+}
+
+// names are series of a service's engine: histograms of the time to the first token and
+// per token, and the gauge of the queue.
+type names struct{ ttft, token, waiting string }
+
+func seriesOf(s playbook.Service) names {
+	if s.Engine == "sglang" {
+		return names{"sglang:time_to_first_token_seconds", "sglang:inter_token_latency_seconds", "sglang:num_queue_reqs"}
+	}
+	return names{"vllm:time_to_first_token_seconds", "vllm:request_time_per_output_token_seconds", "vllm:num_requests_waiting"}
 }
 
 // threshold is how long the service's objective of that name allows; 0: it has none.

@@ -23,7 +23,7 @@ func branchesOf(pb *playbook.Playbook, st *playbook.State, class playbook.Class)
 			fate := machine.FateOf(class, st.Restarts, machine.Verdict(result))
 			b.First = fate.Text()
 			if st.Steps != nil && machine.Continues(result, fate) {
-				b.First += fmt.Sprintf("; up to %d steps follow, then", st.Steps.Times-1)
+				b.First += "; " + further(st.Steps) + ", then"
 			}
 		}
 		b.To, b.What = follows(pb, st, result)
@@ -31,6 +31,14 @@ func branchesOf(pb *playbook.Playbook, st *playbook.State, class playbook.Class)
 		out = append(out, b)
 	}
 	return out
+}
+
+// further describes how many steps follow the first one.
+func further(w *playbook.Stepwise) string {
+	if times, ok := w.Times.Constant(); ok {
+		return fmt.Sprintf("up to %v steps follow", times-1)
+	}
+	return "more steps follow, up to " + w.Times.Source() + " in all"
 }
 
 // alone reports whether only an edge of its own handles a result.

@@ -18,6 +18,9 @@ func readOnly(d step.Deps) step.Deps {
 	if d.Changer != nil {
 		d.Changer = dryRunChanger{d.Changer}
 	}
+	if d.Pods != nil {
+		d.Pods = dryRunPods{d.Pods}
+	}
 	if d.NodeChanger != nil {
 		d.NodeChanger = dryRunNodes{d.NodeChanger}
 	}
@@ -54,6 +57,30 @@ func (c dryRunChanger) Undo(ctx context.Context, change kube.UndoChange) (kube.A
 		return kube.Applied{}, refuseWrite("roll back", change.Ref)
 	}
 	return c.next.Undo(ctx, change)
+}
+
+// Restart refuses everything but a server-side dry-run.
+func (c dryRunChanger) Restart(ctx context.Context, change kube.RestartChange) (kube.Applied, error) {
+	if !change.DryRun {
+		return kube.Applied{}, refuseWrite("restart", change.Ref)
+	}
+	return c.next.Restart(ctx, change)
+}
+
+// dryRunPods does the same for pods.
+type dryRunPods struct{ next step.Pods }
+
+// Pod reads.
+func (c dryRunPods) Pod(ctx context.Context, namespace, name string) (kube.PodState, error) {
+	return c.next.Pod(ctx, namespace, name)
+}
+
+// ChangePod refuses everything but a server-side dry-run.
+func (c dryRunPods) ChangePod(ctx context.Context, change kube.PodChange) (kube.PodState, error) {
+	if !change.DryRun {
+		return kube.PodState{}, refuseIn("change pod " + change.Namespace + "/" + change.Name)
+	}
+	return c.next.ChangePod(ctx, change)
 }
 
 // dryRunNodes does the same for nodes.

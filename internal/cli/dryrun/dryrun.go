@@ -81,7 +81,7 @@ func prepareDryRun(ctx context.Context, p *command.Process, f Options, log *slog
 		}
 	}
 	if f.Playbook != "" {
-		if s.config.Playbooks, err = playbooksAt(s.config.Playbooks, f.Playbook); err != nil {
+		if s.config.Playbooks, err = app.PlaybooksAt(s.config.Playbooks, f.Playbook); err != nil {
 			return s, err
 		}
 	}
@@ -100,19 +100,6 @@ func prepareDryRun(ctx context.Context, p *command.Process, f Options, log *slog
 	s.config.Auth = config.Auth{Insecure: true}
 	s.config.TLS = config.TLS{}
 	return s, nil
-}
-
-// playbooksAt returns the configured playbooks with another file or directory. It
-// may lack playbooks whose autonomy the configuration sets.
-func playbooksAt(c config.Playbooks, path string) (config.Playbooks, error) {
-	levels := c.Autonomy
-	c.Dir, c.Autonomy = path, nil
-	set, err := app.ConfiguredPlaybooks(c)
-	if err != nil {
-		return c, err
-	}
-	c.Autonomy = levels.Known(set)
-	return c, nil
 }
 
 // dryRunPace lets a simulated back-off pass quickly without running away from

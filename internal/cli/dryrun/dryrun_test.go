@@ -238,6 +238,11 @@ func (r *recordingChanger) Undo(_ context.Context, c kube.UndoChange) (kube.Appl
 	return kube.Applied{}, nil
 }
 
+func (r *recordingChanger) Restart(_ context.Context, c kube.RestartChange) (kube.Applied, error) {
+	r.note(c.DryRun)
+	return kube.Applied{}, nil
+}
+
 // The exit code is what scripts go by.
 func TestDryRunVerdicts(t *testing.T) {
 	report := func(alerts []api.DryRunAlert, state machine.State, levers ...api.DryRunLever) Report {

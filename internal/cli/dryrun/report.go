@@ -186,14 +186,12 @@ func approvalOf(ceiling playbook.Autonomy, run machine.State, st *playbook.State
 			level, why = to, by
 		}
 	}
-	lower(run.Start.Service.Autonomy, "service "+run.Start.Service.Name)
-	own, setting := run.Playbook.LevelOf(st.Name, run.Start.Override)
-	lower(own, cmp.Or(setting, "playbook "+run.Playbook.Name))
-	if setting != "" && level == own {
-		why = setting
-	}
-	if st.Autonomy != nil {
-		lower(*st.Autonomy, "state "+st.Name)
+	names := map[playbook.Holder]string{playbook.HeldByService: run.Start.Service.Name, playbook.HeldByPlaybook: run.Playbook.Name, playbook.HeldByState: st.Name}
+	for _, part := range run.Playbook.Parts(st, run.Start.Service.Autonomy, run.Start.Override) {
+		lower(part.Level, cmp.Or(part.Setting, string(part.Holder)+" "+names[part.Holder]))
+		if part.Setting != "" && part.Level == level {
+			why = part.Setting
+		}
 	}
 	if terms != nil && terms.Cap != nil {
 		lower(terms.Cap.Level, terms.Cap.Rule)

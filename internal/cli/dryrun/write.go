@@ -30,7 +30,7 @@ func Write(w io.Writer, report Report, wide bool) error {
 			writeDryRunLever(r, l)
 		}
 		if state.Playbook != nil {
-			r.Printf("\npath through the playbook\n%s", runview.DrawPath(state.Playbook, state.Path))
+			r.Drawing("\npath through the playbook\n" + runview.DrawPath(state.Playbook, state.Path))
 		}
 	}
 	r.Printf("\n")

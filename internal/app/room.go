@@ -1,0 +1,83 @@
+package app
+
+import (
+	"fmt"
+	"runtime"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/inference-responder/responder/internal/goruntime"
+	"github.com/inference-responder/responder/internal/webhook"
+)
+
+const (
+	roomFor    = 100 * time.Millisecond // how long an answer about room holds
+	lookAgain  = 2 * time.Second        // between collections of garbage when memory is short
+	memoryPart = 60                     // per cent of the memory limit that may be in use
+)
+
+// room reports whether notifications can be taken in. What is left of memory and of the
+// journal's volume is for runs that are under way and for people's decisions.
+type room struct {
+	limit   uint64 // bytes of memory; 0: there is no limit
+	lives   func() uint64
+	collect func()
+	minFree int64 // bytes of the journal's volume
+	free    func() (int64, error)
+	now     func() time.Time
+
+	mu    sync.Mutex // guards everything below
+	until time.Time
+	last  error
+	swept time.Time // when garbage was collected last, to look again
+}
+
+// newRoom watches the process's memory and the volume of a directory.
+func newRoom(dir string, minFree int64) *room {
+	return &room{
+		limit: goruntime.Limit(), lives: goruntime.Lives, collect: runtime.GC, minFree: minFree,
+		free: func() (int64, error) { return freeOf(dir) }, now: time.Now,
+	}
+}
+
+// check returns nil when there is room; else an error that wraps [webhook.ErrMemory] or
+// [webhook.ErrDisk].
+func (r *room) check() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if now := r.now(); !now.Before(r.until) {
+		r.last = r.look(now)
+		r.until = now.Add(roomFor)
+	}
+	return r.last
+}
+
+func (r *room) look(now time.Time) error {
+	most := r.limit / 100 * memoryPart
+	lives := r.lives()
+	if r.limit > 0 && lives > most && now.Sub(r.swept) >= lookAgain {
+		// While everything is refused nothing is allocated, and the runtime would not
+		// find out that memory is free again.
+		r.swept = now
+		r.collect()
+		lives = r.lives()
+	}
+	if r.limit > 0 && lives > most {
+		return fmt.Errorf("%w: %d MiB are in use, and the limit is %d MiB", webhook.ErrMemory, lives>>20, r.limit>>20)
+	}
+	free, err := r.free()
+	if err == nil && free < r.minFree {
+		return fmt.Errorf("%w: %d MiB are free, and journal.min_free is %d MiB", webhook.ErrDisk, free>>20, r.minFree>>20)
+	}
+	return nil // what cannot be told refuses nothing: the journal says itself when it cannot write
+}
+
+// freeOf returns how many bytes of a directory's volume this user may still write.
+func freeOf(dir string) (int64, error) {
+	var s syscall.Statfs_t
+	if err := syscall.Statfs(dir, &s); err != nil {
+		return 0, fmt.Errorf("free space of %s: %w", dir, err)
+	}
+	return int64(s.Bavail) * s.Bsize, nil
+}

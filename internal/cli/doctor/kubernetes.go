@@ -1,0 +1,240 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/inference-responder/responder/deploy/kubernetes"
+	"github.com/inference-responder/responder/internal/kube"
+	"github.com/inference-responder/responder/internal/playbook"
+)
+
+const fixReviews = "see that the account may create selfsubjectaccessreviews, as every account may by default"
+
+// clusterSteps are the steps that need the cluster.
+var clusterSteps = []string{"kube.", "node.", "pod.", "service."}
+
+// kubernetes checks that the API server answers, that services' workloads are there,
+// and that the rights suffice.
+func (e *exam) kubernetes(ctx context.Context) []Finding {
+	without := func(why string) {
+		for _, step := range clusterSteps {
+			e.bar("", step, why)
+		}
+	}
+	if e.cluster == nil {
+		without("no cluster is configured")
+		return []Finding{notAsked("API server", "none is configured, so that there are no kube checks and levers")}
+	}
+	if err := e.cluster.Ping(ctx); err != nil {
+		without("the API server does not answer")
+		return []Finding{failed("API server", because(ctx, err), "see that kubernetes of the configuration names the cluster and a valid account, and that the server answers from here")}
+	}
+	roles, err := kubernetes.Roles()
+	if err != nil {
+		return []Finding{failed("rights", err.Error(), "this is a defect of the program: report it")}
+	}
+	r := &rights{exam: e, known: map[kube.Right]bool{}}
+	out := []Finding{ok("API server", "it answers"), r.reading(ctx, roles)}
+	out = append(out, e.each(func(s playbook.Service) []Finding {
+		return append([]Finding{e.workload(ctx, s)}, r.levers(ctx, roles, s)...)
+	})...)
+	return append(out, r.missing()...)
+}
+
+// workload looks at a service's workload.
+func (e *exam) workload(ctx context.Context, s playbook.Service) Finding {
+	w, err := e.cluster.Workload(ctx, kube.Ref{Kind: s.Workload.Kind, Namespace: s.Namespace, Name: s.Workload.Name})
+	check := s.Name + ": workload"
+	if err != nil {
+		for _, step := range []string{"kube.", "pod.", "service."} {
+			e.bar(s.Name, step, "its workload cannot be read")
+		}
+		return failed(check, because(ctx, err), "correct namespace and workload of the service, or bind the role responder-read of deploy/kubernetes")
+	}
+	return ok(check, fmt.Sprintf("%s %s: %d of %d replicas ready", s.Workload.Kind, s.Workload.Name, w.Ready, w.Replicas))
+}
+
+// rights asks the API server for rights, each once.
+type rights struct {
+	*exam
+	mu    sync.Mutex // guards what follows
+	known map[kube.Right]bool
+	lacks []lack
+}
+
+// lack is what is not granted for a lever on a service.
+type lack struct {
+	what, roles    string
+	lever, service string
+}
+
+func (r *rights) may(ctx context.Context, right kube.Right) (bool, error) {
+	r.mu.Lock()
+	yes, asked := r.known[right]
+	r.mu.Unlock()
+	if asked {
+		return yes, nil
+	}
+	yes, err := r.cluster.May(ctx, right)
+	if err == nil {
+		r.mu.Lock()
+		r.known[right] = yes
+		r.mu.Unlock()
+	}
+	return yes, err
+}
+
+// otherKind reports whether a resource is one of workloads of another kind.
+func otherKind(resource, kind string) bool {
+	workloads := []string{"deployments", "statefulsets"}
+	return kind != "" && slices.Contains(workloads, resource) && resource != strings.ToLower(kind)+"s"
+}
+
+// lacking returns the rights of a role that are not granted, and that are needed for
+// workloads of a kind; empty: for all.
+func (r *rights) lacking(ctx context.Context, role kubernetes.Role, namespace, kind string) ([]string, error) {
+	var out []string
+	for _, rule := range role.Rules {
+		for _, group := range rule.APIGroups {
+			for _, resource := range rule.Resources {
+				name, sub, _ := strings.Cut(resource, "/")
+				if otherKind(name, kind) {
+					continue
+				}
+				for _, verb := range rule.Verbs {
+					right := kube.Right{Verb: verb, Group: group, Resource: name, Subresource: sub, Namespace: namespace}
+					if role.Cluster || name == "nodes" { // which belong to no namespace
+						right.Namespace = ""
+					}
+					yes, err := r.may(ctx, right)
+					if err != nil {
+						return nil, err
+					}
+					if !yes {
+						out = append(out, right.String())
+					}
+				}
+			}
+		}
+	}
+	return out, nil
+}
+
+// reading checks the role that everything needs, in the namespaces of services.
+func (r *rights) reading(ctx context.Context, roles []kubernetes.Role) Finding {
+	const check = "rights to read"
+	var namespaces, lacks []string
+	for _, s := range r.services {
+		if !slices.Contains(namespaces, s.Namespace) {
+			namespaces = append(namespaces, s.Namespace)
+		}
+	}
+	for _, role := range roles {
+		if len(role.Levers) > 0 {
+			continue
+		}
+		for _, namespace := range namespaces {
+			missing, err := r.lacking(ctx, role, namespace, "")
+			if err != nil {
+				return failed(check, because(ctx, err), fixReviews)
+			}
+			lacks = append(lacks, missing...)
+		}
+	}
+	slices.Sort(lacks)
+	if lacks = slices.Compact(lacks); len(lacks) > 0 {
+		return failed(check, "missing: "+some(lacks, 8), "bind the role responder-read of deploy/kubernetes/rbac.yaml: what cannot be read is unknown")
+	}
+	return ok(check, fmt.Sprintf("all of responder-read in %s", some(namespaces, 5)))
+}
+
+// levers checks the rights of each lever that a playbook may use on a service.
+func (r *rights) levers(ctx context.Context, roles []kubernetes.Role, s playbook.Service) []Finding {
+	acts, observed := r.leversOf(s)
+	check := s.Name + ": rights of levers"
+	if len(acts) == 0 {
+		detail := "no lever may act on it"
+		if len(observed) > 0 {
+			detail = "it is only observed, so that none is needed"
+		}
+		return []Finding{notAsked(check, detail)}
+	}
+	if s.GitOps != (playbook.GitOps{}) { // changes of its workload are commits
+		acts = slices.DeleteFunc(acts, func(kind string) bool { return strings.HasPrefix(kind, "kube.") || strings.HasPrefix(kind, "service.") })
+	}
+	var granted []string
+	for _, kind := range acts {
+		var lacks, named []string
+		for _, role := range kubernetes.Needed(roles, kind) {
+			missing, err := r.lacking(ctx, role, s.Namespace, s.Workload.Kind)
+			if err != nil {
+				return []Finding{failed(check, because(ctx, err), fixReviews)}
+			}
+			if len(missing) > 0 {
+				lacks, named = append(lacks, missing...), append(named, role.Name)
+			}
+		}
+		if len(lacks) == 0 {
+			granted = append(granted, kind)
+			continue
+		}
+		what := "it may not " + strings.Join(lacks, ", ")
+		r.bar(s.Name, kind, what)
+		r.mu.Lock()
+		r.lacks = append(r.lacks, lack{what: what, roles: strings.Join(named, " and "), lever: kind, service: s.Name})
+		r.mu.Unlock()
+	}
+	if len(granted) == 0 {
+		return nil
+	}
+	return []Finding{ok(check, some(granted, 8))}
+}
+
+// missing returns the rights that levers lack, each once with all levers and services.
+func (r *rights) missing() []Finding {
+	type group struct{ levers, services []string }
+	groups := map[lack]*group{}
+	for _, l := range r.lacks {
+		key := lack{what: l.what, roles: l.roles}
+		if groups[key] == nil {
+			groups[key] = &group{}
+		}
+		g := groups[key]
+		g.levers, g.services = append(g.levers, l.lever), append(g.services, l.service)
+	}
+	var out []Finding
+	for key, g := range groups {
+		slices.Sort(g.levers)
+		slices.Sort(g.services)
+		out = append(out, failed("rights of "+strings.Join(slices.Compact(g.levers), ", "), key.what+", for "+some(slices.Compact(g.services), 5),
+			"bind "+key.roles+" of deploy/kubernetes/levers.yaml, as the example bindings there do, or lower the autonomy of the service or the lever to observe"))
+	}
+	slices.SortFunc(out, func(a, b Finding) int { return strings.Compare(a.Check+a.Detail, b.Check+b.Detail) })
+	return out
+}
+
+// leversOf returns the kinds of levers that may act on a service, and those that may
+// only be observed.
+func (e *exam) leversOf(s playbook.Service) (acts, observed []string) {
+	for _, p := range e.playbooks.All() {
+		if !p.Serves(s.Name) || hardware(p) && e.world.Deps.GPUs == nil { // one that is blind is disarmed whatever is granted
+			continue
+		}
+		for _, step := range e.stepsOf(p, s) {
+			if !step.lever {
+				continue
+			}
+			if min(step.level, e.c.Autonomy) > playbook.Observe {
+				acts = append(acts, step.kind)
+			} else {
+				observed = append(observed, step.kind)
+			}
+		}
+	}
+	slices.Sort(acts)
+	return slices.Compact(acts), observed
+}
