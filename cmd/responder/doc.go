@@ -31,7 +31,8 @@
 //     sandbox.
 //   - internal/cli is the tree of commands, one file each. It alone knows flags
 //     and environment. internal/cli/client asks a running service,
-//     internal/cli/demo plays an incident, internal/cli/dryrun walks an alert.
+//     internal/cli/demo plays an incident, internal/cli/dryrun walks an alert,
+//     internal/cli/doctor asks everything that an incident would.
 //
 // Who may import whom is the table of imports_test.go.
 package main

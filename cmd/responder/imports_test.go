@@ -20,6 +20,7 @@ const modulePath = "github.com/inference-responder/responder"
 // needs a row. Change a row only with a reason next to it.
 var mayImport = map[string][]string{
 	"internal/outbound": {}, // how other servers are connected to: a leaf
+	"internal/inbound":  {}, // bounded listeners: a leaf
 	"internal/fault":    {}, // why something failed: a leaf, one Reason and one Error
 	// One HTTP server that is asked: bounded answers, reasons, no secret in an error.
 	"internal/outbound/endpoint": {"internal/fault", "internal/outbound"},
@@ -30,11 +31,13 @@ var mayImport = map[string][]string{
 	"internal/yamldoc":    {"internal/spelling"}, // strict YAML with a place for every complaint
 	"internal/expression": {"internal/yamldoc"},  // typed CEL over declared fields; its hints are yamldoc's
 
-	"internal/executor/machine": {"internal/fault", "internal/playbook"},
+	"internal/rights": {}, // who may do what: a leaf, because every door and every view asks it
+	// Its commands name the right that they take.
+	"internal/executor/machine": {"internal/fault", "internal/playbook", "internal/rights"},
 	// The rules over all playbooks speak of levers and give the machine its terms.
 	"internal/policy":            {"internal/playbook", "internal/executor/machine", "internal/expression", "internal/yamldoc"},
 	"internal/audit":             {},
-	"internal/executor":          {"internal/fault", "internal/playbook", "internal/executor/machine", "internal/audit", "internal/executor/dispatch", "internal/executor/guard", "internal/executor/ladder"},
+	"internal/executor":          {"internal/fault", "internal/playbook", "internal/executor/machine", "internal/audit", "internal/executor/dispatch", "internal/executor/guard", "internal/executor/ladder", "internal/rights"},
 	"internal/executor/dispatch": {"internal/playbook", "internal/executor/machine", "internal/audit"},
 	"internal/executor/guard":    {"internal/playbook", "internal/executor/machine", "internal/executor/ladder"},
 	"internal/executor/ladder":   {"internal/fault", "internal/playbook", "internal/executor/machine", "internal/audit"},
@@ -42,14 +45,19 @@ var mayImport = map[string][]string{
 	"internal/step": {
 		"internal/playbook", "internal/executor/machine", "internal/fault", "internal/kube", "internal/gitops", "internal/slo", "internal/gpu",
 		"internal/engine", // the series in which an engine exports what a service is judged by
+		"internal/engine/golden",
+		"internal/outbound", // the client that asks endpoints and pods
 	},
 	// One file for each check and lever; siblings never import each other.
-	"internal/step/kube":   {"internal/playbook", "internal/executor/machine", "internal/fault", "internal/step", "internal/kube"},
+	"internal/step/kube": {
+		"internal/playbook", "internal/executor/machine", "internal/fault", "internal/step", "internal/kube",
+		"internal/engine", "internal/credential", // what lines of an engine's log tell, and what in them nobody may read
+	},
 	"internal/step/git":    {"internal/playbook", "internal/executor/machine", "internal/fault", "internal/step", "internal/kube", "internal/gitops", "internal/engine"},
 	"internal/step/gpu":    {"internal/playbook", "internal/fault", "internal/step", "internal/kube", "internal/slo", "internal/gpu", "internal/gpu/dcgm", "internal/gpu/judge"},
 	"internal/step/node":   {"internal/playbook", "internal/executor/machine", "internal/fault", "internal/step", "internal/kube", "internal/slo", "internal/gpu", "internal/gpu/judge"},
 	"internal/step/slo":    {"internal/playbook", "internal/fault", "internal/step", "internal/slo"},
-	"internal/step/engine": {"internal/playbook", "internal/fault", "internal/step", "internal/outbound", "internal/kube", "internal/slo"},
+	"internal/step/engine": {"internal/playbook", "internal/fault", "internal/step", "internal/kube", "internal/slo", "internal/engine", "internal/engine/golden", "internal/gitops"}, // gitops reads the flags of a live manifest, in any form
 	// All services at once: their objectives, their workloads, the GPUs of their nodes.
 	"internal/step/fleet": {"internal/fault", "internal/playbook", "internal/step", "internal/kube", "internal/slo", "internal/gpu", "internal/gpu/judge"},
 	// A service as a whole, whoever owns its parts: the cluster, Git, its load.
@@ -63,7 +71,7 @@ var mayImport = map[string][]string{
 	},
 
 	// The outside world knows nothing of playbooks, runs or its callers.
-	"internal/kube":             {"internal/fault", "internal/credential"},
+	"internal/kube":             {"internal/fault", "internal/credential", "internal/engine"}, // which flags are an engine's, and may be shown
 	"internal/gitops":           {"internal/fault", "internal/credential", "internal/gitops/edit", "internal/gitops/command", "internal/gitops/kustomize", "internal/gitops/helm"},
 	"internal/gitops/edit":      {"internal/fault"},
 	"internal/gitops/command":   {"internal/fault", "internal/gitops/edit"},
@@ -80,13 +88,14 @@ var mayImport = map[string][]string{
 	"internal/gitops/argocd":     {"internal/fault", "internal/gitops", "internal/outbound"}, // argo-cd's packages are heavy: one edge package holds them, and only internal/app imports it
 
 	"internal/engine":           {"internal/spelling"},
+	"internal/engine/golden":    {"internal/outbound"}, // asks engines, and knows neither their metrics nor their pods
 	"internal/slo":              {"internal/fault", "internal/outbound"},
 	"internal/slo/rules":        {"internal/engine", "internal/slo", "internal/spelling", "internal/yamldoc"}, // objectives as rules: what it knows of them are engines' series and documents
 	"internal/cli/agentflags":   {},                                                                           // flags that the agent and `responder agent` share
 	"internal/gpu":              {},
 	"internal/gpu/judge":        {"internal/gpu"},                       // pure, like the readings
 	"internal/gpu/dcgm":         {"internal/gpu", "internal/gpu/judge"}, // reads as far back as verdicts look
-	"internal/gpu/agent":        {"internal/gpu", "internal/gpu/judge", "internal/outbound"},
+	"internal/gpu/agent":        {"internal/gpu", "internal/gpu/judge", "internal/inbound", "internal/outbound"},
 	"internal/gpu/client":       {"internal/fault", "internal/gpu", "internal/outbound"},
 	"internal/gpu/repair":       {"internal/setting", "internal/outbound", "internal/outbound/endpoint"}, // whoever repairs GPUs
 	"internal/gpu/podresources": {"internal/gpu"},                                                        // gRPC and the kubelet's messages: only the node agent links them
@@ -97,7 +106,7 @@ var mayImport = map[string][]string{
 	// runs, so it speaks of both. A channel maps them to its protocol, and declares
 	// its own block of responder.yaml.
 	"internal/notify":           {"internal/audit", "internal/setting", "internal/executor/machine", "internal/fault", "internal/playbook"},
-	"internal/notify/webhook":   {"internal/setting", "internal/executor/machine", "internal/notify", "internal/outbound/endpoint", "internal/playbook", "internal/runview"},
+	"internal/notify/webhook":   {"internal/setting", "internal/executor/machine", "internal/fault", "internal/notify", "internal/outbound", "internal/outbound/endpoint", "internal/playbook", "internal/runview"},
 	"internal/notify/pagerduty": {"internal/setting", "internal/executor/machine", "internal/fault", "internal/notify", "internal/outbound/endpoint", "internal/runview"},
 	"internal/notify/slack":     {"internal/setting", "internal/fault", "internal/notify", "internal/outbound"},
 	// Approvals turn runs into messages and clicks into decisions, and show the error budget.
@@ -109,11 +118,14 @@ var mayImport = map[string][]string{
 		"internal/audit", "internal/setting", "internal/executor/machine", "internal/fault", "internal/notify", "internal/outbound", "internal/outbound/endpoint", "internal/playbook",
 	},
 
+	"internal/notify/alertmanager/routing": {}, // where alerts go by a configuration of Alertmanager
+
 	// For tests only: servers, the conformance test of levers, and test binaries that stand for the program.
 	"internal/audit/audittest":              {"internal/audit"},
 	"internal/gitops/gittest":               {}, // git's own HTTP server on repositories of a test's own
 	"internal/gpu/podresources/kubelettest": {}, // the kubelet's API, as a real gRPC server: of who asks it it knows nothing
 	"internal/gpu/nvml/nvmltest":            {}, // NVIDIA's driver library, as C: of who calls it it knows nothing
+	"internal/engine/golden/goldentest":     {}, // an engine's HTTP API: of who asks it it knows nothing
 	"internal/kube/kubetest":                {"internal/kube"},
 	"internal/notify/notifytest":            {"internal/fault"}, // PagerDuty and Alertmanager as they document it: of our own clients it knows nothing
 	"internal/notify/slack/slacktest":       {},                 // Slack as Slack documents it: of our own client it knows nothing
@@ -126,11 +138,11 @@ var mayImport = map[string][]string{
 	"internal/catalog": {"internal/setting", "internal/engine", "internal/playbook", "internal/kube", "internal/yamldoc"},
 	// What the API takes and answers: projections of what it must not show as it is stored.
 	"internal/api":     {"internal/fault", "internal/playbook", "internal/executor/machine"},
-	"internal/webhook": {"internal/api", "internal/playbook", "internal/executor/machine", "internal/outbound"},
-	"internal/web":     {"internal/playbook", "internal/executor/machine", "internal/runview"}, // the page: the words and tables of the terminal
+	"internal/webhook": {"internal/api", "internal/playbook", "internal/executor/machine", "internal/inbound", "internal/outbound", "internal/rights"},
+	"internal/web":     {"internal/playbook", "internal/executor/machine", "internal/rights", "internal/runview"}, // the page: the words and tables of the terminal
 	// The sandbox stands behind step's interfaces, so it speaks their types.
 	"internal/sandbox": {
-		"internal/fault", "internal/sandbox/physics", "internal/slo/rules",
+		"internal/fault", "internal/sandbox/physics", "internal/slo/rules", "internal/yamldoc", // files that describe a world
 		"internal/playbook", "internal/step", "internal/kube", "internal/slo", "internal/gpu", "internal/gpu/judge",
 	},
 	"internal/sandbox/physics": {}, // one engine: of clusters and names of metrics it knows nothing
@@ -146,13 +158,14 @@ var mayImport = map[string][]string{
 	"internal/config": {
 		"internal/catalog", "internal/setting", "internal/executor/guard", "internal/executor/ladder", "internal/gitops", "internal/gitops/repository", "internal/gpu/client",
 		"internal/gpu/repair", "internal/notify", "internal/notify/alertmanager", "internal/notify/pagerduty", "internal/notify/slack", "internal/notify/webhook",
-		"internal/playbook", "internal/runview", "internal/webhook", "internal/yamldoc",
+		"internal/playbook", "internal/rights", "internal/runview", "internal/webhook", "internal/yamldoc",
 	},
 	// It builds, starts and stops the service, so it knows every part. Only the command line imports it.
 	"internal/app": {
-		"internal/api", "internal/audit", "internal/catalog", "internal/config", "internal/executor", "internal/executor/dispatch", "internal/executor/guard", "internal/executor/ladder", "internal/executor/machine", "internal/fault",
+		"internal/api", "internal/audit", "internal/catalog", "internal/config", "internal/engine/golden", "internal/executor", "internal/executor/dispatch", "internal/executor/guard", "internal/executor/ladder", "internal/executor/machine", "internal/fault",
 		"internal/gitops", "internal/gitops/argocd", "internal/gitops/forge", "internal/gitops/manifests", "internal/gitops/repository",
-		"internal/goruntime", "internal/gpu", "internal/gpu/client", "internal/gpu/dcgm", "internal/gpu/repair", "internal/kube", "internal/notify", "internal/notify/alertmanager", "internal/notify/slack", "internal/notify/slack/approvals", "internal/playbook", "internal/policy",
+		"internal/goruntime", "internal/gpu", "internal/gpu/client", "internal/gpu/dcgm", "internal/gpu/repair", "internal/kube", "internal/notify", "internal/notify/alertmanager", "internal/notify/slack", "internal/notify/slack/approvals", "internal/playbook", "internal/policy", "internal/rights",
+		"internal/outbound/endpoint", // the receiver of checkpoints
 		"internal/runview", "internal/sandbox", "internal/slo", "internal/slo/rules", "internal/step", "internal/step/gpu", "internal/step/git", "internal/step/kinds", "internal/web", "internal/webhook",
 		"internal/yamldoc", "playbooks",
 	},
@@ -165,10 +178,15 @@ var mayImport = map[string][]string{
 		"internal/engine",                                                   // engine flags
 		"internal/executor/machine",                                         // policy explain: what the machine would ask; runs: the state that runview shows
 		"internal/gitops", "internal/gitops/manifests", "internal/step/git", // gitops locate and set: the editor, and the checks of the levers
+		"internal/engine/golden", "internal/step", "internal/step/engine", // engine probe --record: files of golden prompts
 		"internal/gpu/judge",                                           // gpu: judgements of nodes
 		"internal/playbook", "internal/step/kinds", "internal/yamldoc", // playbook lint, graph and kinds: the language and its problems
-		"internal/rehearsal",                    // playbook test
-		"internal/gpu/dcgm", "internal/setting", // playbook lint: the series that adapters know, and where a token may go
+		"internal/rehearsal", // playbook test; replay: assumed results
+		"internal/cli/replay",
+		"internal/executor/dispatch",              // replay: the names of what the journal has of notifications
+		"internal/cli/worlds",                     // playbook test: simulated fleets
+		"internal/cli/doctor",                     // doctor
+		"internal/cli/series", "internal/setting", // playbook lint: the series that queries read, and where a token may go
 		"internal/policy",       // policy lint, test and explain: the rules
 		"internal/sandbox",      // the names of scenarios; serve --sandbox
 		"internal/notify/slack", // slack manifest
@@ -182,11 +200,29 @@ var mayImport = map[string][]string{
 		"internal/api", "internal/app", "internal/audit", "internal/cli/client", "internal/cli/command", "internal/config", "internal/executor/machine",
 		"internal/kube", "internal/playbook", "internal/runview", "internal/sandbox", "internal/slo",
 	},
+	// Scenario files through a whole service: package testing lends it the bubble in which time jumps.
+	"internal/cli/worlds": {
+		"internal/api", "internal/app", "internal/executor/machine", "internal/notify", "internal/playbook", "internal/sandbox", "internal/step", "internal/yamldoc",
+	},
 	"internal/cli/dryrun": {
 		"internal/fault",
 		"internal/api", "internal/app", "internal/cli/client", "internal/cli/command", "internal/config", "internal/setting", "internal/executor/machine", "internal/gitops",
 		"internal/kube", "internal/playbook", "internal/policy", "internal/runview", "internal/step",
 	},
+	// Runs of the past, decided as the service decides: the dispatcher, the machine, and checks without levers.
+	"internal/cli/replay": {
+		"internal/api", "internal/executor/dispatch", "internal/executor/machine", "internal/fault", "internal/kube", "internal/playbook",
+		"internal/rehearsal", "internal/runview", "internal/slo", "internal/step", "internal/step/kinds",
+	},
+	"internal/cli/series": {"internal/engine", "internal/gpu/dcgm", "internal/playbook", "internal/spelling", "internal/yamldoc"}, // what queries read, in a Prometheus
+	// It asks what the service asks, by the parts with which the service does.
+	"internal/cli/doctor": {
+		"deploy/kubernetes", "internal/app", "internal/audit", "internal/cli/command", "internal/cli/series", "internal/config", "internal/fault",
+		"internal/gpu/judge", "internal/kube", "internal/notify/alertmanager", "internal/notify/alertmanager/routing", "internal/playbook", "internal/runview", "internal/slo", "internal/slo/rules",
+		"internal/step",
+	},
+	"deploy/kubernetes":   {}, // the manifests, embedded
+	"deploy/sbom":         {}, // what is in a program
 	"cmd/responder":       {"internal/cli", "internal/cli/command"},
 	"cmd/responder/helm":  {"internal/gitops/helm/engine"},
 	"cmd/responder/agent": {"internal/cli/agentflags", "internal/gpu", "internal/gpu/agent", "internal/gpu/judge", "internal/gpu/nvml", "internal/gpu/podresources"},

@@ -20,6 +20,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	bolt "go.etcd.io/bbolt"
 
 	"github.com/inference-responder/responder/internal/app"
 	"github.com/inference-responder/responder/internal/audit"
@@ -79,6 +80,7 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"journal":      makeJournal,
 			"tamper":       tamper,
+			"unsign":       unsign,
 			"learned":      learned,
 			"aged":         aged,
 			"post":         post,
@@ -92,6 +94,7 @@ func TestScripts(t *testing.T) {
 			"damage":       damage,
 			"certificates": makeCertificates,
 			"slack":        func(ts *testscript.TestScript, _ bool, _ []string) { startSlackForScript(t, ts) },
+			"engine":       engines{}.start(t),
 			"impostor":     func(ts *testscript.TestScript, _ bool, _ []string) { startImpostor(t, ts) },
 			"issuer":       func(ts *testscript.TestScript, _ bool, _ []string) { startIssuer(t, ts) },
 		},
@@ -148,6 +151,20 @@ func tamper(ts *testscript.TestScript, _ bool, args []string) {
 		ts.Fatalf("tamper: %q is not in %s, or the lengths differ", args[1], args[0])
 	}
 	ts.Check(os.WriteFile(file, []byte(strings.ReplaceAll(string(data), args[1], args[2])), 0o600))
+}
+
+// unsign FILE removes every checkpoint from a journal, as one who has no key would.
+func unsign(ts *testscript.TestScript, _ bool, args []string) {
+	db, err := bolt.Open(ts.MkAbs(args[0]), 0o600, &bolt.Options{NoFreelistSync: true})
+	ts.Check(err)
+	ts.Check(db.Update(func(tx *bolt.Tx) error {
+		if err := tx.DeleteBucket([]byte("checkpoints")); err != nil {
+			return err
+		}
+		_, err := tx.CreateBucket([]byte("checkpoints"))
+		return err
+	}))
+	ts.Check(db.Close())
 }
 
 // post URL FILE [TOKENFILE] posts a file and prints the status, as curl would.

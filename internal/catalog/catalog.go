@@ -149,9 +149,10 @@ func (c *Catalog) merge(marked []kube.Marked) (all []Entry, notes []string) {
 	return all, notes
 }
 
-// entries returns the services, or an error if the cluster's answer is too old
-// to act on. A missing answer must not look like a missing service.
-func (c *Catalog) entries() ([]Entry, error) {
+// Entries returns the services with their sources, or an error if the cluster's
+// answer is too old to act on. A missing answer must not look like a missing service.
+// Callers must not change the list.
+func (c *Catalog) Entries() ([]Entry, error) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	if c.o.Lister == nil || !c.at.IsZero() && time.Since(c.at) <= c.o.MaxAge {
@@ -178,13 +179,13 @@ func (c *Catalog) Services() []playbook.Service {
 // Known is Services, and an error if services may be missing from it: the cluster has
 // not been asked yet, or its last answer is too old.
 func (c *Catalog) Known() ([]playbook.Service, error) {
-	_, err := c.entries() // first: a list that is complete now is complete a moment later
+	_, err := c.Entries() // first: a list that is complete now is complete a moment later
 	return c.Services(), err
 }
 
 // Missing returns what the catalog lacks for readiness, one line each.
 func (c *Catalog) Missing() []string {
-	if _, err := c.entries(); err != nil {
+	if _, err := c.Entries(); err != nil {
 		return []string{err.Error()}
 	}
 	return nil

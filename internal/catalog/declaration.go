@@ -21,24 +21,26 @@ const maxEntries = 20_000
 // Declaration is one service of the list services in responder.yaml. The tags
 // are its documentation, as in the rest of that file.
 type Declaration struct {
-	Name      string            `yaml:"name" doc:"Unique. Default: NAMESPACE/WORKLOAD."`
-	Namespace string            `yaml:"namespace" doc:"Of the workload. Required."`
-	Workload  Workload          `yaml:"workload" doc:"The object whose pods serve. Required."`
-	Container string            `yaml:"container" doc:"The engine's container. Default: the first one."`
-	Engine    string            `yaml:"engine" doc:"One of vllm, sglang, dynamo, kserve. gitops.set_flag holds values to its [flags](engine-flags.md); without it no flag is added."`
-	Model     string            `yaml:"model" doc:"The model's name as the engine's metrics carry it."`
-	Endpoint  string            `yaml:"endpoint" doc:"Base URL for probes, e.g. http://chat.serving:8000."`
-	Gateway   string            `yaml:"gateway" doc:"Name of the gateway that its requests come through. Services with the same name share it, which fleet.breaches knows."`
-	SLOs      []SLO             `yaml:"slos" doc:"Its service-level objectives. Default: slo.defaults."`
-	GitOps    GitOps            `yaml:"gitops" doc:"Where Git has its manifests."`
-	Owners    []string          `yaml:"owners" doc:"Who may decide where a playbook says service.owners: user:ada, group:ml-platform."`
-	Autonomy  playbook.Autonomy `yaml:"autonomy" enum:"observe,suggest,auto" doc:"Ceiling for this service."`
-	MinReady  int               `yaml:"min_ready" doc:"Replicas that must stay ready. Default: guards.min_ready."`
-	MaxScale  int               `yaml:"max_scale" doc:"Most replicas a lever may ask for. Default 0: no lever may scale up."`
-	LoadTime  time.Duration     `yaml:"load_time" doc:"How long a replica takes to load its model, at most 24h: so long a slow rollout is no failed one. Default: unknown; a change then waits twice as long as the replicas before took, 30m to 2h."`
-	Recovery  time.Duration     `yaml:"recovery" doc:"How long all objectives must have been met before capacity that was added for an incident is given back, at most 24h. Default: loans.recovery."`
-	Selector  string            `yaml:"selector" doc:"PromQL label matchers of the service's series, without braces. Default: its namespace and workload's name as service."`
-	Match     Match             `yaml:"match" type:"list of string" doc:"Alerts that are certainly this service's, in Alertmanager's matcher syntax, e.g. {namespace=\"serving\", service=\"chat\"}. Or a mapping of labels to values, which must all match."`
+	Name       string             `yaml:"name" doc:"Unique. Default: NAMESPACE/WORKLOAD."`
+	Namespace  string             `yaml:"namespace" doc:"Of the workload. Required."`
+	Workload   Workload           `yaml:"workload" doc:"The object whose pods serve. Required."`
+	Container  string             `yaml:"container" doc:"The engine's container. Default: the first one."`
+	Engine     string             `yaml:"engine" doc:"One of vllm, sglang, dynamo, kserve. gitops.set_flag holds values to its [flags](engine-flags.md); without it no flag is added."`
+	Model      string             `yaml:"model" doc:"The model's name as the engine's metrics carry it."`
+	Endpoint   string             `yaml:"endpoint" doc:"Base URL for probes, e.g. http://chat.serving:8000."`
+	Gateway    string             `yaml:"gateway" doc:"Name of the gateway that its requests come through. Services with the same name share it, which fleet.breaches knows."`
+	SLOs       []SLO              `yaml:"slos" doc:"Its service-level objectives. Default: slo.defaults."`
+	GitOps     GitOps             `yaml:"gitops" doc:"Where Git has its manifests."`
+	Owners     []string           `yaml:"owners" doc:"Who may decide where a playbook says service.owners: user:ada, group:ml-platform."`
+	Autonomy   playbook.Autonomy  `yaml:"autonomy" enum:"observe,suggest,auto" doc:"Ceiling for this service."`
+	AutonomyOf playbook.Overrides `yaml:"autonomy_of" type:"map of levels" doc:"Levels for this service alone, by PLAYBOOK, PLAYBOOK/STATE or kind of lever, as in playbooks.autonomy. Each stands in place of the service's autonomy and of the playbook's level, also of one in playbooks.autonomy. The levels of the installation and of a state itself, the policy and a demotion still lower it." enum:"observe,suggest,auto"`
+	MinReady   int                `yaml:"min_ready" doc:"Replicas that must stay ready. Default: guards.min_ready."`
+	MaxScale   int                `yaml:"max_scale" doc:"Most replicas a lever may ask for. Default 0: no lever may scale up."`
+	LoadTime   time.Duration      `yaml:"load_time" doc:"How long a replica takes to load its model, at most 24h: so long a slow rollout is no failed one. Default: unknown; a change then waits twice as long as the replicas before took, 30m to 2h."`
+	Recovery   time.Duration      `yaml:"recovery" doc:"How long all objectives must have been met before capacity that was added for an incident is given back, at most 24h. Default: loans.recovery."`
+	Selector   string             `yaml:"selector" doc:"PromQL label matchers of the service's series, without braces. Default: its namespace and workload's name as service."`
+	Probe      *Probe             `yaml:"probe" doc:"How engine.probe asks it for completions. Left out: it is not asked. probe: {} asks its endpoint and replicas for a few common ones."`
+	Match      Match              `yaml:"match" type:"list of string" doc:"Alerts that are certainly this service's, in Alertmanager's matcher syntax, e.g. {namespace=\"serving\", service=\"chat\"}. Or a mapping of labels to values, which must all match."`
 }
 
 // Workload declares the object whose pods serve.
@@ -97,6 +99,9 @@ func (d Declaration) service() playbook.Service {
 	return s
 }
 
+// ServiceName returns the name of the declared service, also if it is derived.
+func (d Declaration) ServiceName() string { return d.service().Name }
+
 // Entries returns the catalog entries of declarations that Check accepts, with
 // the defaults filled in. source returns where the i-th is declared.
 func Entries(list []Declaration, d Defaults, source func(i int) string) []Entry {
@@ -129,6 +134,7 @@ func Check(list []Declaration, at string, source func(i int) string, bad setting
 		for _, p := range validate(s) {
 			bad(path+"."+p.field, p.hint, "%s", p.message)
 		}
+		checkProbe(d.Probe, s, path, bad)
 		if s.Workload.Name == "" {
 			continue
 		}

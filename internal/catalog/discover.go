@@ -1,10 +1,13 @@
 package catalog
 
 import (
+	"errors"
 	"fmt"
 	"net/url"
 	"strconv"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/inference-responder/responder/internal/kube"
 	"github.com/inference-responder/responder/internal/playbook"
@@ -84,18 +87,21 @@ func discovered(m kube.Marked, ceiling playbook.Autonomy) (Entry, error) {
 }
 
 // inNamespace refuses an address outside the services of the namespace: a
-// person who can annotate a workload must not be able to send probes elsewhere.
+// person who can annotate a workload must not be able to send probes elsewhere. An IP, in
+// whatever notation, is no name of a service.
 func inNamespace(endpoint, namespace string) error {
 	if endpoint == "" {
 		return nil
 	}
 	u, err := url.Parse(endpoint)
 	if err != nil {
-		return fmt.Errorf("%q is not an address", endpoint)
+		return errors.New("is not an address") // url.Error repeats the text, which may hold a password
 	}
 	host := strings.TrimSuffix(strings.TrimSuffix(u.Hostname(), ".cluster.local"), ".svc")
-	if name, ns, ok := strings.Cut(host, "."); !ok || name == "" || ns != namespace {
-		return fmt.Errorf("%q is outside the namespace: write http://NAME.%s:PORT, or configure the service", u.Hostname(), namespace)
+	name, ns, _ := strings.Cut(host, ".")
+	// The name of a Service begins with a letter, so 127.1 in the namespace 1 is none.
+	if len(validation.IsDNS1035Label(name)) > 0 || ns != namespace {
+		return fmt.Errorf("%q is not a Service of the namespace: write http://NAME.%s:PORT, or configure the service", u.Hostname(), namespace)
 	}
 	return nil
 }

@@ -11,7 +11,6 @@ import (
 	"unicode"
 
 	"github.com/prometheus/alertmanager/pkg/labels"
-	"github.com/prometheus/prometheus/promql/parser"
 
 	"github.com/inference-responder/responder/internal/engine"
 	"github.com/inference-responder/responder/internal/playbook"
@@ -38,12 +37,12 @@ func finish(s *playbook.Service) {
 		s.Name = s.Namespace + "/" + s.Workload.Name
 	}
 	if s.Selector == "" && s.Workload.Name != "" {
-		s.Selector = "namespace=" + quote(s.Namespace) + ",service=" + quote(s.Workload.Name)
+		s.Selector = "namespace=" + strconv.Quote(s.Namespace) + ",service=" + strconv.Quote(s.Workload.Name)
+	}
+	if clean, err := playbook.CleanSelector(s.Selector); err == nil {
+		s.Selector = clean // validate reports the error
 	}
 }
-
-// quote quotes a label value for PromQL.
-func quote(v string) string { return strconv.Quote(v) }
 
 // problem is one error in a service: the field, the error and the remedy.
 type problem struct{ field, message, hint string }
@@ -83,7 +82,7 @@ func validate(s playbook.Service) []problem {
 	if strings.ContainsFunc(s.Gateway, unicode.IsControl) || strings.TrimSpace(s.Gateway) != s.Gateway {
 		add("gateway", "has white space around it or control characters", "a name, like edge-eu")
 	}
-	if err := checkSelector(s.Selector); err != nil {
+	if _, err := playbook.CleanSelector(s.Selector); err != nil {
 		add("selector", err.Error(), `PromQL label matchers without braces, like namespace="serving",service="chat"`)
 	}
 	ps = append(ps, validateGitOps(s.GitOps)...)
@@ -146,21 +145,6 @@ func checkEndpoint(s string) error {
 		return fmt.Errorf("%q is not an http or https URL with a host", s)
 	case u.RawQuery != "" || u.Fragment != "":
 		return fmt.Errorf("%q has a query or a fragment", s)
-	}
-	return nil
-}
-
-// checkSelector accepts label matchers for the braces of a PromQL selector. The
-// text comes from files and annotations and is used in every query.
-func checkSelector(s string) error {
-	matchers, err := parser.ParseMetricSelector("{" + s + "}")
-	if err != nil {
-		return fmt.Errorf("%q is not a list of label matchers: %w", s, err)
-	}
-	for _, m := range matchers {
-		if m.Name == "__name__" {
-			return fmt.Errorf("%q names a metric, only labels are allowed", s)
-		}
 	}
 	return nil
 }

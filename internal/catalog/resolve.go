@@ -61,7 +61,7 @@ func podOf(s *playbook.Service, pod string) bool {
 // belongs to the service that has most GPUs there; the cluster is asked for at
 // most two seconds.
 func (c *Catalog) Resolve(a playbook.Alert) (services []playbook.Service, why string, err error) {
-	entries, err := c.entries()
+	entries, err := c.Entries()
 	if err != nil {
 		return nil, "", err
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
+	"net/url"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -120,8 +122,82 @@ func TestDiscovery(t *testing.T) {
 		t.Errorf("services (-want +got):\n%s", diff)
 	}
 	if len(c.notes) != 3 || !strings.Contains(c.notes[0], `"two" is not a number of replicas`) ||
-		!strings.Contains(c.notes[1], "outside the namespace") || !strings.Contains(c.notes[2], annotationName) {
+		!strings.Contains(c.notes[1], "is not a Service of the namespace") || !strings.Contains(c.notes[2], annotationName) {
 		t.Errorf("notes = %q", c.notes)
+	}
+}
+
+// endpoints are annotations, with whether they lead to a Service of the namespace serving.
+var endpoints = map[string]bool{
+	"http://chat.serving:8000":                        true,
+	"https://chat.serving.svc":                        true,
+	"http://chat.serving.svc.cluster.local:8000/base": true,
+	"http://vault.security:8200":                      false,
+	"http://chat":                                     false,
+	"http://a.chat.serving":                           false,
+	"http://chat.serving.":                            false,
+	"http://.serving":                                 false,
+	"http://10.1.2.3":                                 false,
+	"http://[fe80::1%25x.serving]:8000":               false, // a zone that looks like the namespace
+	"http://[fd00:ec2::254%25.serving]":               false,
+	"http://[::ffff:169.254.169.254%25x.serving]":     false,
+	"http://[64:ff9b::a9fe:a9fe]":                     false,
+	"http://169.254.169.254.serving":                  false,
+	"http://0xa9fea9fe.serving":                       false,
+	"http://2852039166.serving":                       false,
+	"http://chat%2eevil.serving":                      false,
+	"http://-chat.serving":                            false,
+	"http://chat.serving@evil.example":                false,
+}
+
+// An endpoint of an annotation is a Service of the workload's namespace, by its name.
+func TestEndpointAnnotation(t *testing.T) {
+	for endpoint, want := range endpoints {
+		l := &lister{marked: []kube.Marked{marked("chat", map[string]string{annotationEndpoint: endpoint})}}
+		c := New(Options{Lister: l})
+		if err := c.Refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := len(c.Services()) == 1; got != want {
+			t.Errorf("%s: accepted %v, want %v: %v", endpoint, got, want, c.notes)
+		}
+	}
+	if inNamespace("http://127.1", "1") == nil {
+		t.Error("127.1 is a Service of the namespace 1")
+	}
+}
+
+func FuzzEndpointAnnotation(f *testing.F) {
+	for endpoint := range endpoints {
+		f.Add(endpoint)
+	}
+	f.Fuzz(func(t *testing.T, endpoint string) {
+		if inNamespace(endpoint, "serving") != nil || checkEndpoint(endpoint) != nil || endpoint == "" {
+			return
+		}
+		u, err := url.Parse(endpoint)
+		if err != nil {
+			t.Fatal(err)
+		}
+		host := strings.TrimSuffix(u.Hostname(), ".cluster.local")
+		if _, err := netip.ParseAddr(u.Hostname()); err == nil || !strings.HasSuffix(strings.TrimSuffix(host, ".svc"), ".serving") {
+			t.Errorf("%q leads to %q", endpoint, u.Hostname())
+		}
+	})
+}
+
+// Of a selector in an annotation only its matchers reach a query.
+func TestSelectorAnnotation(t *testing.T) {
+	l := &lister{marked: []kube.Marked{
+		marked("chat", map[string]string{annotationSelector: `namespace="serving"} #`}),
+		marked("embed", map[string]string{annotationSelector: `x="y"} or up{a="b"`}),
+	}}
+	c := New(Options{Lister: l})
+	if err := c.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if s := c.Services(); len(s) != 1 || s[0].Selector != `namespace="serving"` || len(c.notes) != 1 || !strings.Contains(c.notes[0], "not a list of label matchers") {
+		t.Errorf("services are %+v, and refused %q", s, c.notes)
 	}
 }
 

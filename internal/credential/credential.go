@@ -18,6 +18,16 @@ var nouns = []string{
 	"apikey", "apikeys", "accesskey", "privatekey", "dsn",
 }
 
+// suffixes name one at the end of a word that has no bounds: PGPASSWORD.
+var suffixes = []string{"password", "passwd", "passphrase", "secret", "apikey", "accesskey", "privatekey"}
+
+// shorts name one as the last word, or in a variable of the environment at its end:
+// DB_PASS, DBPASS; a bypass is none.
+var (
+	shorts      = []string{"pass", "pw", "pwd", "jwt", "cookie", "sas"}
+	notPassword = []string{"bypass", "compass", "encompass", "trespass", "surpass", "overpass", "underpass"}
+)
+
 // adjectives name one as a whole word of a name; at the end of a longer word
 // they mean anything: oauth.
 var adjectives = []string{"auth", "authorization", "private"}
@@ -49,7 +59,11 @@ func Named(name string) bool {
 	words := wordsOf(name)
 	for i, w := range words {
 		switch {
-		case slices.Contains(nouns, w), slices.Contains(adjectives, w):
+		case slices.Contains(nouns, w), slices.Contains(adjectives, w),
+			slices.ContainsFunc(suffixes, func(s string) bool { return strings.HasSuffix(w, s) }),
+			slices.Contains(shorts, w) && i+1 == len(words),
+			w == "webhook" && (i+1 == len(words) || i+2 == len(words) && words[i+1] == "url"),
+			w == "string" && i > 0 && words[i-1] == "connection":
 			return true
 		case w == "token":
 			if (i == 0 || !slices.Contains(beforeToken, words[i-1])) && (i+1 == len(words) || !slices.Contains(afterToken, words[i+1])) {
@@ -64,7 +78,11 @@ func Named(name string) bool {
 	if !environment.MatchString(name) {
 		return false
 	}
-	switch words[len(words)-1] {
+	last := words[len(words)-1]
+	if strings.HasSuffix(last, "pass") && !slices.Contains(notPassword, last) || strings.HasSuffix(last, "pwd") {
+		return true
+	}
+	switch last {
 	case "key", "keys", "pat":
 		return true
 	case "tokens":
@@ -80,8 +98,12 @@ func wordsOf(name string) []string {
 }
 
 // forms are well-known forms of credentials: Hugging Face, OpenAI and alike,
-// GitHub, GitLab, Slack, AWS, NVIDIA, Google, JSON web tokens, PEM keys.
-var forms = regexp.MustCompile(`\b(hf_[A-Za-z0-9]{16,}|sk-[A-Za-z0-9_-]{16,}|gh[pousr]_[A-Za-z0-9]{16,}|github_pat_\w{16,}|glpat-[\w-]{16,}|xox[a-z]-[\w-]{10,}|A[KS]IA[A-Z0-9]{16}|nvapi-[\w-]{16,}|AIza[\w-]{30,}|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*)|-----BEGIN [A-Z ]*PRIVATE KEY`)
+// GitHub, GitLab, Slack, AWS, NVIDIA, Google, Vault, Stripe, SendGrid, npm, PyPI, Docker,
+// Replicate, Groq, age, Azure, JSON web tokens, PEM keys.
+var forms = regexp.MustCompile(`\b(hf_[A-Za-z0-9]{16,}|sk-[A-Za-z0-9_-]{16,}|gh[pousr]_[A-Za-z0-9]{16,}|github_pat_\w{16,}|glpat-[\w-]{16,}|xox[a-z]-[\w-]{10,}|A[KS]IA[A-Z0-9]{16}|nvapi-[\w-]{16,}|AIza[\w-]{30,}|hv[sbr]\.[\w-]{16,}|xapp-[\w-]{10,}|[sr]k_(?:live|test)_\w{16,}|whsec_\w{16,}|SG\.[\w-]{16,}\.[\w-]{16,}|npm_\w{30,}|pypi-[\w-]{30,}|dckr_pat_[\w-]{16,}|r8_\w{30,}|gsk_\w{30,}|ya29\.[\w-]{16,}|AGE-SECRET-KEY-1[A-Z0-9]{16,}|AccountKey=[A-Za-z0-9+/=]{16,}|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*)|-----BEGIN [A-Z ]*PRIVATE KEY`)
 
-// Formed reports whether a value holds something of a credential's form.
-func Formed(value string) bool { return forms.MatchString(value) }
+// Formed reports whether a value holds something of a credential's form, or is an
+// address with one in it.
+func Formed(value string) bool {
+	return slices.ContainsFunc([]*regexp.Regexp{forms, userinfo, slashed, alone, hook, parameter}, func(r *regexp.Regexp) bool { return r.MatchString(value) })
+}

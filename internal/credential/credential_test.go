@@ -9,11 +9,12 @@ import (
 var (
 	credentials = []string{
 		"api-key", "hf-token", "HF_TOKEN", "token-file", "token", "API_KEYS", "AUTH_TOKENS", "OPENAI_KEY", "SIGNING_KEY", "HF_PAT", "MYSQL_PWD", "license-key",
+		"PGPASSWORD", "DB_PASS", "DBPASS", "dbpassword", "SMTP_PW", "SLACK_WEBHOOK_URL", "webhookUrl", "AZURE_STORAGE_CONNECTION_STRING", "REDISPASS",
 		"hfToken", "HFToken", "apiKeys", "RATE_LIMIT_TOKEN", "BUDGET_TOKEN", "DB_PASSWORDS", "SENTRY_DSN", "account_key", "accesskey", "masterKey",
 	}
 	others = []string{
 		"max-num-batched-tokens", "long-prefill-token-threshold", "return-token-type-ids", "bucket-inter-token-latency", "maxNumBatchedTokens", "MAX_TOTAL_TOKENS",
-		"MAX_BATCH_PREFILL_TOKENS", "tokenizer", "shard-key", "keyboard", "HOME", "oauthless", "",
+		"MAX_BATCH_PREFILL_TOKENS", "tokenizer", "shard-key", "keyboard", "HOME", "oauthless", "BYPASS", "passthrough", "webhook-timeout-seconds", "",
 	}
 )
 
@@ -66,6 +67,8 @@ func TestNamedInText(t *testing.T) {
 func TestFormed(t *testing.T) {
 	for _, value := range []string{
 		"hf_canaryCANARYcanary01", "sk-canaryCANARYcanary01", "ghp_canaryCANARYcanary01", "glpat-canaryCANARYcanary", "xoxb-canary-0001", "AKIAIOSFODNN7EXAMPLE",
+		"hvs.CAESIJcanaryCANARY", "xapp-1-canary-0001", "sk_live_canaryCANARYcanary", "https://hooks.slack.com/services/T0/B0/canary", "https://u:p/canary@h/x",
+		"https://discord.com/api/webhooks/1/canary", "https://a.blob.core.windows.net/m?sv=1&sig=canary", "postgres://u:canary@h/db", "https://canaryCANARYcanary@github.com/x",
 		"nvapi-canaryCANARYcanary", "eyJjYW5hcnkwMDA0.eyJjYW5hcnkwMDA0.c2lnbmF0dXJl", "-----BEGIN RSA PRIVATE KEY",
 	} {
 		if got := Redact("x " + value); !Formed(value) || strings.Contains(got, value) {
@@ -73,11 +76,19 @@ func TestFormed(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"https://me:canary@hub/x":                  "https://me:(redacted)@hub/x",
-		"-H 'Authorization: Bearer canary-0001'":   "-H 'Authorization: (redacted) (redacted)'",
-		"Authorization: Basic bWU6Y2FuYXJ5":        "Authorization: (redacted) (redacted)",
-		"export HFTOKEN=canary && serve":           "export HFTOKEN=(redacted) && serve",
-		`{"auth_token":"canary","kv_role":"both"}`: `{"auth_token":"(redacted)","kv_role":"both"}`,
+		"https://me:canary@hub/x":                                 "https://me:(redacted)@hub/x",
+		"-H 'Authorization: Bearer canary-0001'":                  "-H 'Authorization: (redacted) (redacted)'",
+		"Authorization: Basic bWU6Y2FuYXJ5":                       "Authorization: (redacted) (redacted)",
+		`PGPASSWORD="a b canary" psql`:                            `PGPASSWORD="(redacted)" psql`,
+		`--password 'a b canary' x`:                               `--password '(redacted)' x`,
+		`{"a":"TOKEN=\"a canary\" x"}`:                            `{"a":"TOKEN=\"(redacted)\" x"}`,
+		`TOKEN="a canary`:                                         `TOKEN="(redacted)"`,
+		"postgres://u:p@ss/canary@h/db":                           "postgres://u:(redacted)@h/db",
+		"https://x/m?sv=1&sig=canary%3D&se=2":                     "https://x/m?sv=1&sig=(redacted)&se=2",
+		"post to https://hooks.slack.com/services/T/B/canary now": "post to https://hooks.slack.com/services/(redacted) now",
+		"curl -u me:canary http://x":                              "curl -u me:(redacted) http://x",
+		"export HFTOKEN=canary && serve":                          "export HFTOKEN=(redacted) && serve",
+		`{"auth_token":"canary","kv_role":"both"}`:                `{"auth_token":"(redacted)","kv_role":"both"}`,
 	} {
 		if got := RedactLine(text, ""); got != want {
 			t.Errorf("%q became %q, want %q", text, got, want)
@@ -106,6 +117,31 @@ func FuzzRedact(f *testing.F) {
 	f.Fuzz(func(t *testing.T, line, before string) {
 		if got := RedactLine(line, before); Formed(line) && !strings.Contains(got, Redacted) {
 			t.Errorf("%q became %q", line, got)
+		}
+	})
+}
+
+// FuzzCanary: a credential in one of the places where templates have them stays hidden,
+// whatever stands around it and whatever is done to the text before.
+func FuzzCanary(f *testing.F) {
+	places := []string{"PGPASSWORD=%", `DB_PASS="a % b"`, "https://x/m?sig=%", "https://hooks.slack.com/services/T/%", "hvs.CAESIJ0123456789%", "postgres://u:%@h/db", "--api-key %", "Authorization: Bearer %"}
+	for i := range places {
+		f.Add(uint8(i), "x ", " y")
+	}
+	f.Add(uint8(1), `{"args":["`, `"]}`)
+	f.Add(uint8(5), "a=b://c:d@e ", "/x?y=z@w")
+	f.Fuzz(func(t *testing.T, place uint8, before, after string) {
+		const canary = "0cAnArY0cAnArY0"
+		if strings.Contains(before+after, "cAnArY") || !strings.HasSuffix(before, " ") && before != "" || !strings.HasPrefix(after, " ") && after != "" || strings.ContainsAny(before, `"'`) {
+			t.Skip()
+		}
+		text := before + strings.Replace(places[int(place)%len(places)], "%", canary, 1) + after
+		for name, got := range map[string]string{
+			"text": Redact(text), "line": RedactLine(text, ""), "script": RedactScript(text, func(string) bool { return true }),
+		} {
+			if strings.Contains(got, canary) {
+				t.Errorf("%s: %q became %q", name, text, got)
+			}
 		}
 	})
 }

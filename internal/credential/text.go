@@ -5,35 +5,75 @@ import (
 	"strings"
 )
 
+// Values as they stand in a text: in quotes, which a JSON text escapes, or a word.
+// Quotes that are not closed reach to the end.
+const (
+	quoted    = `"(?:[^"\\]|\\.)*(?:"|$)|'[^']*(?:'|$)|\\"(?:[^"\\]|\\[^"])*(?:\\"|$)`
+	value     = quoted + `|[^\s"',{}\[\]\\]+`
+	flagValue = quoted + `|[^\s"',{}\[\]\\-][^\s"',{}\[\]\\]*`
+)
+
 // Credentials inside a text are found by the end of the name before them, so
 // that one without word bounds (HFTOKEN=) is found, too: of a flag in a shell
 // line; of an assignment, a header's value or a member of JSON. A bare word is
 // not enough: `secret "hf-token" not found` stays readable.
 var (
 	ends       = `(?:token|(?:` + strings.Join(keysOf, "|") + `)[-_]?keys?|` + strings.Join(nouns, "|") + `)`
-	flagEnds   = regexp.MustCompile(`(?i)(--?[a-z0-9_-]*` + ends + `(?:=|\s+)["']?)([^\s"']+)`)
-	memberEnds = regexp.MustCompile(`(?i)(\b[a-z0-9_-]*` + ends + `["']?\s*[=:]\s*["']?)([^\s"',{}\[\]]+)`)
+	flagEnds   = regexp.MustCompile(`(?i)()(--?[a-z0-9_-]*` + ends + `)(=|\s+)(` + value + `)`)
+	memberEnds = regexp.MustCompile(`(?i)()(\b[a-z0-9_-]*` + ends + `)(\\?["']?\s*[=:]\s*)(` + value + `)`)
 	bearer     = regexp.MustCompile(`(?i)\b(bearer|authorization["']?\s*[=:]\s*["']?basic)\s+[A-Za-z0-9+/._~=-]{8,}`)
-	userinfo   = regexp.MustCompile(`(://[^/\s:@]*):[^/\s@]+@`)
+	login      = regexp.MustCompile(`(\s-u|--user)(\s+|=)(["']?[^\s"':]+):[^\s"']*[^\d\s"'][^\s"']*`) // curl's; a user and a group by their numbers are none
+)
+
+// Credentials inside an address.
+var (
+	userinfo = regexp.MustCompile(`(://[^/\s:@"']*):[^/\s@]+@`)
+	// slashed is a password with a slash or an @ in it; a port is none.
+	slashed = regexp.MustCompile(`(://[^/\s:@"']*):[^\s@/"']*[^\d\s@/"'][^\s"']*@`)
+	// alone is a token in the place of a user.
+	alone = regexp.MustCompile(`(://)[^/\s:@"']{16,}@`)
+	// parameter is a signature or a key in a query: of Azure's shared access, of S3, of others.
+	parameter = regexp.MustCompile(`(?i)([?&;](?:sig|signature|x-amz-signature|x-goog-signature|x-amz-security-token|key|code|token|access_token|api[-_]?key)=)[^&\s"'\\]+`)
+	// hook is an address that whoever knows it may post to.
+	hook = regexp.MustCompile(`(?i)(https?://(?:hooks\.slack(?:-gov)?\.com/[a-z]+/|[a-z0-9.]*discord(?:app)?\.com/api/webhooks/|[a-z0-9.-]*webhook\.office\.com/|outlook\.office(?:365)?\.com/webhook/|api\.telegram\.org/bot|events\.pagerduty\.com/integration/|[^\s"'/]+(?:/[^\s"'/]+)*?/(?:web)?hooks?/))[^\s"'\\]+`)
 )
 
 // Forms of a name and its value, of which the whole name is judged.
 var (
-	assigned = regexp.MustCompile(`([A-Za-z0-9_.-]+)(["']?=["']?)([^\s"',{}\[\]]+)`)
-	flagged  = regexp.MustCompile(`(--[A-Za-z0-9_.-]+)(\s+["']?)([^\s"',{}\[\]-][^\s"',{}\[\]]*)`)
-	member   = regexp.MustCompile(`([A-Za-z0-9_.-]+)(["']?\s*[=:]\s*["']?)([^\s"',{}\[\]]+)`)
+	assigned = regexp.MustCompile(`([A-Za-z0-9_.-]+)(["']?=)(` + value + `)`)
+	flagged  = regexp.MustCompile(`(--[A-Za-z0-9_.-]+)(\s+)(` + flagValue + `)`)
+	member   = regexp.MustCompile(`([A-Za-z0-9_.-]+)(["']?\s*[=:]\s*)(` + value + `)`)
 )
 
 // Redact replaces the credentials inside a text: of an error, an event, a shell
 // line, JSON.
 func Redact(s string) string {
+	s = slashed.ReplaceAllString(s, "${1}:"+Redacted+"@") // before userinfo, which ends at the first @
 	s = userinfo.ReplaceAllString(s, "${1}:"+Redacted+"@")
+	s = alone.ReplaceAllString(s, "${1}"+Redacted+"@")
+	s = hook.ReplaceAllString(s, "${1}"+Redacted)
+	s = parameter.ReplaceAllString(s, "${1}"+Redacted)
+	s = login.ReplaceAllString(s, "${1}${2}${3}:"+Redacted)
 	s = bearer.ReplaceAllString(s, "${1} "+Redacted)
 	s = forms.ReplaceAllString(s, Redacted)
-	s = flagEnds.ReplaceAllString(s, "${1}"+Redacted)
-	s = memberEnds.ReplaceAllString(s, "${1}"+Redacted)
+	all := func([]string) bool { return true }
+	s = replaceValue(flagEnds, s, all)
+	s = replaceValue(memberEnds, s, all)
 	return named(flagged, named(assigned, s))
 }
+
+// hidden stands for a value, in its quotes.
+func hidden(v string) string {
+	for _, q := range []string{`"`, `'`, `\"`} {
+		if strings.HasPrefix(v, q) {
+			return q + Redacted + q
+		}
+	}
+	return Redacted
+}
+
+// bare is a value without its quotes.
+func bare(v string) string { return strings.Trim(v, `"'\`) }
 
 // Of a line of YAML.
 var (
@@ -84,7 +124,7 @@ func named(form *regexp.Regexp, line string) string {
 		}
 		start, end := at+m[6], at+m[7]
 		if Named(line[at+m[2] : at+m[3]]) {
-			b.WriteString(line[shown:start] + Redacted)
+			b.WriteString(line[shown:start] + hidden(line[start:end]))
 			start, shown = end, end
 		}
 		at = start

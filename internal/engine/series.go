@@ -51,6 +51,7 @@ type Counter struct {
 type Progress struct {
 	Running  string    // gauge of requests that are computed
 	Waiting  string    // gauge of requests in the queue
+	Queues   []string  // gauges of requests in further queues, which not every version has
 	Steps    []Counter // counters that grow with every step or token, newest name first
 	Finished string    // counter of requests that ended
 	Seconds  string    // sum of their durations
@@ -76,8 +77,14 @@ type Work struct {
 
 	Failed, Aborted Part // requests that end with an error of the server, that their clients gave up
 
+	Corrupted string // counter of requests whose logits were not numbers
+
 	Config   string // series whose labels hold num_gpu_blocks and block_size
 	Capacity string // gauge of the tokens that the KV cache holds
+
+	Drafted, Accepted string // counters of tokens that speculative decoding drafted, and of those that were right
+	AcceptRate        string // gauge of their share, where there are no counters
+	TransfersFailed   string // counter of transfers of KV blocks between engines that failed
 }
 
 // Part is a counter, or a part of one.
@@ -260,6 +267,10 @@ func (e Engine) Progress() []Progress {
 	if slices.Contains(e.programs, t.sglang) {
 		out = append(out, Progress{
 			Running: "sglang:num_running_reqs", Waiting: "sglang:num_queue_reqs",
+			Queues: []string{
+				"sglang:num_grammar_queue_reqs", "sglang:num_paused_reqs", "sglang:num_prefill_bootstrap_queue_reqs", "sglang:num_prefill_inflight_queue_reqs",
+				"sglang:num_decode_prealloc_queue_reqs", "sglang:num_decode_transfer_queue_reqs",
+			},
 			// generation_tokens_total of SGLang grows only when a request ends.
 			Steps:    []Counter{{Name: "sglang:realtime_tokens_total"}},
 			Finished: "sglang:e2e_request_latency_seconds_count", Seconds: "sglang:e2e_request_latency_seconds_sum", Prompts: "sglang:prompt_tokens_total",
@@ -284,7 +295,10 @@ func vllmWork() Work {
 		Token:         []string{"vllm:inter_token_latency_seconds", "vllm:time_per_output_token_seconds"},
 		Failed:        Part{Name: "vllm:request_success_total", Match: `finished_reason="error"`},
 		Aborted:       Part{Name: "vllm:request_success_total", Match: `finished_reason="abort"`},
+		Corrupted:     "vllm:corrupted_requests_total",
 		Config:        "vllm:cache_config_info",
+		Drafted:       "vllm:spec_decode_num_draft_tokens_total", Accepted: "vllm:spec_decode_num_accepted_tokens_total",
+		TransfersFailed: "vllm:nixl_num_failed_transfers_total",
 	}
 }
 
@@ -304,7 +318,7 @@ func sglangWork() Work {
 			Total: `sglang:http_responses_total`,
 		},
 		Aborted:  Part{Name: "sglang:num_aborted_requests_total", Total: "sglang:num_requests_total"},
-		Capacity: "sglang:max_total_num_tokens",
+		Capacity: "sglang:max_total_num_tokens", AcceptRate: "sglang:spec_accept_rate", TransfersFailed: "sglang:num_transfer_failed_reqs_total",
 	}
 }
 

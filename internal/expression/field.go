@@ -13,6 +13,8 @@ type Field struct {
 	Default  any      // parameters only; nil: none
 	Enum     []string // strings only: the allowed values
 	Min, Max *float64 // numbers and, in seconds, durations only; inclusive
+
+	Above, Below *float64 // numbers only; exclusive
 }
 
 // Words returns the allowed values of a string as they are shown: the empty one

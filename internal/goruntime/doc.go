@@ -1,4 +1,4 @@
 // Package goruntime says how the service has Go's runtime run: on how many
-// processors, and when it collects garbage. Both are the whole process's, so
-// only main and benchmarks that measure what the service would do call it.
+// processors, with how much memory, and when it collects garbage. All of it applies to
+// the whole process, so only main and benchmarks of the service call it.
 package goruntime

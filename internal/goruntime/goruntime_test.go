@@ -5,6 +5,7 @@ import (
 	"context"
 	"log/slog"
 	"runtime"
+	"runtime/metrics"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -116,4 +117,28 @@ func TestHalfFull(t *testing.T) {
 		}
 	}
 	t.Error("1 GiB of garbage never took half of the room")
+}
+
+// A small heap has the least room, a large one its share, also when one becomes the
+// other.
+func TestRoom(t *testing.T) {
+	const least = 64 << 20
+	Room{Percent: 50, Least: least}.Keep()
+	for _, live := range []int{16 << 20, 512 << 20, 16 << 20} {
+		kept := make([]byte, live)
+		want := max(least, uint64(live)/2)
+		var room uint64
+		for range 1000 { // what follows a collection is done beside it
+			runtime.GC()
+			read := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/heap/goal:bytes"}}
+			metrics.Read(read)
+			if room = read[1].Value.Uint64() - read[0].Value.Uint64(); room > want-want/8 && room < want+want/4 {
+				break
+			}
+		}
+		if room <= want-want/8 || room >= want+want/4 {
+			t.Errorf("%d MiB live have %d MiB of room, want %d", live>>20, room>>20, want>>20)
+		}
+		runtime.KeepAlive(kept)
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"time"
 )
@@ -25,6 +26,12 @@ type Options struct {
 
 	NoProxy    bool // ignore the proxies of the environment
 	AnyAddress bool // connect even to addresses that [Allowed] refuses: the operator alone wrote the URL
+
+	// Guarded is for endpoints of services, whose names their owners control: a name
+	// must not resolve to this machine, and only Networks are connected to; none: all
+	// that [Allowed] permits.
+	Guarded  bool
+	Networks []netip.Prefix
 }
 
 // TLS returns the TLS side of the options. It reads all files once, so that a
@@ -71,12 +78,15 @@ func (o Options) Transport() (*http.Transport, error) {
 	if o.Connect <= 0 {
 		o.Connect = 5 * time.Second
 	}
-	dialer := Dialer(o.Connect)
-	if o.AnyAddress {
-		dialer = &net.Dialer{Timeout: o.Connect}
+	dial := Dialer(o.Connect).DialContext
+	switch {
+	case o.Guarded:
+		dial = o.guarded()
+	case o.AnyAddress:
+		dial = (&net.Dialer{Timeout: o.Connect}).DialContext
 	}
 	t := &http.Transport{
-		DialContext:            dialer.DialContext,
+		DialContext:            dial,
 		TLSClientConfig:        config,
 		TLSHandshakeTimeout:    o.Connect,
 		ForceAttemptHTTP2:      true,

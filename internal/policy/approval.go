@@ -35,8 +35,13 @@ func (a *approval) String() string {
 // require adds a rule's demand to the terms. Times only get shorter; needs and
 // tiers only grow. Every rule that asks must name the people who may break the
 // glass, also for their own run. first is set if there was no need before.
-func (a *approval) require(t *machine.Terms, rule string, first bool) {
-	t.Needs = append(t.Needs, machine.Need{Rule: rule, From: slices.Clone(a.from), Quorum: a.quorum, Strong: a.strong})
+func (a *approval) require(t *machine.Terms, n machine.Need, first bool) {
+	same := func(o machine.Need) bool { return o.Rule == n.Rule && slices.Equal(o.From, n.From) }
+	if i := slices.IndexFunc(t.Needs, same); i < 0 {
+		t.Needs = append(t.Needs, n)
+	} else {
+		t.Needs[i].For = union(t.Needs[i].For, n.For)
+	}
 	t.Within = shorter(t.Within, a.within)
 	t.Remind = shorter(t.Remind, a.remind)
 	for _, tier := range a.tiers {
@@ -48,6 +53,17 @@ func (a *approval) require(t *machine.Terms, rule string, first bool) {
 		return
 	}
 	t.BreakGlass = slices.DeleteFunc(t.BreakGlass, func(who string) bool { return !slices.Contains(a.breakGlass, who) })
+}
+
+// union returns the words of either list.
+func union(a, b []string) []string {
+	out := slices.Clone(a)
+	for _, x := range b {
+		if !slices.Contains(out, x) {
+			out = append(out, x)
+		}
+	}
+	return out
 }
 
 // shorter returns the shorter of two times; 0 is none.

@@ -10,7 +10,7 @@ import (
 type protection struct{ namespaces []string }
 
 // judge checks the service's namespace and, with a plan, that of the changed
-// object.
+// object. It is asked for every service that the lever touches.
 func (p protection) judge(in *Input) finding {
 	for _, namespace := range namespacesOf(in) {
 		for _, glob := range p.namespaces {

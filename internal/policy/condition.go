@@ -139,7 +139,7 @@ func declared(levers []string) [numVariables]variable {
 	}
 	all[6].fields = []expression.Field{f("now", moment, "The time in UTC.")}
 	all[7].fields = []expression.Field{
-		f("name", text, "E.g. `user:ada`."), f("groups", list(text), "E.g. `ml-platform`."), f("door", text, "`cli`, `api`, `slack` or `web`."),
+		f("name", text, "E.g. `user:ada`."), f("groups", list(text), "E.g. `ml-platform`."), f("door", text, "`api` (also the command line), `slack` or `web`.", "", "api", "slack", "web"),
 	}
 	return all
 }

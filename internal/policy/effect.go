@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/playbook"
@@ -17,16 +18,17 @@ type effect interface {
 
 // finding is the result of one rule for one lever.
 type finding struct {
-	deny    string             // why it is denied; empty: not denied
-	depends string             // what is checked once more is known; empty: nothing
-	need    *approval          // people who must approve
-	cap     *playbook.Autonomy // highest level
-	merge   machine.MergeBy    // who merges its pull request; empty: not set
+	deny      string             // why it is denied; empty: not denied
+	depends   string             // what is checked once more is known; empty: nothing
+	need      *approval          // people who must approve
+	cap       *playbook.Autonomy // highest level
+	approvers []string           // whom a playbook may name
+	merge     machine.MergeBy    // who merges its pull request; empty: not set
 }
 
 // says reports whether the rule has an effect.
 func (f finding) says() bool {
-	return f.deny != "" || f.depends != "" || f.need != nil || f.cap != nil || f.merge != ""
+	return f.deny != "" || f.depends != "" || f.need != nil || f.cap != nil || len(f.approvers) > 0 || f.merge != ""
 }
 
 // bounds reports whether the effect limits only changes: how many, when, where
@@ -52,6 +54,15 @@ type ceiling struct{ level playbook.Autonomy }
 
 func (c ceiling) judge(*Input) finding { return finding{cap: &c.level} }
 func (c ceiling) String() string       { return "at most " + c.level.String() }
+
+// approvers is the effect allow_approvers: whom a playbook may name in approve,
+// beside the owners.
+type approvers []string
+
+func (a approvers) judge(*Input) finding { return finding{approvers: a} }
+func (a approvers) String() string {
+	return "playbooks may name " + strings.Join(a, ", ") + " as approvers"
+}
 
 // merging is the effect merge: who merges the pull request of a change that
 // needs one.

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -52,18 +53,36 @@ func (s *Set) ask(in *Input, unknown []string) Result {
 	if s == nil {
 		return Result{Verdict: machine.GuardVerdict{Guard: Guard, OK: true, Why: "no policy is configured"}}
 	}
-	t := tally{in: in, values: &values{in: in}, unknown: unknown}
-	t.result.Terms.Policy = s.digest
-	if r := in.routed(); r != nil {
-		t.routed = &values{in: r}
-		t.routedPins = s.pinned(t.routed, unknown)
+	t := tally{unknown: unknown}
+	if len(in.Others) > 0 {
+		t.own = in.Service.Name
 	}
-	t.pins = s.pinned(t.values, unknown)
-	for _, r := range s.rules {
-		t.ask(r)
+	t.result.Terms.Policy = s.digest
+	s.judge(&t, in)
+	for i := range in.Others {
+		t.other = &in.Others[i]
+		before := t.result.Terms.Approvers
+		t.result.Terms.Approvers = nil
+		for _, x := range t.other.inputs(in) {
+			s.judge(&t, x)
+		}
+		t.result.Terms.Approvers = both(before, t.result.Terms.Approvers, t.other)
 	}
 	t.result.Verdict = t.verdict(len(s.rules))
 	return t.result
+}
+
+// judge adds what every rule finds about one input to the tally.
+func (s *Set) judge(t *tally, in *Input) {
+	t.in, t.values, t.routed, t.routedPins = in, &values{in: in}, nil, nil
+	if r := in.routed(); r != nil {
+		t.routed = &values{in: r}
+		t.routedPins = s.pinned(t.routed, t.unknown)
+	}
+	t.pins = s.pinned(t.values, t.unknown)
+	for _, r := range s.rules {
+		t.ask(r)
+	}
 }
 
 // tally combines the findings of rules.
@@ -75,7 +94,9 @@ type tally struct {
 	result  Result
 	denials int
 	open    int
-	asked   bool // there was an earlier need
+	asked   bool   // there was an earlier need
+	other   *Other // that the input is about; nil: the run's own service
+	own     string // name of the run's service, if the lever touches others; else empty
 
 	// The values as those of the lever that carries the change out, if that is
 	// another one.
@@ -138,7 +159,29 @@ func (t *tally) holds(r *rule, of *values) (holds, known bool, err error) {
 }
 
 func (t *tally) cause(r *rule, why string) Cause {
+	if t.other != nil {
+		why = t.other.Name + ": " + why
+	}
 	return Cause{Rule: r.Name, Place: r.Place, Effect: r.Kind, Why: why}
+}
+
+// owned replaces service.owners in a need by the owners of the other service that
+// the input is about, and node.owners where the node is in no pool. For pods of no
+// service those of the run's service are asked.
+func (t *tally) owned(n *machine.Need) {
+	if n == nil || t.other == nil || t.in.Service.Name == "" {
+		return
+	}
+	pool := t.in.Plan != nil && t.in.Plan.NodeOwners != nil && t.in.Plan.NodeOwners.Pool != ""
+	var from []string
+	for _, who := range n.From {
+		names := []string{who}
+		if who == "service.owners" || who == "node.owners" && !pool {
+			names, n.As = t.in.Service.Owners, "owners of "+t.other.Name
+		}
+		from = append(from, names...)
+	}
+	n.From = from
 }
 
 func (t *tally) deny(r *rule, why string) {
@@ -160,16 +203,37 @@ func (t *tally) depends(r *rule, f finding, on string) {
 func (t *tally) add(r *rule, f finding) {
 	c := t.cause(r, r.Effect.String())
 	c.Need, c.Cap = f.needOf(r), f.capOf(r)
+	t.owned(c.Need)
+	if c.Need != nil && t.own != "" {
+		c.Need.For = []string{cmp.Or(t.in.Service.Name, t.own)} // of pods of no service the run's
+	}
 	terms := &t.result.Terms
 	if f.need != nil {
-		f.need.require(terms, r.Place, !t.asked)
+		f.need.require(terms, *c.Need, !t.asked)
 		t.asked = true
+	}
+	if c.Cap != nil && t.other != nil {
+		c.Cap.Rule, c.Cap.Touched = c.Cap.Rule+", for "+t.other.Name, true
 	}
 	if c.Cap != nil && (terms.Cap == nil || c.Cap.Level < terms.Cap.Level) {
 		terms.Cap = c.Cap
 	}
+	for _, who := range f.approvers {
+		if !slices.Contains(terms.Approvers, who) {
+			terms.Approvers = append(terms.Approvers, who)
+		}
+	}
 	terms.Merge = merger(terms.Merge, f.merge, r.Place)
 	t.result.Causes = append(t.result.Causes, c)
+}
+
+// both returns whom a playbook may name for the services before and for another one
+// too. Nobody is asked for pods of no service.
+func both(before, now []string, other *Other) []string {
+	if other.Service.Name == "" {
+		return before
+	}
+	return slices.DeleteFunc(slices.Clone(before), func(who string) bool { return !slices.Contains(now, who) })
 }
 
 func (f finding) needOf(r *rule) *machine.Need {

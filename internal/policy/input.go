@@ -21,7 +21,38 @@ type Input struct {
 	Run   Run
 	Actor Actor
 
+	Others []Other // what else the lever touches: every rule is evaluated for each of them too
+
 	Count func(Count) (int, bool) // past changes; nil, or false: unknown
+}
+
+// Other is another service that a lever touches, or a namespace with pods of no
+// service.
+type Other struct {
+	Name     string             // for people
+	Service  playbook.Service   // of pods of no service there is only the namespace
+	Autonomy playbook.Autonomy  // as of Input
+	Capacity []machine.Capacity // of its replicas, by workload; none: it loses none
+}
+
+// inputs returns the input for the other service, one for each of its workloads:
+// the same lever, judged as one on that service.
+func (o Other) inputs(in *Input) []*Input {
+	costs := o.Capacity
+	if len(costs) == 0 {
+		costs = []machine.Capacity{{}}
+	}
+	var out []*Input
+	for _, c := range costs {
+		x := *in
+		x.Service, x.Autonomy, x.Others = o.Service, o.Autonomy, nil
+		if in.Plan != nil {
+			plan := *in.Plan
+			plan.Capacity, x.Plan = c, &plan
+		}
+		out = append(out, &x)
+	}
+	return out
 }
 
 // Run is the part of a run that rules can read.
@@ -40,7 +71,7 @@ type Run struct {
 type Actor struct {
 	Name    string   // user:ada
 	Groups  []string // without the prefix group:
-	Channel string   // cli, api, slack, web
+	Channel string   // api, slack, web
 }
 
 // Count selects past changes.

@@ -36,6 +36,7 @@ func language() []effectDoc {
 			{"break_glass", oneOrMore(named), "Who may approve alone, in place of everybody (including the playbook's own `approve`), with a reason that is shown prominently. It applies only to people whom every rule that asks names.", false},
 			{"break_glass_own", truth(), "They may do so for runs they started. It applies only if every rule that asks sets it. Default: nobody approves their own run.", false},
 		}},
+		{key: "allow_approvers", doc: "Whom `approve` of a playbook may name beside the owners: `user:NAME`, `group:NAME`, or a list. Without such a rule whoever a playbook names counts only if they are among the owners of the service, or of the node's pool.", form: oneOrMore(named)},
 		{key: "max_autonomy", doc: "The highest level: `observe` or `suggest`. The lowest of all rules, configuration, service, playbook and state applies.", form: schemaObject{"enum": []string{"observe", "suggest"}}},
 		{key: "merge", doc: "Who merges the pull request of a change that needs one: `people`, or `responder` as soon as no review or check is missing. Without such a rule, or with both, people merge. It does not apply to a change that is pushed.", form: schemaObject{"enum": []string{string(machine.MergePeople), string(machine.MergeResponder)}}},
 		{key: "budget", doc: "A limit within a time. `when` selects the levers that the budget limits; it does not narrow what is counted.", fields: []fieldDoc{
@@ -52,7 +53,7 @@ func language() []effectDoc {
 			{"dates", list(closed([]string{"from", "to"}, schemaObject{"from": schemaObject{"type": "string"}, "to": schemaObject{"type": "string"}})), "`{from: 2026-12-23T00:00:00+01:00, to: 2027-01-02T00:00:00+01:00}`. All times include from and exclude to.", false},
 		}},
 		{key: "protect", doc: "Nothing is changed in these namespaces.", fields: []fieldDoc{
-			{"namespaces", oneOrMore(text("Name or glob.")), "Names or globs (`*`, `?`, `[ab]`) of the service's namespace and of the object that would be changed.", true},
+			{"namespaces", oneOrMore(text("Name or glob.")), "Names or globs (`*`, `?`, `[ab]`) of the service's namespace and of the object that would be changed, and of the pods that a lever on a node acts on.", true},
 		}},
 		{key: "blast_radius", doc: "What a lever may cost while it is in progress. An unknown effect on capacity is refused.", any: true, fields: []fieldDoc{
 			{"min_ready", whole(1, maxCount), "Replicas that stay ready. If fewer are ready to begin with, their number must not decrease.", false},

@@ -152,6 +152,9 @@ func (r *reader) effect(m *yamldoc.Mapping, key string) effect {
 	if key == "max_autonomy" {
 		return r.ceiling(m, key)
 	}
+	if key == "allow_approvers" {
+		return approvers(r.principals(m, key, false))
+	}
 	if key == "merge" {
 		return r.merging(m, key)
 	}

@@ -29,13 +29,15 @@ Verdicts name rules as ` + "`policy two-for-high-risk, policy.yaml:6`" + `.
 
 - A denial wins. What cannot be evaluated is a denial: a label that is not there, an effect on capacity that
   is unknown where it is bounded, a count nobody keeps.
+- A lever on a node is judged for each other service with pods there too, and for each namespace with pods of no
+  service: ` + "`service`" + ` is then that service, and ` + "`plan.capacity`" + ` what it loses. The strictest answer counts, and says for whom.
 - Needs add up: every rule that asks has to be met, and the playbook's own ` + "`approve`" + ` too.
 - The lowest level of autonomy counts, and the shortest time.
 - A gate state changes nothing. So ` + "`budget`, `freeze`, `protect` and `blast_radius`" + ` are not about it: they are asked
   of the lever behind it. All the others are. ` + "`state.kind`" + ` tells the two apart. A gate that is denied is not opened;
   the run takes the way that it takes when nobody answers, and says why.
 - So a further rule never loosens another one, and a playbook loosens none. What a rule can loosen is a
-  playbook's own ` + "`approve`" + `, by ` + "`break_glass`" + `, and that people merge pull requests, by ` + "`merge: responder`" + `, unless
+  playbook's own ` + "`approve`" + `, by ` + "`break_glass`" + ` and ` + "`allow_approvers`" + `, and that people merge pull requests, by ` + "`merge: responder`" + `, unless
   another rule says ` + "`people`" + `.
 
 ` + "`responder policy lint`, `responder policy test` and `responder policy explain`" + ` check a policy, run its tests and show

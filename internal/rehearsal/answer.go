@@ -121,7 +121,7 @@ func (r *runner) decide() error {
 		r.until(g.Deadline)
 		return r.do(machine.Command{Kind: machine.CmdTick})
 	}
-	d := machine.Decision{Gate: g.ID, Digest: g.Digest, By: r.voter(g), Groups: groupsOf(g), Channel: "test", Strong: true, Approve: sig != playbook.OnDenied && !g.Undo, Reason: "the case says so"}
+	d := machine.Decision{Gate: g.ID, Digest: g.Digest, By: r.voter(g), Groups: groupsOf(g), Channel: "test", Person: true, Strong: true, Approve: sig != playbook.OnDenied && !g.Undo, Reason: "the case says so"}
 	if r.votes++; r.votes > maxVotes {
 		return fmt.Errorf("nobody can decide about state %s: it needs %s", r.s.Current, g.Who())
 	}
@@ -154,7 +154,7 @@ func (r *runner) voter(g *machine.Gate) string {
 func groupsOf(g *machine.Gate) []string {
 	var out []string
 	for _, n := range g.Needs {
-		for _, who := range n.From {
+		for _, who := range slices.Concat(n.From, n.Among) {
 			if strings.HasPrefix(who, "group:") {
 				out = append(out, who)
 			}

@@ -69,7 +69,7 @@ func DescribeEvent(e machine.Event) (what string, details []string) {
 func describeEpisode(kind machine.EventKind, e machine.Event) string {
 	word := map[machine.EventKind]string{
 		machine.EpisodeJoined: "alert joined", machine.EpisodeRefired: "alert fires again", machine.EpisodeResolved: "alert resolved",
-		machine.AlertsTruncated: "a notification was truncated, how much is affected is unknown",
+		machine.AlertsTruncated: "there are more alerts than the run was told of or remembers, how much is affected is unknown",
 	}[kind]
 	if e.Alert == nil {
 		return word

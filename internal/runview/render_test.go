@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -65,9 +66,9 @@ func TestEveryEventHasWords(t *testing.T) {
 // its setting, in the head of the run and where it began.
 func TestOverrideIsShown(t *testing.T) {
 	level := playbook.Auto
-	start := machine.Start{Run: "r-1", Playbook: "p", Autonomy: playbook.Auto, Override: &playbook.Override{
+	start := machine.Start{Run: "r-1", Playbook: "p", Autonomy: playbook.Auto, Override: &playbook.Override{Levels: playbook.Levels{
 		Level: &level, States: map[string]playbook.Autonomy{"rollback": playbook.Suggest}, By: "playbooks.autonomy of responder.yaml",
-	}}
+	}}}
 	const want = "auto, rollback suggest, by playbooks.autonomy of responder.yaml"
 	if what, _ := DescribeEvent(machine.Event{Kind: machine.RunStarted, Start: &start}); !strings.HasSuffix(what, "; of the playbook: "+want) {
 		t.Errorf("it began as %q", what)
@@ -75,6 +76,12 @@ func TestOverrideIsShown(t *testing.T) {
 	var b strings.Builder
 	NewRenderer(&b).Head(machine.State{Start: start})
 	if !strings.Contains(b.String(), "\nautonomy  "+want+"\n") {
+		t.Errorf("the head is\n%s", b.String())
+	}
+	start.Override.OfService = &playbook.Levels{States: map[string]playbook.Autonomy{"scale": playbook.Auto}, By: "services[0].autonomy_of of responder.yaml"}
+	b.Reset()
+	NewRenderer(&b).Head(machine.State{Start: start})
+	if text := strings.Join(strings.Fields(b.String()), " "); !strings.Contains(text, "autonomy scale auto, by services[0].autonomy_of of responder.yaml; else "+want+" ") {
 		t.Errorf("the head is\n%s", b.String())
 	}
 }
@@ -167,7 +174,7 @@ func TestGateInFull(t *testing.T) {
 		},
 		BreakGlass: []string{"group:captains"}, NotBy: "user:eve", RemindAt: opened.Add(5 * time.Minute),
 		Tiers: []machine.Tier{{After: time.Minute, To: []string{"pager"}}, {After: 10 * time.Minute, To: []string{"boss", "pager"}}}, Told: 1,
-		Votes: []machine.Decision{{By: "user:ada", Approve: true}, {By: "user:bob", Approve: true, Strong: true, Groups: []string{"oncall"}}},
+		Votes: []machine.Decision{{By: "user:ada", Approve: true, Person: true}, {By: "user:bob", Approve: true, Person: true, Strong: true, Groups: []string{"oncall"}}},
 	}
 	var b strings.Builder
 	r := NewRenderer(&b)
@@ -204,4 +211,62 @@ func TestQueriesAreForThoseWhoWantThem(t *testing.T) {
 			t.Errorf("wide %t:\n%s", wide, got)
 		}
 	}
+}
+
+// breaksOfLines end a line for some reader.
+var breaksOfLines = []string{"\n", "\r\n", "\r", "\v", "\f", "\u0085", "\u2028", "\u2029"}
+
+// No label, name or message begins a line of its own: not in the head of a run, not
+// among its events, not in the timeline that the page shows.
+func TestTextFromOutsideForgesNoLine(t *testing.T) {
+	for _, br := range breaksOfLines {
+		evil := "x" + br + "status    resolved after 3m"
+		alert := playbook.Alert{Labels: map[string]string{"alertname": evil, "a" + br + "status    resolved": evil}}
+		s := machine.State{
+			Start: machine.Start{Run: "r-1", Playbook: "pb", Service: playbook.Service{Name: evil}, Alert: alert}, Current: evil, Paused: evil,
+			Held: &machine.Hold{Effect: "e", Message: evil}, Gate: &machine.Gate{Text: evil, NotBy: evil, Needs: []machine.Need{{Rule: evil}}},
+		}
+		var whole strings.Builder
+		r := NewRenderer(&whole)
+		r.Head(s)
+		decision := &machine.Decision{By: evil, Reason: evil}
+		for _, e := range []machine.Event{
+			{Kind: machine.EpisodeJoined, Alert: &alert},
+			{Kind: machine.EdgeTaken, To: evil, Message: evil, Examined: []machine.Examined{{Edge: evil, Why: evil, Values: []string{evil}}}},
+			{Kind: machine.CheckCompleted, Facts: []string{evil}, Gathered: []machine.Gathered{{Name: "a", Facts: []string{evil}}}},
+			{Kind: machine.Applied, Message: evil, Waits: evil},
+			{Kind: machine.GateDecided, Decision: decision},
+			{Kind: machine.GuardsRefused, Guards: []machine.GuardVerdict{{Guard: "g", Why: evil}}},
+			{Kind: machine.PlanCompleted, Plan: &machine.Plan{Summary: evil, Notes: []string{evil}, Diff: []machine.FieldChange{{Path: "p", From: evil, To: evil}}}},
+		} {
+			r.Event(e)
+		}
+		if r.Err != nil {
+			t.Fatal(r.Err)
+		}
+		for line := range strings.Lines(whole.String()) {
+			if strings.HasPrefix(line, "status    resolved") || strings.ContainsAny(line, "\r\v\f\u0085\u2028\u2029") {
+				t.Errorf("%q forges the line %q", br, line)
+			}
+		}
+		var timeline Timeline
+		line, _ := timeline.Line(machine.Event{Kind: machine.CheckCompleted, Facts: []string{evil}, Message: evil})
+		if strings.Contains(line.What+strings.Join(line.Details, ""), br) {
+			t.Errorf("%q is left in %+v", br, line)
+		}
+	}
+}
+
+func FuzzInline(f *testing.F) {
+	for _, br := range breaksOfLines {
+		f.Add("a" + br + "b")
+	}
+	f.Add("\u202edeliver\u2066 \x1b[2J \U000e0041 \ufeff")
+	f.Fuzz(func(t *testing.T, s string) {
+		for _, r := range Inline(s) {
+			if r == '\n' || unicode.In(r, unicode.Cc, unicode.Zl, unicode.Zp, unicode.Bidi_Control) {
+				t.Errorf("%q is shown with %q", s, r)
+			}
+		}
+	})
 }

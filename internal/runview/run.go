@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -38,16 +39,29 @@ func NewRenderer(w io.Writer) *Renderer {
 	return &Renderer{w: w, plans: map[string]bool{}}
 }
 
-// Printf writes a line, unless an earlier write failed.
+// Printf writes what the format says, unless an earlier write failed. Only the format
+// breaks lines: texts among the arguments are [Inline].
 func (r *Renderer) Printf(format string, args ...any) {
+	for i, a := range args {
+		switch v := reflect.ValueOf(a); {
+		case v.Kind() == reflect.String:
+			args[i] = Inline(v.String())
+		case v.IsValid() && v.Type().Implements(reflect.TypeFor[fmt.Stringer]()):
+			args[i] = Inline(fmt.Sprint(a))
+		}
+	}
 	r.write(Printable(fmt.Sprintf(format, args...)))
 }
 
-// line writes text after a head.
+// Drawing writes a text of several lines, such as that of [DrawPath].
+func (r *Renderer) Drawing(text string) { r.write(Printable(text)) }
+
+// line writes text after a head. Its further lines begin below its first.
 func (r *Renderer) line(head, text string, tone Tone) {
-	lines := []string{Printable(text)}
+	text = Printable(text)
+	lines := strings.Split(text, "\n")
 	if r.Width > 0 {
-		lines = Wrap(lines[0], r.Width-utf8.RuneCountInString(head))
+		lines = Wrap(text, r.Width-utf8.RuneCountInString(head))
 	}
 	for _, l := range lines {
 		if r.Paint != nil {
@@ -85,7 +99,7 @@ func (r *Renderer) Head(s machine.State) {
 	} else {
 		r.Printf("alert     %s\n", AlertLine(s.Start.Alert))
 	}
-	if n := len(s.Episodes); n > 1 {
+	if n := s.Episodes.Len(); n > 1 {
 		r.Printf("          and %d more\n", n-1)
 	}
 	r.Printf("status    %s\n", StatusLine(s))
@@ -168,7 +182,7 @@ func AlertLine(a playbook.Alert) string {
 			parts = append(parts, fmt.Sprintf("%s=%q", k, a.Labels[k]))
 		}
 	}
-	return a.Labels["alertname"] + "{" + strings.Join(parts, ", ") + "}"
+	return Inline(a.Labels["alertname"] + "{" + strings.Join(parts, ", ") + "}")
 }
 
 // Time formats a time in UTC.

@@ -132,17 +132,41 @@ func Cell(s string) string {
 	return Printable(strings.Join(strings.Fields(s), " "))
 }
 
-// Printable replaces what could steer a terminal; line breaks stay.
-func Printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r == '\n' || r == '\t' {
-			return r
-		}
-		if unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) {
-			return utf8.RuneError
-		}
+// Printable replaces what could steer a terminal or hide text; \n and \t stay. It is
+// for texts of several lines: see [Inline].
+func Printable(s string) string { return strings.Map(Visible, s) }
+
+// Visible returns a character, or what stands for one that is not to be seen: control
+// and format characters, separators of lines, and what changes the direction of text.
+// Two joiners stay, which some scripts need between letters.
+func Visible(r rune) rune {
+	const nonJoiner, joiner = '\u200c', '\u200d'
+	switch {
+	case r == '\n', r == '\t', r == nonJoiner, r == joiner:
 		return r
-	}, s)
+	case unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp):
+		return utf8.RuneError
+	default:
+		return r
+	}
+}
+
+// breaks are the characters that end a line for some reader.
+var breaks = strings.NewReplacer("\r", "\n", "\v", "\n", "\f", "\n", "\u0085", "\n", "\u2028", "\n", "\u2029", "\n")
+
+// Inline is [Printable] on one line: text from outside, such as a label, must not look like
+// a line of ours. A line break, with the white space around it, becomes a blank.
+func Inline(s string) string {
+	if s = breaks.Replace(s); strings.Contains(s, "\n") {
+		var parts []string
+		for part := range strings.SplitSeq(s, "\n") {
+			if part = strings.TrimSpace(part); part != "" {
+				parts = append(parts, part)
+			}
+		}
+		s = strings.Join(parts, " ")
+	}
+	return Printable(s)
 }
 
 // Cut shortens s to n characters, the last of which says that it was cut.

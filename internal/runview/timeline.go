@@ -39,6 +39,10 @@ type Timeline struct {
 // Line returns an event in words; false: there is nothing to show.
 func (t *Timeline) Line(e machine.Event) (Line, bool) {
 	what, details := DescribeEvent(e)
+	what = Inline(what)
+	for i, d := range details {
+		details[i] = Inline(d)
+	}
 	if e.Sample != nil {
 		same := t.verdict == e.Sample.Verdict
 		t.verdict = e.Sample.Verdict

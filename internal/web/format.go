@@ -34,15 +34,6 @@ func short(s string) string {
 	return s
 }
 
-// visible replaces invisible characters and those that change the direction of
-// text. It is applied to whole pages, so that no place is missed.
-func visible(r rune) rune {
-	if r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)) {
-		return utf8.RuneError
-	}
-	return r
-}
-
 func stamp(t time.Time) string {
 	if t.IsZero() {
 		return "-"

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/rights"
 	"github.com/inference-responder/responder/internal/runview"
 )
 
@@ -103,10 +105,16 @@ func site(t testing.TB, h *house) *Site {
 
 // Visitors of the tests.
 var (
-	ada    = Visitor{Name: "ada", Groups: []string{"ml-platform"}, Decides: true}
-	eve    = Visitor{Name: "eve", Decides: true}
-	reader = Visitor{Name: "reader", Groups: []string{"ml-platform"}}
+	ada    = Visitor{Name: "ada", Groups: []string{"ml-platform"}, Person: true, Lacks: nothing}
+	eve    = Visitor{Name: "eve", Lacks: nothing}
+	reader = Visitor{Name: "reader", Groups: []string{"ml-platform"}, Lacks: everything}
 )
+
+func nothing(rights.Right, playbook.Service) string { return "" }
+
+func everything(right rights.Right, s playbook.Service) string {
+	return "user:reader lacks the right " + string(right) + " on service " + s.Name
+}
 
 // look asks for a page and gives the answer; a page that is not there is 404.
 func look(t testing.TB, s *Site, v Visitor, method, path string) *httptest.ResponseRecorder {

@@ -67,12 +67,12 @@ func cases(t *testing.T) map[string]struct {
 	return map[string]c{
 		"open":       {events: asks, visitor: ada, has: []string{`/approve"`, `/deny"`, `/replan"`, `/cancel"`, "0 of 1"}, lacks: []string{"breakGlass", "/resolve", "noscript"}},
 		"open_eve":   {events: asks, visitor: eve, has: []string{"You cannot decide this", "Who can: group:ml-platform, user:anonymous", `/cancel"`}, lacks: []string{`/approve"`, `/deny"`}},
-		"open_read":  {events: asks, visitor: reader, has: []string{"You cannot decide here", "lacks the scope decide", "Who can: group:ml-platform"}, lacks: []string{"<form", "<textarea"}},
+		"open_read":  {events: asks, visitor: reader, has: []string{"You cannot decide here", "lacks the right approve on service", "Who can: group:ml-platform"}, lacks: []string{"<form", "<textarea"}},
 		"running":    {events: upTo(t, resolved, machine.Sampled, 3), visitor: ada, has: []string{"Newest sample", "Newest sample", "APPLIED", "noscript"}, lacks: []string{`/approve"`}},
 		"resolved":   {events: resolved, visitor: ada, has: []string{"resolved", "APPROVED by user:anonymous (cli)"}, lacks: []string{"<form", "noscript"}},
 		"denied":     {events: recorded(t, "denied"), visitor: ada, has: []string{"escalated", "DENIED by user:anonymous (cli): the deploy is the cause"}, lacks: []string{"<form"}},
 		"held":       {events: held, visitor: ada, has: []string{`/resolve"`, `name="applied" value="false"`, "the answer was cut off"}, lacks: []string{`/approve"`}},
-		"held_read":  {events: held, visitor: reader, has: []string{"lacks the scope decide"}, lacks: []string{"<form"}},
+		"held_read":  {events: held, visitor: reader, has: []string{"lacks the right resolve on service"}, lacks: []string{"<form"}},
 		"quarantine": {events: asks, change: quarantined, visitor: ada, has: []string{`/release"`, "its playbook no longer compiles"}, lacks: []string{`/approve"`, `/cancel"`}},
 		"unreadable": {events: asks, change: unreadable, visitor: ada, has: []string{"cannot be read", "audit verify"}, lacks: []string{"disk went away"}},
 	}

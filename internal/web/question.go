@@ -26,18 +26,22 @@ type need struct {
 	Met       bool
 }
 
-func ask(g machine.Gate, v Visitor) *question {
+func ask(run machine.State, v Visitor) *question {
+	g := *run.Gate
+	yes, no := v.decision(true), v.decision(false)
+	yes.Lacks, _ = v.lacking(run)
+	no.Lacks = yes.Lacks
 	q := &question{Gate: g, Silence: runview.ExpiryLine(g)}
 	for _, n := range g.Needs {
 		q.NeedList = append(q.NeedList, need{Who: n.Who(), Rule: n.Rule, Given: n.Given(g.Votes), Quorum: max(1, n.Quorum), Met: n.Met(g.Votes)})
 	}
-	if err := g.Refuse(v.decision(true)); err != nil {
+	if err := g.Refuse(yes); err != nil {
 		q.NoApprove = err.Error()
 	}
-	if err := g.Refuse(v.decision(false)); err != nil {
+	if err := g.Refuse(no); err != nil {
 		q.NoDeny = err.Error()
 	}
-	alone := v.decision(true)
+	alone := yes
 	alone.BreakGlass, alone.Reason = true, "asked by the page"
 	q.Glass = g.Refuse(alone) == nil
 	return q

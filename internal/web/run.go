@@ -3,13 +3,13 @@ package web
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"net/http"
 	"slices"
 	"time"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/rights"
 	"github.com/inference-responder/responder/internal/runview"
 )
 
@@ -34,9 +34,9 @@ type runData struct {
 	Observed string
 	Alone    *machine.Decision // decision of the person who broke the glass
 	Locks    []string
-	Ended    string // how long it took
-	Stops    bool   // it can be cancelled
-	May      string // why the visitor's credential cannot decide; empty: it can
+	Ended    string                    // how long it took
+	Stops    bool                      // it can be cancelled
+	Lacks    func(rights.Right) string // why the visitor does not have a right; empty: they have it
 
 	Said     *banner
 	Timeline []runview.Line
@@ -105,9 +105,7 @@ func (s *Site) runData(run machine.State, v Visitor, word string) *runData {
 		Stops: run.Phase != machine.PhaseEnded && run.Quarantine == nil,
 	}
 	d.Status, d.Why = runview.Standing(run)
-	if !v.Decides {
-		d.May = "Your credential is read-only: it lacks the scope decide."
-	}
+	d.Lacks = func(right rights.Right) string { return v.lacks(right, run) }
 	if run.ObservedOutcome != nil {
 		d.Observed = runview.ObservedOutcomeLine(*run.ObservedOutcome)
 	}
@@ -123,7 +121,7 @@ func (s *Site) runData(run machine.State, v Visitor, word string) *runData {
 	addPath(d, run)
 	events := s.events(d, run)
 	if run.Gate != nil && run.Quarantine == nil {
-		d.Ask = ask(*run.Gate, v)
+		d.Ask = ask(run, v)
 	}
 	d.Said = bannerOf(word, v, events)
 	return d
@@ -163,22 +161,20 @@ func alerts(run machine.State) (shown []alertData, more int) {
 			line += ": " + run.Start.Reason
 		}
 		shown = append(shown, alertData{Line: line, Hand: true, Since: run.Start.Alert.StartsAt})
-		if len(run.Episodes) == 0 {
+		if run.Episodes.Len() == 0 {
 			return shown, 0
 		}
 	}
 	first := run.Start.Alert.Episode()
-	ids := slices.SortedFunc(maps.Keys(run.Episodes), func(a, b string) int {
-		if (a == first) != (b == first) {
-			return map[bool]int{true: -1, false: 1}[a == first]
-		}
-		return cmp.Compare(a, b)
-	})
+	ids := run.Episodes.IDs()
+	if i := slices.Index(ids, first); i > 0 {
+		ids = slices.Insert(slices.Delete(ids, i, i+1), 0, first)
+	}
 	if len(ids) == 0 { // only the start may be known of a run that this program cannot read
 		return []alertData{{Line: runview.AlertLine(run.Start.Alert), Summary: summary(run.Start.Alert), Firing: run.Start.Alert.Status == playbook.Firing, Since: run.Start.Alert.StartsAt}}, 0
 	}
 	for _, id := range ids[:min(len(ids), maxAlerts)] {
-		e := run.Episodes[id]
+		e := run.Episodes.Get(id)
 		a := e.Alert
 		if id == first {
 			a = run.Start.Alert // with its annotations

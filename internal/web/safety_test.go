@@ -33,8 +33,8 @@ func poisoned(t *testing.T, s string) (machine.State, []machine.Event) {
 	a.Annotations = map[string]string{"summary": s, "runbook_url": s, "dashboard": s}
 	a.GeneratorURL = s
 	run.Start.Alert, run.Start.Playbook, run.Start.Service.Name, run.Start.Digest = a, s, s, s
-	for k, e := range run.Episodes {
-		run.Episodes[k] = &machine.Episode{Alert: a, Firing: true, Since: e.Since}
+	for k, e := range run.Episodes.All() {
+		run.Episodes = run.Episodes.With(k, &machine.Episode{Alert: a, Firing: true, Since: e.Since})
 	}
 	run.Evidence = map[string]*machine.Evidence{s: {Step: s, Facts: []string{s}}}
 	run.Path = append(run.Path, machine.Visit{State: s, Edge: s})
@@ -84,7 +84,7 @@ func TestInjection(t *testing.T) {
 		page := site(t, h)
 		page.o.Pauses = func() []string { return []string{s} }
 		for _, path := range []string{"/", "/runs/" + h.runs[0].Start.Run, "/runs/r-quarantined", "/runs/r-held", "/audit", "/ladder", "/policy"} {
-			for _, v := range []Visitor{{Name: s, Groups: []string{"ml-platform"}, Decides: true}, {Name: s}} {
+			for _, v := range []Visitor{{Name: s, Groups: []string{"ml-platform"}, Person: true, Lacks: nothing}, {Name: s}} {
 				w := look(t, page, v, http.MethodGet, path)
 				body := ornament.ReplaceAllString(w.Body.String(), "")
 				if w.Code != 200 || active.MatchString(strings.ReplaceAll(body, "{{.Run}}", "")) {
@@ -216,7 +216,7 @@ func TestWhoMayDecide(t *testing.T) {
 	g := *run.Gate
 	g.NotBy, g.BreakGlass = "user:bob", []string{"group:captains"}
 	g.Needs = []machine.Need{{Rule: "policy two, policy.yaml:4", From: []string{"group:oncall"}, Quorum: 2, Strong: true}}
-	g.Votes = []machine.Decision{{Approve: true, By: "user:cleo", Groups: []string{"oncall"}, Strong: true}}
+	g.Votes = []machine.Decision{{Approve: true, By: "user:cleo", Person: true, Groups: []string{"oncall"}, Strong: true}}
 	run.Gate = &g
 	h := &house{}
 	h.add(run, events...)
@@ -227,14 +227,15 @@ func TestWhoMayDecide(t *testing.T) {
 		approve, deny, alone bool
 		says                 string
 	}{
-		{Visitor{Name: "ada", Groups: []string{"oncall"}, Decides: true}, false, true, false, "counts only with strong authentication"},
-		{Visitor{Name: "ada", Groups: []string{"oncall"}, Decides: true, Strong: true}, true, true, false, "1 of 2"},
-		{Visitor{Name: "cleo", Groups: []string{"oncall"}, Decides: true, Strong: true}, false, true, false, "has voted already"},
-		{Visitor{Name: "bob", Groups: []string{"oncall"}, Decides: true, Strong: true}, false, true, false, "nobody approves their own"},
-		{Visitor{Name: "cap", Groups: []string{"captains"}, Decides: true, Strong: true}, false, true, true, "Break the glass"},
-		{Visitor{Name: "cap", Groups: []string{"captains"}, Decides: true}, false, true, false, "but may break the glass"},
-		{Visitor{Name: "eve", Decides: true, Strong: true}, false, false, false, "You cannot decide this"},
+		{Visitor{Name: "ada", Groups: []string{"oncall"}, Person: true, Lacks: nothing}, false, true, false, "counts only with strong authentication"},
+		{Visitor{Name: "ada", Groups: []string{"oncall"}, Person: true, Lacks: nothing, Strong: true}, true, true, false, "1 of 2"},
+		{Visitor{Name: "cleo", Groups: []string{"oncall"}, Person: true, Lacks: nothing, Strong: true}, false, true, false, "has voted already"},
+		{Visitor{Name: "bob", Groups: []string{"oncall"}, Person: true, Lacks: nothing, Strong: true}, false, true, false, "nobody approves their own"},
+		{Visitor{Name: "cap", Groups: []string{"captains"}, Person: true, Lacks: nothing, Strong: true}, false, true, true, "Break the glass"},
+		{Visitor{Name: "cap", Groups: []string{"captains"}, Person: true, Lacks: nothing}, false, true, false, "but may break the glass"},
+		{Visitor{Name: "eve", Person: true, Lacks: nothing, Strong: true}, false, false, false, "You cannot decide this"},
 		{Visitor{Name: "eve", Groups: []string{"oncall"}, Strong: true}, false, false, false, "You cannot decide here"},
+		{Visitor{Name: "dan", Groups: []string{"oncall"}, Lacks: nothing, Strong: true}, false, true, false, "user:bob started this run, and user:dan may be the same person"},
 	} {
 		body := look(t, s, c.v, http.MethodGet, "/runs/"+run.Start.Run).Body.String()
 		approve, deny, alone := strings.Contains(body, ">Approve<"), strings.Contains(body, ">Deny<"), strings.Contains(body, ">Approve alone<")

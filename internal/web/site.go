@@ -16,6 +16,8 @@ import (
 	g "maragu.dev/gomponents"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/rights"
 	"github.com/inference-responder/responder/internal/runview"
 )
 
@@ -80,15 +82,51 @@ type Options struct {
 
 // Visitor is the person who views a page.
 type Visitor struct {
-	Name    string
-	Groups  []string // as in approval rules, without the prefix group:
-	Strong  bool     // the credential proves strong authentication
-	Decides bool     // the credential may decide at all
+	Name   string
+	Groups []string // as in approval rules, without the prefix group:
+	Strong bool     // the credential proves strong authentication
+	Person bool     // the configuration declares whose credential it is
+
+	// Lacks returns why the visitor does not have a right about a service; empty: they
+	// have it. Nil: they have none.
+	Lacks func(rights.Right, playbook.Service) string
+}
+
+// lacks returns why the visitor may not do something about a run; empty: they may.
+func (v Visitor) lacks(right rights.Right, run machine.State) string {
+	if v.Lacks == nil {
+		return "Your credential is read-only."
+	}
+	why := v.Lacks(right, run.Start.Service)
+	if right == rights.Approve {
+		why = ""
+		if _, err := v.lacking(run); err != nil {
+			why = err.Error()
+		}
+	}
+	if why != "" {
+		return why + "."
+	}
+	return ""
+}
+
+// lacking returns the services that the run's lever acts on and about which the visitor
+// lacks the right to approve. The error is set if those are all of them.
+func (v Visitor) lacking(run machine.State) ([]string, error) {
+	return run.Lacks(func(svc playbook.Service) error {
+		if v.Lacks == nil {
+			return nil // says lacks
+		}
+		if why := v.Lacks(rights.Approve, svc); why != "" {
+			return errors.New(why)
+		}
+		return nil
+	})
 }
 
 // decision returns the visitor's decision.
 func (v Visitor) decision(approve bool) machine.Decision {
-	return machine.Decision{Approve: approve, By: v.by(), Groups: v.Groups, Channel: "web", Strong: v.Strong}
+	return machine.Decision{Approve: approve, By: v.by(), Groups: v.Groups, Channel: "web", Strong: v.Strong, Person: v.Person}
 }
 
 func (v Visitor) by() string { return "user:" + v.Name }
@@ -205,7 +243,7 @@ func (s *Site) write(w http.ResponseWriter, r *http.Request, status int, p page)
 		return fmt.Errorf("render page %q: %w", p.Title, err)
 	}
 	w.WriteHeader(status)
-	if _, err := w.Write(bytes.Map(visible, out.Bytes())); err != nil {
+	if _, err := w.Write(bytes.Map(runview.Visible, out.Bytes())); err != nil {
 		s.o.Logger.Debug("page not delivered", "route", r.URL.Path, "err", err)
 	}
 	return nil

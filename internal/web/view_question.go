@@ -7,6 +7,7 @@ import (
 	g "maragu.dev/gomponents"
 	h "maragu.dev/gomponents/html"
 
+	"github.com/inference-responder/responder/internal/rights"
 	"github.com/inference-responder/responder/internal/runview"
 )
 
@@ -39,8 +40,8 @@ func needView(n need) g.Node {
 func answersView(d *runData, q *question) g.Node {
 	who := g.Group{g.Text(" Who can: "), text(q.Who()), after("; alone: ", strings.Join(q.BreakGlass, ", ")), g.Text(".")}
 	switch {
-	case d.May != "":
-		return notice(toneWait, h.B(g.Text("You cannot decide here.")), g.Text(" "+d.May), who)
+	case d.Lacks(rights.Approve) != "":
+		return notice(toneWait, h.B(g.Text("You cannot decide here.")), g.Text(" "+d.Lacks(rights.Approve)), who)
 	case q.NoApprove != "" && q.NoDeny != "":
 		return notice(toneWait, h.B(g.Text("You cannot decide this.")), g.Text(" "), text(q.NoApprove), g.Text("."), who)
 	}
@@ -70,7 +71,7 @@ func answersView(d *runData, q *question) g.Node {
 // is quarantined, or held.
 func standingView(d *runData) g.Node {
 	var form, said g.Node
-	id, heading := "release", "Quarantined"
+	id, heading, right := "release", "Quarantined", rights.Release
 	switch quarantine, held := d.Run.Quarantine, d.Held; {
 	case quarantine != nil && d.Ended == "":
 		said = h.P(g.Text("Since "+stamp(quarantine.At)+": "), text(quarantine.Message), g.Text(". It is no longer processed"),
@@ -81,7 +82,7 @@ func standingView(d *runData) g.Node {
 			h.P(h.Class("buttons"), h.Button(h.Class("no"), g.Text("Release"))),
 		)
 	case quarantine == nil && held != nil:
-		id, heading = "held", "Held: resolve it"
+		id, heading, right = "held", "Held: resolve it", rights.Resolve
 		said = h.P(g.Text("It is unknown whether its "+string(held.Action)+" happened: "), text(held.Message), g.Text(". Check the target, then choose."))
 		form = post(d.ID, "resolve",
 			h.Label(h.For("know"), g.Text("How you know")),
@@ -94,14 +95,14 @@ func standingView(d *runData) g.Node {
 	default:
 		return nil
 	}
-	if d.May != "" {
-		form = notice(toneWait, g.Text(d.May))
+	if why := d.Lacks(right); why != "" {
+		form = notice(toneWait, g.Text(why))
 	}
 	return section(id, heading, h.Class("ask"), said, form)
 }
 
 func stopView(d *runData) g.Node {
-	return some(d.Stops && d.May == "", section("stop", "Stop",
+	return some(d.Stops && d.Lacks(rights.Cancel) == "", section("stop", "Stop",
 		h.Details(h.Summary(g.Text("Cancel this run")),
 			post(d.ID, "cancel",
 				h.P(g.Text("A change in progress is finished or undone first.")),

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -24,14 +25,17 @@ type Reviewer interface {
 }
 
 // Limits of token reviews. An answer is cached, so that a polling caller costs the
-// API server one request a minute.
+// API server one request a minute. An address has a small share of the reviews, so
+// that whoever makes tokens up does not use up those of the others.
 const (
 	reviewTimeout = 3 * time.Second
 	goodFor       = time.Minute
 	badFor        = 10 * time.Second
 	maxToken      = 16 << 10 // bytes
-	maxKept       = 64       // answers
-	reviews       = 5        // a second
+	maxKept       = 64       // answers of each kind
+	reviews       = 20       // a second, of all addresses
+	ownReviews    = 2        // a second, of one address
+	maxAddresses  = 1024     // with a limit of their own
 )
 
 // callers authorizes requests.
@@ -40,11 +44,13 @@ type callers struct {
 	names    []string
 	users    []string // user names of the service accounts
 	reviewer Reviewer
-	bucket   *rate.Limiter
+	bucket   *rate.Limiter // of reviews, over all addresses
 	log      *slog.Logger
 
-	mu   sync.Mutex // guards kept
-	kept map[[sha256.Size]byte]answer
+	mu        sync.Mutex                   // guards everything below
+	good      map[[sha256.Size]byte]answer // tokens of allowed users; an answer that is too old is asked for again without a limit
+	bad       map[[sha256.Size]byte]answer // other tokens
+	addresses map[string]*rate.Limiter     // of reviews, by the caller's address
 }
 
 // answer is the API server's answer for a token.
@@ -68,7 +74,10 @@ func newReaders(o Options) (*callers, error) {
 }
 
 func callersOf(o Options, flag string, accounts []string, reviewer Reviewer) (*callers, error) {
-	c := &callers{flag: flag, names: o.ClientNames, reviewer: reviewer, log: o.Log, bucket: rate.NewLimiter(reviews, 2*reviews), kept: map[[sha256.Size]byte]answer{}}
+	c := &callers{
+		flag: flag, names: o.ClientNames, reviewer: reviewer, log: o.Log, bucket: rate.NewLimiter(reviews, 2*reviews),
+		good: map[[sha256.Size]byte]answer{}, bad: map[[sha256.Size]byte]answer{}, addresses: map[string]*rate.Limiter{},
+	}
 	if len(accounts) > 0 && reviewer == nil {
 		return nil, errors.New("agent: service accounts need an API server that checks their tokens")
 	}
@@ -97,7 +106,7 @@ func (c *callers) admit(r *http.Request) error {
 	if len(token) > maxToken {
 		return &refusal{http.StatusUnauthorized, "unauthorized", "the token is too long"}
 	}
-	user, err := c.userOf(r.Context(), token)
+	user, err := c.userOf(r.Context(), addressOf(r), token)
 	if err != nil {
 		return err
 	}
@@ -129,18 +138,27 @@ func namesOf(cert *x509.Certificate) []string {
 	return names
 }
 
+// addressOf returns the IP address of the caller's connection.
+func addressOf(r *http.Request) string {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		return r.RemoteAddr
+	}
+	return host
+}
+
 // userOf returns the user name of a token; empty: not valid.
-func (c *callers) userOf(ctx context.Context, token string) (string, error) {
+func (c *callers) userOf(ctx context.Context, address, token string) (string, error) {
 	key := sha256.Sum256([]byte(token))
 	now := time.Now()
-	c.mu.Lock()
-	known, ok := c.kept[key]
-	c.mu.Unlock()
-	if ok && now.Before(known.until) {
+	known, good := c.known(key)
+	if now.Before(known.until) {
 		return known.user, nil
 	}
-	if !c.bucket.Allow() {
-		return "", &refusal{http.StatusTooManyRequests, "busy", "too many tokens to check; ask again in a second"}
+	// A token that was good has no limit: there are few, and each is asked about once
+	// a minute.
+	if !good && (!c.limiter(address).Allow() || !c.bucket.Allow()) {
+		return "", &refusal{http.StatusTooManyRequests, "busy", "too many unknown tokens to check; ask again in a second"}
 	}
 	ctx, cancel := context.WithTimeout(ctx, reviewTimeout)
 	defer cancel()
@@ -153,17 +171,61 @@ func (c *callers) userOf(ctx context.Context, token string) (string, error) {
 	return user, nil
 }
 
+// known returns the last answer for a token, and whether its user was allowed.
+func (c *callers) known(key [sha256.Size]byte) (a answer, good bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if a, ok := c.good[key]; ok {
+		return a, true
+	}
+	return c.bad[key], false
+}
+
+// limiter returns the limit of an address. When there are too many, those that have
+// not asked lately are forgotten, else one of them.
+func (c *callers) limiter(address string) *rate.Limiter {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	l, ok := c.addresses[address]
+	if !ok {
+		for other, its := range c.addresses {
+			if len(c.addresses) < maxAddresses {
+				break
+			}
+			if its.Tokens() >= ownReviews {
+				delete(c.addresses, other)
+			}
+		}
+		for other := range c.addresses {
+			if len(c.addresses) < maxAddresses {
+				break
+			}
+			delete(c.addresses, other)
+		}
+		l = rate.NewLimiter(ownReviews, 2*ownReviews)
+		c.addresses[address] = l
+	}
+	return l
+}
+
+// keep remembers an answer. Answers about tokens that are made up never displace
+// those about tokens of allowed users.
 func (c *callers) keep(key [sha256.Size]byte, user string, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for k, a := range c.kept {
-		if now.After(a.until) || len(c.kept) >= maxKept {
-			delete(c.kept, k)
+	delete(c.good, key)
+	delete(c.bad, key)
+	kept, ttl := c.bad, goodFor
+	switch {
+	case user == "":
+		ttl = badFor
+	case slices.Contains(c.users, user):
+		kept = c.good
+	}
+	for k, a := range kept {
+		if len(kept) >= maxKept || now.Sub(a.until) > goodFor {
+			delete(kept, k)
 		}
 	}
-	ttl := goodFor
-	if user == "" {
-		ttl = badFor
-	}
-	c.kept[key] = answer{user, now.Add(ttl)}
+	kept[key] = answer{user, now.Add(ttl)}
 }

@@ -16,10 +16,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-	"golang.org/x/net/netutil"
 	"golang.org/x/time/rate"
 
 	"github.com/inference-responder/responder/internal/gpu"
+	"github.com/inference-responder/responder/internal/inbound"
 	"github.com/inference-responder/responder/internal/outbound"
 )
 
@@ -116,6 +116,7 @@ func (s *Server) forReaders(metrics http.Handler) http.Handler {
 			s.refuse(w, err)
 			return
 		}
+		trust(w, r)
 		metrics.ServeHTTP(w, r)
 	})
 }
@@ -149,14 +150,16 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 			return errors.Join(fmt.Errorf("agent: refusing to serve %s to everybody: give --allow-account or --client-ca-file with --allow-client, or listen on 127.0.0.1", ln.Addr()), ln.Close())
 		}
 	}
-	ln = netutil.LimitListener(ln, maxConns)
-	if s.tls != nil {
-		ln = tls.NewListener(ln, s.tls.Listener())
-	}
+	bounded := inbound.Listen(ln, inbound.Limits{All: maxConns, Address: maxConns / 4})
 	server := &http.Server{
-		Handler: s.mux, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
+		Handler: closeUnlessTrusted(s.mux), ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
 		ErrorLog:    slog.NewLogLogger(s.o.Log.Handler(), slog.LevelDebug), // broken handshakes and the like
 		BaseContext: func(net.Listener) context.Context { return context.WithoutCancel(ctx) },
+	}
+	bounded.Bind(server)
+	ln = bounded
+	if s.tls != nil {
+		ln = tls.NewListener(ln, s.tls.Listener())
 	}
 	stopped := make(chan error, 1)
 	stop := context.AfterFunc(ctx, func() {
@@ -175,6 +178,20 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	return <-stopped
 }
 
+// closeUnlessTrusted lets nobody keep a connection who has not authenticated on it.
+func closeUnlessTrusted(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Connection", "close")
+		next.ServeHTTP(w, r)
+	})
+}
+
+// trust lets whoever has authenticated keep the connection.
+func trust(w http.ResponseWriter, r *http.Request) {
+	w.Header().Del("Connection")
+	inbound.Trust(r.Context())
+}
+
 func loopback(a net.Addr) bool {
 	t, ok := a.(*net.TCPAddr)
 	return ok && t.IP.IsLoopback()
@@ -188,6 +205,7 @@ func (s *Server) health(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
+	trust(w, r)
 	if !s.bucket.Allow() {
 		w.Header().Set("Retry-After", "1")
 		s.refuse(w, &refusal{http.StatusTooManyRequests, "busy", "too many requests; ask again in a second"})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -13,6 +14,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -177,8 +179,8 @@ func TestFloods(t *testing.T) {
 			busy++
 		}
 	}
-	if r.asked > 100 || busy < 400 || len(s.callers.kept) > maxKept {
-		t.Errorf("%d questions, %d refused, %d kept", r.asked, busy, len(s.callers.kept))
+	if r.asked > 100 || busy < 400 || len(s.callers.bad) > maxKept {
+		t.Errorf("%d questions, %d refused, %d kept", r.asked, busy, len(s.callers.bad))
 	}
 	s = serverOf(t, options())
 	busy = 0
@@ -190,6 +192,48 @@ func TestFloods(t *testing.T) {
 	if busy < 300 {
 		t.Errorf("%d of 500 questions refused", busy)
 	}
+}
+
+// Made-up tokens use up neither the responder's reviews nor what is remembered of its
+// token: before it was seen, while it is remembered, and when it is asked about again.
+func TestMadeUpTokens(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := options()
+		o.Accounts, o.Reviewer = []string{"responder/responder"}, &reviewer{}
+		s := serverOf(t, o)
+		flood := func() {
+			for i := range 500 {
+				get(s, "/v1/health", fmt.Sprintf("made-up-%d", i))
+			}
+		}
+		ask := func(when string) {
+			t.Helper()
+			r := httptest.NewRequest(http.MethodGet, "/v1/health", nil)
+			r.RemoteAddr = "198.51.100.7:40000"
+			r.Header.Set("Authorization", "Bearer good")
+			w := httptest.NewRecorder()
+			if s.mux.ServeHTTP(w, r); w.Code != http.StatusOK {
+				t.Errorf("%s: the responder's token is answered %d %s", when, w.Code, w.Body)
+			}
+		}
+		flood()
+		ask("before its token was seen")
+		for range 90 {
+			flood()
+			ask("meanwhile")
+			time.Sleep(time.Second)
+		}
+		if len(s.callers.good) != 1 || len(s.callers.bad) > maxKept {
+			t.Errorf("%d good and %d bad answers are kept", len(s.callers.good), len(s.callers.bad))
+		}
+		// Nor do ten made-up tokens from as many addresses.
+		for i := range 10 * maxAddresses {
+			s.callers.limiter(fmt.Sprint(i))
+		}
+		if n := len(s.callers.addresses); n > maxAddresses {
+			t.Errorf("%d addresses are kept", n)
+		}
+	})
 }
 
 func TestAliveAndMetrics(t *testing.T) {
@@ -261,6 +305,50 @@ func TestServeBounds(t *testing.T) {
 		if _, err := New(o); err == nil || !strings.Contains(err.Error(), text) {
 			t.Errorf("%v, want %q", err, text)
 		}
+	}
+}
+
+// Connections of senders who do not authenticate, as many as there may be, keep out
+// neither the responder nor the kubelet.
+func TestIdleConnectionsKeepNobodyOut(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := options()
+	o.Accounts, o.Reviewer = []string{"responder/responder"}, &reviewer{}
+	done := make(chan error, 1)
+	go func() { done <- serverOf(t, o).Serve(ctx, ln) }()
+	for range 4 * maxConns {
+		conn, err := net.Dial("tcp", ln.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		if _, err := io.WriteString(conn, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+			break // it was cut off already
+		}
+	}
+	client := http.Client{Timeout: 3 * time.Second}
+	for path, keeps := range map[string]bool{"/healthz": false, "/v1/health": true} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+ln.Addr().String()+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer good")
+		resp, err := client.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := resp.Body.Close(); err != nil || resp.StatusCode != http.StatusOK || resp.Close == keeps {
+			t.Errorf("%s: %d, %v, closes: %v", path, resp.StatusCode, err, resp.Close)
+		}
+	}
+	client.CloseIdleConnections()
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
 	}
 }
 

@@ -87,10 +87,11 @@ type Request struct {
 	Query       url.Values // nil: the base's
 	ContentType string     // of Body
 	Body        []byte
-	Token       string // for the Authorization header; empty: none
-	Key         string // for the Idempotency-Key header; empty: none
-	Secret      string // in Body; must not come back in an error
-	MaxAnswer   int64  // bytes; 0: the answer's text does not matter
+	Token       string            // for the Authorization header; empty: none
+	Key         string            // for the Idempotency-Key header; empty: none
+	Header      map[string]string // further headers
+	Secret      string            // in Body; must not come back in an error
+	MaxAnswer   int64             // bytes; 0: the answer's text does not matter
 }
 
 // Do sends a request and returns the answer's body, which is empty where
@@ -118,6 +119,9 @@ func (e *Endpoint) Do(ctx context.Context, r Request) ([]byte, error) {
 	req.Header.Set("User-Agent", "responder")
 	if r.ContentType != "" {
 		req.Header.Set("Content-Type", r.ContentType)
+	}
+	for name, value := range r.Header {
+		req.Header.Set(name, value)
 	}
 	if r.Token != "" {
 		req.Header.Set("Authorization", "Bearer "+r.Token)
