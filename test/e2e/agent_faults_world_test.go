@@ -189,14 +189,15 @@ spec:
   start: look
   states:
     look:
-      check: kube.workload
+      check: gpu.health
+      with: {node: '${alert.labels.node}'}
       on_error: escalated
       next:
-        - {when: out.ready >= 1, to: cordon}
+        - {when: size(out.nodes) == 1, to: cordon}
         - {to: escalated}
     cordon:
       lever: node.cordon
-      with: {node: '${alert.labels.node}'}
+      with: {node: '${look.nodes[0].name}'}
       approve: {by: service.owners, within: 15m, on_expiry: escalate}
       verify:
         within: 1m

@@ -39,7 +39,7 @@ func TestBurstIsScaledAfterApproval(t *testing.T) {
 	if decided == nil || !decided.Approve || decided.By != "user:oncall" {
 		t.Errorf("the decision is %+v, want an approval by user:oncall", decided)
 	}
-	w.wantWrites(t, w.patched(200))
+	w.wantWrites(t, w.scaled(200))
 	w.awaitHealthy(t)
 	wantIntact(t, w.responder)
 }

@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 	"go.yaml.in/yaml/v3"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/inference-responder/responder/internal/kube"
 	"github.com/inference-responder/responder/test/e2e/rig"
 )
 
@@ -36,6 +38,55 @@ func TestDeployedPodIsAdmitted(t *testing.T) {
 	})
 }
 
+// On a real API server, the role of scaling is enough to scale and to be known by it
+// afterwards, and not enough to change what runs; without a binding, nothing is read.
+func TestScalingRoleOnlyScales(t *testing.T) {
+	t.Parallel()
+	cp := rig.Shared(t)
+	cp.Deploy(t)
+	ns, _ := cp.Own(t, 1, 8)
+	cp.Apply(t, ns, inference("chat", "vllm:v1", 1))
+	cp.AwaitRollout(t, ns, "chat", time.Minute)
+	cp.Kubectl(t, "-n", ns, "set", "image", "deployment/chat", "engine=vllm:v2")
+	cp.AwaitRollout(t, ns, "chat", time.Minute)
+	client, err := kube.New(kube.Options{Kubeconfig: cp.Kubeconfig(t, rig.Responder)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	chat := kube.Ref{Kind: "Deployment", Namespace: ns, Name: "chat"}
+	if _, err := client.Workload(t.Context(), chat); !kube.IsForbidden(err) {
+		t.Errorf("a namespace that nobody opened: %v", err)
+	}
+	cp.BindReading(t, ns)
+	cp.Kubectl(t, "-n", ns, "create", "rolebinding", "scale", "--clusterrole=responder-lever-scale", "--serviceaccount="+rig.ResponderNamespace+":"+rig.ResponderAccount)
+	rig.Await(t, 30*time.Second, "the rights", func(ctx context.Context) (bool, string) {
+		yes, err := client.May(ctx, kube.Right{Verb: "patch", Group: "apps", Resource: "deployments", Subresource: "scale", Namespace: ns})
+		_, unread := client.Workload(ctx, chat)
+		return yes && err == nil && unread == nil, fmt.Sprint(err, unread)
+	})
+	w, err := client.Workload(t.Context(), chat)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := client.Scale(t.Context(), kube.ScaleChange{
+		Ref: chat, Replicas: 2, Pre: kube.Precondition{UID: w.UID, Generation: w.Generation}, Run: "r-1", Key: "r-1/x#1/apply#1",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	now, err := client.Workload(t.Context(), chat)
+	if err != nil || now.Replicas != 2 || now.Generation != a.Generation || now.ScaledBy != kube.ScaleManager("r-1/x#1/apply") {
+		t.Errorf("after %+v it is at generation %d with %d replicas by %q, %v", a, now.Generation, now.Replicas, now.ScaledBy, err)
+	}
+	if _, err := client.Undo(t.Context(), kube.UndoChange{Ref: chat, Pre: kube.Precondition{UID: now.UID, Generation: now.Generation}}); !kube.IsForbidden(err) {
+		t.Errorf("a rollback with the right to scale: %v", err)
+	}
+	cp.Kubectl(t, "-n", ns, "scale", "deployment/chat", "--replicas=1")
+	if w, err := client.Workload(t.Context(), chat); err != nil || w.ScaledBy != "" {
+		t.Errorf("a person's scale is taken for ours: %q, %v", w.ScaledBy, err)
+	}
+}
+
 // The shipped rules are rules to a real Prometheus and alert of what they are to,
 // and the shipped receiver is
 // one to a real Alertmanager once it stands in a whole configuration.
@@ -47,9 +98,14 @@ func TestDeployedRulesAndReceiver(t *testing.T) {
 		t.Fatalf("rules are %v, %v", rules, err)
 	}
 	check(t, "promtool", append([]string{"check", "rules"}, rules...)...)
-	check(t, "promtool", "test", "rules", filepath.Join(deploy, "prometheus", "gpu_test.yaml"))
+	tests, err := filepath.Glob(filepath.Join(deploy, "prometheus", "*_test.yaml"))
+	if err != nil || len(tests) < 2 {
+		t.Fatalf("tests of rules are %v, %v", tests, err)
+	}
+	check(t, "promtool", append([]string{"test", "rules"}, tests...)...)
 
 	checkScrape(t, filepath.Join(deploy, "prometheus", "agents.scrape.yaml"))
+	checkScrape(t, filepath.Join(deploy, "prometheus", "responder.scrape.yaml"))
 
 	snippet, err := os.ReadFile(filepath.Join(deploy, "alertmanager", "receiver.yaml"))
 	if err != nil {
@@ -72,7 +128,7 @@ func checkScrape(t *testing.T, file string) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	text := strings.NewReplacer("/var/run/secrets/kubernetes.io/serviceaccount/", dir+"/", "/etc/prometheus/responder-agent/", dir+"/").Replace(string(data))
+	text := strings.NewReplacer("/var/run/secrets/kubernetes.io/serviceaccount/", dir+"/", "/etc/prometheus/responder-agent/", dir+"/", "/etc/prometheus/responder/", dir+"/").Replace(string(data))
 	var config struct {
 		Jobs []map[string]any `yaml:"scrape_configs"`
 	}

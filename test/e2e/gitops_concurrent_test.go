@@ -141,7 +141,7 @@ func gitManual(t *testing.T, all *gitWorlds) {
 	}
 }
 
-// A real Prometheus finds the burn by the shipped rules, a real Alertmanager
+// A real Prometheus finds the burn by the rules of the service, a real Alertmanager
 // delivers it, and hears of the end.
 func gitRealAlert(t *testing.T, all *gitWorlds) {
 	w := all.world(t, gitOptions{alerts: true})
@@ -157,11 +157,11 @@ func gitRealAlert(t *testing.T, all *gitWorlds) {
 	})
 }
 
-// watched adds to the world a Prometheus of its own, with the shipped rules, and
+// watched adds to the world a Prometheus of its own, with the rules of the service, and
 // an Alertmanager that sends to the responder.
 func (w *gitWorld) watched(t *testing.T, addr string) {
 	t.Helper()
 	managers := rig.StartAlertmanager(t, 1, rig.WebhookConfig(rig.WebhookURL(addr), rig.IntakeToken))
-	prometheus := rig.StartPrometheus(t, rig.PrometheusOptions{Rules: rules(t), Targets: []string{w.fleet.Addr}, Alertmanagers: rig.Addrs(managers)})
+	prometheus := rig.StartPrometheus(t, rig.PrometheusOptions{Rules: rules(t, service(w.ns, w.layout.workload, "auto")), Targets: []string{w.fleet.Addr}, Alertmanagers: rig.Addrs(managers)})
 	w.gitWorlds = &gitWorlds{cp: w.cp, argo: w.argo, prometheus: prometheus, engines: map[string]*rig.Fleet{}}
 }

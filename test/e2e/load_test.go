@@ -88,7 +88,8 @@ func awaitDecided(t *testing.T, s *rig.Service, n int) time.Duration {
 // them call a person.
 func awaitEnds(t *testing.T, s *rig.Service, n int) {
 	t.Helper()
-	rig.Await(t, 2*time.Minute, "end of every run", func(ctx context.Context) (bool, string) {
+	// Each run reads a few objects, at most kubernetes.qps a second over all runs.
+	rig.Await(t, 5*time.Minute, "end of every run", func(ctx context.Context) (bool, string) {
 		ended, err := s.TryMetric(ctx, `responder_runs_total{outcome="escalated",playbook="inference-slo-breach"}`)
 		return ended >= float64(n), fmt.Sprint(ended, err)
 	})

@@ -69,7 +69,7 @@ func TestLoanIsReturned(t *testing.T) {
 	if after := w.spec(t); after != before {
 		t.Errorf("the Deployment's spec is\n%s\nwant the one before the incident\n%s", after, before)
 	}
-	w.wantWrites(t, w.patched(200), w.patched(200))
+	w.wantWrites(t, w.scaled(200), w.scaled(200))
 	if n := loan.Has(machine.Verified); n != 1 {
 		t.Errorf("the return was proven %d times, want once:\n%s", n, loan)
 	}

@@ -122,6 +122,10 @@ func (r *nodeRun) playbook() string {
 	if r.hopeless {
 		proof = "op: '>', value: 1000000"
 	}
+	node := r.node
+	if node != "" { // a node has to come from a check's evidence
+		node = fmt.Sprintf("'${look.ready >= 1 ? %q : \"\"}'", r.node)
+	}
 	return fmt.Sprintf(`
 apiVersion: responder/v1alpha1
 kind: Playbook
@@ -152,7 +156,7 @@ spec:
         - {to: escalated}
     resolved: {end: resolved}
     escalated: {end: escalated}
-`, r.name, r.lever, r.node, r.with, within, proof)
+`, r.name, r.lever, node, r.with, within, proof)
 }
 
 // run is the whole of it.

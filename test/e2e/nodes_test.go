@@ -89,7 +89,7 @@ spec:
         - {to: escalated}
     empty:
       lever: node.drain
-      with: {node: NODE, within: 20s}
+      with: {node: '${look.nodes.filter(n, n.name == "NODE")[0].name}', within: 20s}
       approve: {by: service.owners, within: 15m, on_expiry: escalate}
       verify:
         within: 1m

@@ -33,7 +33,7 @@ func TestChangesThatDoNotHelp(t *testing.T) {
 		t.Errorf("the Deployment's spec is\n%s\nwant it as before the run\n%s", after, before)
 	}
 	run = w.responder.AwaitEnd(t, 3*time.Minute, machine.OutcomeEscalated)
-	w.wantWrites(t, w.patched(200), w.patched(200), w.patched(200))
+	w.wantWrites(t, w.patched(200), w.patched(200), w.scaled(200))
 	for kind, want := range map[machine.EventKind]int{
 		machine.Applied: 2, machine.VerifyEnded: 2, machine.Undone: 1, machine.Unwound: 1, machine.Kept: 1,
 	} {

@@ -9,7 +9,7 @@ import (
 	"github.com/inference-responder/responder/internal/executor/machine"
 )
 
-// The shipped rules and playbooks as they are, no window shortened: a node fails
+// The generated rules and the shipped playbooks as they are, no window shortened: a node fails
 // under a replica, the service breaches its objective, and the run tells people
 // which node it is instead of adding replicas or taking a release back.
 func TestShippedPlaybooksAsTheyAre(t *testing.T) {

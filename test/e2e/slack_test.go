@@ -47,7 +47,7 @@ slack: {token_file: slack-token, app_token_file: slack-app-token, channel: %s, a
 auth:
   tokens:
     - {name: alertmanager, file: alertmanager, scopes: [intake]}
-    - {name: 'user:oncall', file: oncall, scopes: [read, decide, admin], groups: ['group:oncall']}
+    - {name: 'user:oncall', file: oncall, scopes: [read, admin, approve, cancel], groups: ['group:oncall']}
   people:
     - {name: ada, slack: %s, groups: [oncall]}
     - {name: bob, slack: %s, groups: [oncall]}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -35,14 +36,28 @@ func playbook(t testing.TB) string {
 // for. The service's objectives prove it, as they do without.
 const quickProof = "      approve: {by: service.owners, within: 15m, on_expiry: escalate}\n      verify: {within: 25s, hold: 4s, interval: 1s}\n"
 
-const rulesFile = "deploy/prometheus/inference-slo.rules.yaml"
-
-// rules are the shipped burn-rate rules with windows a test can wait for.
-func rules(t testing.TB) string {
+// rules are those that `responder slo rules` makes of services, with windows a test
+// can wait for.
+func rules(t testing.TB, services string) string {
 	t.Helper()
-	return scaled(t, rulesFile, []string{
-		"[5m]", "[10s]", "[30m]", "[20s]", "[1h]", "[40s]", "[6h]", "[80s]", "[3d]", "[120s]",
+	return rescale(t, "the rules of the services", unscaledRules(t, services), []string{
+		"[5m]", "[10s]", "[30m]", "[20s]", "[1h]", "[40s]", "[2h]", "[60s]", "[6h]", "[80s]", "[1d]", "[100s]", "[3d]", "[120s]",
 	})
+}
+
+// unscaledRules are the rules of the objectives of services, as they are loaded into a
+// Prometheus.
+func unscaledRules(t testing.TB, services string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "responder.yaml")
+	if err := os.WriteFile(file, []byte("auth: {insecure: true}\nservices:"+services), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.CommandContext(t.Context(), rig.BuildResponder(t, false), "slo", "rules", "--only", "slo", "--config", file).Output()
+	if err != nil {
+		t.Fatalf("slo rules: %v of\n%s", err, services)
+	}
+	return string(out)
 }
 
 // scaled is a file of the repository with texts, the even ones, replaced.
@@ -52,12 +67,18 @@ func scaled(t testing.TB, path string, replace []string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return rescale(t, path, string(data), replace)
+}
+
+// rescale is a text, of what is named, with texts in it, the even ones, replaced.
+func rescale(t testing.TB, what, text string, replace []string) string {
+	t.Helper()
 	for i := 0; i < len(replace); i += 2 {
-		if !strings.Contains(string(data), replace[i]) {
-			t.Fatalf("%s has no %q any more: scale its new times down here", path, replace[i])
+		if !strings.Contains(text, replace[i]) {
+			t.Fatalf("%s: there is no %q any more: scale its new times down here", what, replace[i])
 		}
 	}
-	return strings.NewReplacer(replace...).Replace(string(data))
+	return strings.NewReplacer(replace...).Replace(text)
 }
 
 // world is one inference service, chat, in a namespace of its own, with engines,
@@ -94,6 +115,7 @@ func newWorld(t *testing.T, o worldOptions) *world {
 	w := &world{cp: rig.Shared(t)}
 	w.ns, w.nodes = w.cp.Own(t, 2, 8)
 	w.cp.Deploy(t)
+	w.cp.BindReading(t, w.ns)
 	if !o.noLevers {
 		w.cp.BindLevers(t, w.ns)
 	}
@@ -104,9 +126,10 @@ func newWorld(t *testing.T, o worldOptions) *world {
 	for range max(1, o.alertmanagers) {
 		w.managers = append(w.managers, rig.StartAlertmanager(t, 1, rig.WebhookConfig(rig.WebhookURL(addr), rig.IntakeToken))...)
 	}
-	inForce, alerting := playbook(t), rules(t)
+	entry := service(w.ns, "chat", o.autonomy) + o.service
+	inForce, alerting := playbook(t), rules(t, entry)
 	if o.unscaled {
-		inForce, alerting = "", scaled(t, rulesFile, nil)
+		inForce, alerting = "", unscaledRules(t, entry)
 	}
 	w.prometheus = rig.StartPrometheus(t, rig.PrometheusOptions{
 		Rules:         alerting,
@@ -115,7 +138,7 @@ func newWorld(t *testing.T, o worldOptions) *world {
 	})
 	options := rig.ServiceOptions{
 		Addr: addr, Prometheus: w.prometheus.URL, Playbook: inForce, Settings: "autonomy: auto\n" + o.settings,
-		Kubeconfig: w.cp.Kubeconfig(t, rig.Responder), Services: "services:" + service(w.ns, "chat", o.autonomy) + o.service, Files: o.files,
+		Kubeconfig: w.cp.Kubeconfig(t, rig.Responder), Services: "services:" + entry, Files: o.files,
 	}
 	if o.discover {
 		options.Services = "discovery: {enabled: true, interval: 1s}"
@@ -244,6 +267,11 @@ func (w *world) wantWrites(t *testing.T, want ...string) {
 // patched is a write of the Deployment in the audit log.
 func (w *world) patched(code int) string {
 	return fmt.Sprintf("patch deployments %s/chat -> %d", w.ns, code)
+}
+
+// scaled is a write of the Deployment's replicas in the audit log.
+func (w *world) scaled(code int) string {
+	return fmt.Sprintf("patch deployments/scale %s/chat -> %d", w.ns, code)
 }
 
 // awaitHealthy waits until Prometheus neither sees slow requests nor an alert.

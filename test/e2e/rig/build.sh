@@ -3,7 +3,7 @@
 #
 #   build.sh kubebox   etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kubectl, kwok, drain-verdicts
 #   build.sh argobox   argocd-server, argocd-repo-server, argocd-application-controller, argocd (git's askpass), their CRDs
-#   build.sh tools     golangci-lint, gofumpt
+#   build.sh tools     golangci-lint, gofumpt, govulncheck
 #
 # Prints the directory that holds them. The directory's name is a hash of what
 # went in, so a second call costs nothing and a changed go.mod builds afresh.

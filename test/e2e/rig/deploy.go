@@ -28,16 +28,29 @@ func (cp *ControlPlane) Deploy(t testing.TB) {
 	})
 }
 
+// BindReading lets the deployed responder read one namespace, as
+// deploy/kubernetes/example-reading.yaml does for serving.
+func (cp *ControlPlane) BindReading(t testing.TB, namespace string) {
+	t.Helper()
+	cp.bind(t, namespace, "example-reading.yaml")
+}
+
 // BindLevers grants the deployed responder the rights to all levers in one
-// namespace, as deploy/kubernetes/example-binding.yaml does for serving.
+// namespace, as deploy/kubernetes/example-binding.yaml does for serving, and to read it.
 func (cp *ControlPlane) BindLevers(t testing.TB, namespace string) {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join(Repository(), "deploy", "kubernetes", "example-binding.yaml"))
+	cp.BindReading(t, namespace)
+	cp.bind(t, namespace, "example-binding.yaml")
+}
+
+// bind applies a file of role bindings to another namespace than serving.
+func (cp *ControlPlane) bind(t testing.TB, namespace, file string) {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(Repository(), "deploy", "kubernetes", file))
 	if err != nil {
 		t.Fatal(err)
 	}
-	bindings := strings.ReplaceAll(string(data), "namespace: serving", "namespace: "+namespace)
-	cp.Apply(t, namespace, bindings)
+	cp.Apply(t, namespace, strings.ReplaceAll(string(data), "namespace: serving", "namespace: "+namespace))
 }
 
 // BindNodes grants the deployed responder the right to change nodes, as

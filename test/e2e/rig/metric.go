@@ -16,7 +16,7 @@ import (
 // Metric reads one series of the replica's own metrics, by its exact name and
 // labels. A series that is not there yet is 0, as counters are.
 func (am *Alertmanager) Metric(ctx context.Context, series string) (float64, error) {
-	return metric(ctx, am.URL+"/metrics", series)
+	return metric(ctx, am.URL+"/metrics", "", series)
 }
 
 // Metric reads one series of the service's own metrics, by its exact name and
@@ -32,14 +32,17 @@ func (s *Service) Metric(t testing.TB, series string) float64 {
 
 // TryMetric is Metric for a service that may be too busy to answer.
 func (s *Service) TryMetric(ctx context.Context, series string) (float64, error) {
-	return metric(ctx, s.URL+"/metrics", series)
+	return metric(ctx, s.URL+"/metrics", oncallToken, series)
 }
 
 // metric waits long for its answer: the server may be under load.
-func metric(ctx context.Context, url, series string) (float64, error) {
+func metric(ctx context.Context, url, token, series string) (float64, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return 0, err
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
 	}
 	resp, err := (&http.Client{Timeout: 20 * time.Second}).Do(req)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -21,8 +22,10 @@ import (
 type PrometheusOptions struct {
 	Rules         string   // a rules file's content; [BurnRateRules] makes one
 	Targets       []string // host:port, scraped at /metrics every second; labels of the series win
+	Discovery     string   // URL that lists targets with their labels, as http_sd_configs reads it
 	Alertmanagers []string // host:port
 	Replica       string   // external label "replica", of one of a pair
+	History       string   // OpenMetrics with timestamps, which it has in its blocks when it starts
 }
 
 // Prometheus is a real Prometheus that scrapes and evaluates every second.
@@ -43,6 +46,11 @@ func StartPrometheus(t testing.TB, options PrometheusOptions) *Prometheus {
 	if err := p.writeConfig(dir); err != nil {
 		t.Fatal(err)
 	}
+	if options.History != "" {
+		if err := backfill(dir, options.History); err != nil {
+			t.Fatal(err)
+		}
+	}
 	p.Process = Start(t, Spec{
 		Name: "prometheus",
 		Path: "prometheus",
@@ -56,6 +64,19 @@ func StartPrometheus(t testing.TB, options PrometheusOptions) *Prometheus {
 		Ready: p.URL + "/-/ready",
 	})
 	return p
+}
+
+// backfill writes blocks with the history, by the tool that comes with Prometheus.
+func backfill(dir, history string) error {
+	file := filepath.Join(dir, "history.om")
+	if err := os.WriteFile(file, []byte(history), 0o600); err != nil {
+		return err
+	}
+	out, err := exec.Command("promtool", "tsdb", "create-blocks-from", "openmetrics", file, filepath.Join(dir, "data")).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("promtool: %w: %s", err, out)
+	}
+	return nil
 }
 
 func (p *Prometheus) writeConfig(dir string) error {
@@ -82,6 +103,9 @@ scrape_configs:
     honor_labels: true
     static_configs: [{targets: ` + list(p.options.Targets) + `}]
 `
+	if p.options.Discovery != "" {
+		config += "  - {job_name: discovered, honor_labels: true, http_sd_configs: [{url: '" + p.options.Discovery + "', refresh_interval: 5s}]}\n"
+	}
 	rules := p.options.Rules
 	if rules == "" {
 		rules = "groups: []\n"

@@ -70,7 +70,7 @@ func NewService(t testing.TB, options ServiceOptions) *Service {
 	s := &Service{URL: "http://" + addr, Webhook: WebhookURL(addr), binary: BuildResponder(t, options.Failpoints)}
 	dir := runDir(t, "responder")
 	s.Config = filepath.Join(dir, "responder.yaml")
-	files := map[string]string{"alertmanager": IntakeToken, "oncall": oncallToken}
+	files := map[string]string{"alertmanager": IntakeToken, "oncall": oncallToken, "prometheus": "rig-metrics-token-of-no-worth", "reader": "rig-reader-token-of-no-worth"}
 	maps.Copy(files, options.Files)
 	if options.Playbook != "" {
 		s.Playbooks = filepath.Join(dir, "playbooks")
@@ -119,6 +119,21 @@ func (s *Service) configure(addr, dir string, options ServiceOptions) ([]byte, e
 		return nil, fmt.Errorf("deploy/kubernetes/config.yaml: responder.yaml: %w", err)
 	}
 	config["listen"] = addr
+	delete(config, "listen_probes")
+	delete(config, "tls")
+	auth, _ := config["auth"].(map[string]any)
+	tokens, _ := auth["tokens"].([]any)
+	if len(tokens) == 0 {
+		return nil, errors.New("deploy/kubernetes/config.yaml: responder.yaml has no auth.tokens")
+	}
+	auth["tokens"] = append(tokens, map[string]any{ // whom the tests act as
+		"name": "user:oncall", "file": filepath.Join(dir, "oncall"), "groups": []string{"group:oncall"},
+		"scopes": []string{"read", "admin", "approve", "cancel", "pause", "unpause", "resolve", "release", "promote"},
+	})
+	auth["rights"] = []any{
+		map[string]any{"to": []string{"asked"}, "may": []string{"approve"}},
+		map[string]any{"to": []string{"group:oncall"}, "may": []string{"cancel", "pause", "unpause", "resolve", "release", "promote"}, "services": []string{"*"}},
+	}
 	config["journal"] = map[string]any{"dir": filepath.Join(dir, "data")}
 	config["prometheus"] = map[string]any{"url": options.Prometheus}
 	delete(config, "kubernetes")
