@@ -10,17 +10,20 @@ GOFLAGS  := $(strip $(shell go env GOFLAGS) -tags=$(TAG))
 export GOFLAGS
 
 RIG       := test/e2e/rig
-GENERATED := docs/reference playbooks/schema
+GENERATED := docs/reference docs/runbooks playbooks/schema
 SEEDS     ?= 10000
 GO_DIRS   := $(wildcard cmd internal test playbooks tools third_party)
 
 .DEFAULT_GOAL := help
-.PHONY: build test lint e2e soak bench demo generate clean help
+.PHONY: build sbom test lint vulnerabilities e2e soak bench demo generate clean help
 
 build: ## build bin/responder, bin/responder-helm and bin/responder-agent
 	@go build -trimpath -buildvcs=auto -o bin/responder ./cmd/responder
 	@go build -trimpath -buildvcs=auto -o bin/responder-helm ./cmd/responder/helm
 	@go build -trimpath -buildvcs=auto -o bin/responder-agent ./cmd/responder/agent
+
+sbom: build ## software bills of materials next to the binaries: bin/*.cdx.json, CycloneDX
+	@go run ./deploy/sbom bin/responder bin/responder-helm bin/responder-agent
 
 test: ## unit tests: no servers, no root, no GPU
 	@go test ./...
@@ -34,6 +37,9 @@ lint: ## formatting, linters, generated files up to date
 	@git diff --exit-code --stat -- $(GENERATED) || { echo "generated files are out of date: run make generate and commit"; exit 1; }
 	@new=$$(git ls-files --others --exclude-standard -- $(GENERATED)); \
 	if [ -n "$$new" ]; then echo "generated files are not committed:"; echo "$$new"; exit 1; fi
+
+vulnerabilities: ## known vulnerabilities that the programs reach (skipped where Go's database cannot be reached)
+	@.ci/vulnerabilities -tags=$(TAG)
 
 e2e: ## real servers: Kubernetes API, Prometheus, Alertmanager, Argo CD (first time: 15 min of building, root for apt-get)
 	@$(RIG)/packages.sh
@@ -59,4 +65,4 @@ clean: ## remove build outputs (the cached test servers stay)
 	@rm -rf bin
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
