@@ -2,6 +2,7 @@ package kube
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -11,12 +12,18 @@ import (
 // configuration changed or decide which Service sends requests. Flags such as
 // --disable-log-stats matter, too: they take the engine's metrics away.
 func Matters(path string) bool {
-	for _, prefix := range []string{"metadata.", "labels", "annotations"} {
-		if strings.HasPrefix(path, prefix) {
-			return !describes.MatchString(path)
-		}
+	if inMetadata(path) {
+		return !describes.MatchString(path)
 	}
 	return !logging.MatchString(path) || strings.Contains(path, "log-stats")
+}
+
+// Describes reports whether a field of a pod template is a label or an annotation that
+// nothing acts on.
+func Describes(path string) bool { return inMetadata(path) && describes.MatchString(path) }
+
+func inMetadata(path string) bool {
+	return slices.ContainsFunc([]string{"metadata.", "labels", "annotations"}, func(prefix string) bool { return strings.HasPrefix(path, prefix) })
 }
 
 // describes matches labels and annotations that nothing acts on: labels[team],

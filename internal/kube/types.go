@@ -1,6 +1,9 @@
 package kube
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Ref names a workload.
 type Ref struct {
@@ -32,6 +35,14 @@ type Workload struct {
 	Pods        []Pod
 	Events      []EventCount // warnings of the last hour, newest first, deduplicated
 	Owners      []Owner      // who owns fields of it: see Owner
+}
+
+// RollingOut reports whether pods of an earlier revision are left, or the controller has
+// not seen the newest change yet. Pods that a partition keeps back are not left over.
+func (w Workload) RollingOut() bool {
+	return w.Observed < w.Generation || w.Strategy.Partition == 0 && slices.ContainsFunc(w.Pods, func(p Pod) bool {
+		return p.Revision != w.Revision && p.Phase != "Terminating" && !p.Worker
+	})
 }
 
 // Strategy is how a workload replaces its pods. The zero value is unknown:

@@ -166,9 +166,7 @@ func replaceable(w kube.Workload, name string, svc playbook.Service) (kube.Pod, 
 		return refuse(fault.NothingToDo, "has no pod %s on a node, or it is leaving already", name)
 	case slices.ContainsFunc(w.Pods, func(p kube.Pod) bool { return p.Worker }):
 		return refuse(fault.OutOfBounds, "has replicas of several pods: use pod.evict")
-	case w.Observed < w.Generation:
-		return refuse(fault.Conflict, "was just changed and its controller has not seen it yet: plan again in a moment")
-	case slices.ContainsFunc(w.Pods, func(p kube.Pod) bool { return p.Revision != w.Revision && p.Phase != "Terminating" }):
+	case w.RollingOut():
 		return refuse(fault.Conflict, "is in the middle of a rollout, which replaces its pods")
 	case w.Ref.Kind == "StatefulSet" && !w.Pods[at].Ready:
 		return refuse(fault.OutOfBounds, "may start no further pod while %s is not ready: use pod.evict", name)

@@ -98,11 +98,9 @@ func restartAllowed(w kube.Workload) error {
 		return refuse(fault.OutOfBounds, fmt.Sprintf("has the update strategy %s: it would take every replica away, or replace none", step.OrNone(w.Strategy.Type)))
 	case w.Strategy.Partition > 0:
 		return refuse(fault.OutOfBounds, fmt.Sprintf("updates ordinals from %d on only: the others would not be restarted", w.Strategy.Partition))
-	case w.Observed < w.Generation:
-		return refuse(fault.Conflict, "was just changed and its controller has not seen it yet: plan again in a moment")
 	case w.Replicas == 0:
 		return refuse(fault.NothingToDo, "has no replicas")
-	case slices.ContainsFunc(w.Pods, func(p kube.Pod) bool { return p.Revision != w.Revision && p.Phase != "Terminating" && !p.Worker }):
+	case w.RollingOut():
 		return refuse(fault.Conflict, "is in the middle of a rollout, which replaces its pods")
 	}
 	return nil

@@ -21,7 +21,7 @@ func EvictKind() playbook.Kind {
 is slow while the others are well. Its successor may come up on the same node: where the node is at fault, take that out (node.drain). There is nothing
 to put back: what undo takes back is the mark on the node. Where there is room for one replica more, kube.replace_pod loses none meanwhile.
 
-Refused for a pod that belongs to somebody else, and for one that nothing would replace. What holds for pods in node.drain holds here.`,
+Refused for a pod that belongs to somebody else, for one that nothing would replace, and in the middle of a rollout. What holds for pods in node.drain holds here.`,
 		Idempotent: true,
 		With:       step.Fields[evictOneWith](),
 	}
@@ -55,6 +55,9 @@ func (l podEvict) Plan(ctx context.Context, in step.Input) (machine.Plan, error)
 	at := slices.IndexFunc(w.Pods, func(p kube.Pod) bool { return p.Name == with.Pod && p.Node != "" })
 	if at < 0 {
 		return machine.Plan{}, none
+	}
+	if w.RollingOut() {
+		return machine.Plan{}, &fault.Error{Reason: fault.Conflict, Message: fmt.Sprintf("%s: %s is in the middle of a rollout, which replaces its pods", kind, step.RefText(w.Ref))}
 	}
 	v, p, err := l.opening(ctx, kind, w.Pods[at].Node, with.evictionWith)
 	if err != nil {
