@@ -139,7 +139,7 @@ func TestChangesAreWeighed(t *testing.T) {
 func TestWorkedAt(t *testing.T) {
 	for path, works := range map[string]bool{
 		"containers[vllm].image": true, "annotations[kubectl.kubernetes.io/restartedAt]": true, "annotations[reloader/last-configmap]": true,
-		"annotations[example.com/build]": false, "labels[team]": false, "containers[vllm].args[--log-level]": false,
+		"annotations[example.com/build]": false, "labels[team]": false, "containers[vllm].args[--log-level]": true,
 	} {
 		clock := sandbox.NewManualClock(noon)
 		w, err := sandbox.New("bad-rollout", clock)
@@ -176,6 +176,11 @@ func TestChangesByOwner(t *testing.T) {
 		w.Settle()
 		if got := look(t, w); !got.Ours || got.Suspect || got.WorkedAt != nil {
 			t.Errorf("%+v", got)
+		}
+		w.Push("eve", "more of them", map[string]string{"replicas": "9"})
+		w.Settle()
+		if got := look(t, w); got.WorkedAt == nil {
+			t.Errorf("somebody scaled it since: %+v", got)
 		}
 	})
 	t.Run("not deployed yet", func(t *testing.T) {

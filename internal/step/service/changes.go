@@ -42,7 +42,7 @@ type changesOut struct {
 	Why          string        `json:"why" doc:"Why it is a suspect or not, in one sentence with figures."`
 	AgeSeconds   float64       `json:"age_seconds" unit:"seconds" doc:"Since the newest change took effect; of none within the window, since the current revision became current; -1: not known."`
 	At           *time.Time    `json:"at,omitempty" doc:"When that was; unset: not known. Compare moments with it: age_seconds is as of the look, which may take a while."`
-	WorkedAt     *time.Time    `json:"worked_at,omitempty" doc:"When somebody last worked on the service: the newest change that is not ours and that matters, restarts its pods or moves replicas. Unset: none within the window, as where a bot only keeps annotations."`
+	WorkedAt     *time.Time    `json:"worked_at,omitempty" doc:"When somebody last worked on the service: the newest change of its pods that is not ours, or of its replicas in Git. Labels and annotations that only describe do not count, as a bot may keep them. Unset: none within the window."`
 	Window       step.Duration `json:"window" doc:"How long ago counted."`
 	Since        *time.Time    `json:"since,omitempty" doc:"When the breach began: as measured, else when the alert began to fire; unset: there is none."`
 	What         []string      `json:"what" doc:"What moved, field by field with both values, at most 40; secrets are redacted."`
@@ -114,7 +114,8 @@ type found struct {
 	missing []string
 	pods    []kube.Pod
 	at      time.Time // when the newest change of others took effect
-	worked  time.Time // when the newest one that somebody means took effect
+	live    time.Time // when the current revision took effect, if somebody means what it moved
+	commit  time.Time // when the newest commit of others took effect, of those that somebody means
 	moved   []string  // short names of what moved
 	subject string
 }
@@ -143,8 +144,8 @@ func (c changes) Run(ctx context.Context, in step.Input) (step.Finding, error) {
 		at := in.Now.Add(-time.Duration(age * float64(time.Second))).UTC().Round(time.Millisecond)
 		f.out.At = &at
 	}
-	if !f.out.Ours && !f.worked.IsZero() {
-		at := f.worked.UTC().Round(time.Millisecond)
+	if worked := f.worked(); !worked.IsZero() {
+		at := worked.UTC().Round(time.Millisecond)
 		f.out.WorkedAt = &at
 	}
 	if !b.since.IsZero() {
@@ -228,16 +229,28 @@ func (c changes) cluster(ctx context.Context, in step.Input, f *found, window ti
 	for _, d := range kube.Diff(previous.Fields, current.Fields) {
 		f.field(d.Path, d.From, d.To)
 		out.Matters = out.Matters || kube.Matters(d.Path)
-		if kube.Matters(d.Path) || restarts(d.Path) {
-			f.worked = f.at
+		if works(d.Path) {
+			f.live = f.at
 		}
 	}
 	return nil
 }
 
-// restarts reports whether a field records that somebody restarted the pods, as
-// kubectl rollout restart does.
-func restarts(path string) bool { return strings.Contains(path, "kubectl.kubernetes.io/restartedAt") }
+// works reports whether somebody means a change of a field: all but labels and
+// annotations that only describe. One of those records that somebody restarted the
+// pods, as kubectl rollout restart does.
+func works(path string) bool {
+	return !kube.Describes(path) || strings.Contains(path, "kubectl.kubernetes.io/restartedAt")
+}
+
+// worked returns when somebody else last worked on the service; zero: not within the
+// window. Where the current revision is ours, later commits of others still count.
+func (f *found) worked() time.Time {
+	if !f.out.Ours && f.live.After(f.commit) {
+		return f.live
+	}
+	return f.commit
+}
 
 // field adds a field that moved.
 func (f *found) field(path, from, to string) {

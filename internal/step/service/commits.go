@@ -33,6 +33,7 @@ func (c changes) commits(ctx context.Context, in step.Input, f *found, window ti
 	// What the cluster says of its own revision is nearer than an earlier commit:
 	// somebody may have changed the workload since.
 	became := f.at
+	repaired := false // by what came later: a commit of ours, or the current revision
 	for _, a := range came {
 		age := max(in.Now.Sub(a.At), 0)
 		f.out.Commits = append(f.out.Commits, commitOut{a.Commit.SHA, a.Commit.Subject, a.Commit.Author.Name, age.Seconds(), a.Ours, a.Deployed})
@@ -46,15 +47,19 @@ func (c changes) commits(ctx context.Context, in step.Input, f *found, window ti
 				f.out.Ours = f.out.Ours || a.Ours
 			}
 		}
+		repaired = repaired || a.Ours || f.out.Ours && !a.At.After(became)
 		if !a.Ours {
-			f.commit(a, age)
+			f.arrived(a, age)
+		}
+		if !repaired && a.At.After(f.commit) && means(a) {
+			f.commit = a.At
 		}
 	}
 	return nil
 }
 
-// commit takes a commit of somebody else's in.
-func (f *found) commit(a step.Arrival, age time.Duration) {
+// arrived records a commit of somebody else's.
+func (f *found) arrived(a step.Arrival, age time.Duration) {
 	if !f.out.Changed {
 		f.out.Changed, f.at, f.subject = true, a.At, "commit "+shortSHA(a.Commit.SHA)
 		f.out.AgeSeconds = age.Seconds()
@@ -63,9 +68,6 @@ func (f *found) commit(a step.Arrival, age time.Duration) {
 	if slices.ContainsFunc(a.Touches, touchMatters) && !f.out.Matters {
 		// What came later cannot matter: this one is weighed.
 		f.out.Matters, f.at, f.subject = true, a.At, "commit "+shortSHA(a.Commit.SHA)
-	}
-	if a.At.After(f.worked) && (len(a.Touches) == 0 || slices.ContainsFunc(a.Touches, touchWorks)) {
-		f.worked = a.At
 	}
 	for _, t := range a.Touches {
 		if !f.told(t.Variable) {
@@ -82,10 +84,9 @@ func onlyReplicas(a step.Arrival) bool {
 	return len(a.Touches) > 0 && !slices.ContainsFunc(a.Touches, func(t gitops.Touch) bool { return t.Variable != replicas })
 }
 
-// touchWorks reports whether somebody means what a commit moved: it matters,
-// restarts the pods, or moves replicas.
-func touchWorks(t gitops.Touch) bool {
-	return t.Variable == replicas || restarts(t.Path) || touchMatters(t)
+// means reports whether somebody means what a commit moved.
+func means(a step.Arrival) bool {
+	return len(a.Touches) == 0 || slices.ContainsFunc(a.Touches, func(t gitops.Touch) bool { return t.Variable == replicas || works(pathInTemplate(t)) })
 }
 
 // touchMatters reports whether what a commit moved can change how requests are
@@ -96,9 +97,14 @@ func touchMatters(t gitops.Touch) bool {
 		to, errTo := strconv.Atoi(t.To)
 		return errFrom != nil || errTo != nil || to < from
 	}
+	return kube.Matters(pathInTemplate(t)) && kube.Matters("["+t.Variable+"]")
+}
+
+// pathInTemplate returns the path of what a commit moved as pod templates have it.
+func pathInTemplate(t gitops.Touch) string {
 	path := strings.TrimSuffix(t.Path, ".value")
 	if i := strings.Index(path, "metadata."); i >= 0 {
 		path = path[i:]
 	}
-	return kube.Matters(path) && kube.Matters("["+t.Variable+"]")
+	return path
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/inference-responder/responder/internal/gitops"
 	"github.com/inference-responder/responder/internal/slo"
+	"github.com/inference-responder/responder/internal/step"
 )
 
 // TestWeigh: a change is a suspect only if the breach began after it and nothing
@@ -139,15 +140,17 @@ func TestTouchMatters(t *testing.T) {
 	}
 }
 
-// TestTouchWorks: who scales or restarts is at it, though neither can be the cause.
-func TestTouchWorks(t *testing.T) {
+// TestMeans: who scales, restarts or wants more logs is at it, though none of it can be
+// the cause.
+func TestMeans(t *testing.T) {
 	for touch, want := range map[gitops.Touch]bool{
 		{Variable: replicas, From: "4", To: "6"}: true,
 		{Variable: "restartedAt", Path: "spec.template.metadata.annotations[kubectl.kubernetes.io/restartedAt]"}: true,
 		{Variable: "--max-num-seqs", Path: "spec.template.spec.containers[vllm].args[--max-num-seqs]"}:           true,
+		{Variable: "--log-level", Path: "spec.template.spec.containers[vllm].args[--log-level]"}:                 true,
 		{Variable: "metadata.annotations[example.com/build]", Path: "metadata.annotations[example.com/build]"}:   false,
 	} {
-		if got := touchWorks(touch); got != want {
+		if got := means(step.Arrival{Touched: gitops.Touched{Touches: []gitops.Touch{touch}}}); got != want {
 			t.Errorf("%+v: %t", touch, got)
 		}
 	}
