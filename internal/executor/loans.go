@@ -3,6 +3,7 @@ package executor
 import (
 	"fmt"
 	"slices"
+	"strconv"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/playbook"
@@ -39,6 +40,7 @@ func (b *batch) returnLoan(from machine.State, l machine.Loan) error {
 		By: "responder", Reason: fmt.Sprintf("run %s: %s", from.Start.Run, l.Summary), Loan: l.ID,
 		Alert: playbook.Alert{Labels: loanLabels(l), StartsAt: b.now},
 	}
+	b.e.belowLoans(start, from.Loans)
 	if err := b.start(start, p, nil); err != nil {
 		b.unstageFresh(start.Run)
 		return err
@@ -76,6 +78,35 @@ func loanLabels(l machine.Loan) map[string]string {
 	}
 	return labels
 }
+
+// belowLoans lowers the number of replicas that a loan's return stops at to what was
+// there before the first loan that the service still has: of the same run, or of an
+// earlier one. Loans are returned in any order, so that what an earlier one added may be
+// gone by then.
+func (e *Executor) belowLoans(loan machine.Start, same []machine.Loan) {
+	labels := loan.Alert.Labels
+	above, err := strconv.Atoi(labels[loanAbove])
+	if err != nil {
+		return // it adds no replicas
+	}
+	lower := func(of map[string]string) {
+		if n, err := strconv.Atoi(of[loanAbove]); err == nil && of["lever"] == labels["lever"] {
+			above = min(above, n)
+		}
+	}
+	for _, l := range same {
+		lower(loanLabels(l))
+	}
+	for _, r := range e.openRuns() {
+		if s := r.view(); s.Start.Loan != "" && s.Start.Service.Name == loan.Service.Name && s.Phase != machine.PhaseEnded {
+			lower(s.Start.Alert.Labels)
+		}
+	}
+	labels[loanAbove] = strconv.Itoa(above)
+}
+
+// loanAbove is the label with the number of replicas before the loan.
+const loanAbove = "above"
 
 // incident returns an open run on the service of a loan whose alerts fire; empty:
 // there is none.

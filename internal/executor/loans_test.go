@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -163,6 +164,28 @@ func TestLoanOfReleasedRun(t *testing.T) {
 		h.mustRelease(run.Start.Run)
 		if n := len(h.runs()); n != 2 {
 			t.Errorf("%d runs after the release, want the released one and the loan", n)
+		}
+	})
+}
+
+// TestLoansReturnInAnyOrder: what stops a return is what was there before the first
+// loan, since that one may be returned before.
+func TestLoansReturnInAnyOrder(t *testing.T) {
+	scaled := func(above int) machine.Loan {
+		return machine.Loan{ID: fmt.Sprint(above), Step: "kube.scale", Back: map[string]any{"by": -2, "above": above}}
+	}
+	bubble(t, func(t *testing.T, h *rig) {
+		h.start()
+		h.incident("a", 5*time.Minute)
+		second := machine.Start{Service: playbook.Service{Name: "a"}, Alert: playbook.Alert{Labels: loanLabels(scaled(6))}}
+		h.e.belowLoans(second, []machine.Loan{scaled(4), scaled(6)})
+		if got := second.Alert.Labels["above"]; got != "4" {
+			t.Errorf("the return stops at %s replicas", got)
+		}
+		flag := machine.Start{Service: playbook.Service{Name: "a"}, Alert: playbook.Alert{Labels: map[string]string{"lever": "gitops.set_flag"}}}
+		h.e.belowLoans(flag, []machine.Loan{scaled(4)})
+		if _, set := flag.Alert.Labels["above"]; set {
+			t.Error("a flag counts no replicas")
 		}
 	})
 }

@@ -12,6 +12,17 @@ type ScaleWith struct {
 	Replicas *int `json:"replicas" min:"1" unit:"replicas" doc:"Number to set. Exactly one of replicas and by."`
 	By       *int `json:"by" unit:"replicas" doc:"Number to add; negative: to take away."`
 	Max      *int `json:"max" min:"1" unit:"replicas" doc:"Most replicas to end at; can only tighten the service's max_scale."`
+	Above    *int `json:"above" min:"0" unit:"replicas" doc:"With a negative by: takes away only those above this number. A loan is returned so, as somebody may have taken some of it back."`
+}
+
+// ScaleBack returns the parameters that give back a change of the replicas after the
+// incident.
+func ScaleBack(from, to int) map[string]any {
+	back := map[string]any{"by": from - to}
+	if to > from {
+		back["above"] = from
+	}
+	return back
 }
 
 // ScaleTarget returns the number of replicas to set. A relative change stops at
@@ -25,9 +36,19 @@ func ScaleTarget(kind string, with ScaleWith, svc playbook.Service, now int) (to
 		return 0, "", &fault.Error{Reason: fault.OutOfBounds, Message: kind + ": " + fmt.Sprintf(format, args...)}
 	}
 	relative := with.By != nil
+	floor := 0
+	if with.Above != nil && relative && *with.By < 0 {
+		floor = *with.Above
+	}
+	if floor > 0 && now <= floor {
+		return 0, "", &fault.Error{Reason: fault.NothingToDo, Message: fmt.Sprintf("%s: %d replicas, and none above %d to take away", kind, now, floor)}
+	}
 	if relative {
 		// Bounded before adding, so that no number wraps around.
 		to = now + max(min(*with.By, 1_000_000), -1_000_000)
+		if to < floor {
+			to, note = floor, fmt.Sprintf("stops at %d, what was there before the loan: somebody took the rest away", floor)
+		}
 	} else {
 		to = *with.Replicas
 	}
@@ -49,7 +70,7 @@ func ScaleTarget(kind string, with ScaleWith, svc playbook.Service, now int) (to
 	case to == now:
 		return 0, "", &fault.Error{Reason: fault.NothingToDo, Message: fmt.Sprintf("%s: %d replicas already", kind, now)}
 	}
-	return to, "", nil
+	return to, note, nil
 }
 
 // ScaleAlternatives returns the groups of those parameters of which exactly one is given.

@@ -148,7 +148,7 @@ func backOf(set []assignment, because string) map[string]any {
 			if errFrom != nil || errTo != nil {
 				return nil
 			}
-			return map[string]any{"by": from - to}
+			return step.ScaleBack(from, to)
 		case a.From == "" || a.Flag == "":
 			return nil
 		default:

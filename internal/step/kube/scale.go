@@ -86,7 +86,7 @@ func (l kubeScale) Plan(ctx context.Context, in step.Input) (machine.Plan, error
 		Locks:   step.Locks(in.Service), Payload: step.EncodeJSON(scalePayload{From: w.Replicas, To: to}),
 		Risk: machine.RiskLow, Why: "adds replicas; those that serve are not touched",
 		Capacity: machine.Capacity{ReadyNow: w.Ready, LowestReady: w.Ready, ReadyAfter: to},
-		Back:     map[string]any{"by": w.Replicas - to}, Loading: step.Loading(w),
+		Back:     step.ScaleBack(w.Replicas, to), Loading: step.Loading(w),
 	}
 	if to < w.Replicas {
 		plan.Risk, plan.Why = machine.RiskHigh, fmt.Sprintf("takes %d replicas away from a service in trouble", w.Replicas-to)
