@@ -37,7 +37,7 @@ func (c *Client) pods(ctx context.Context, o *object) ([]corev1.Pod, error) {
 }
 
 func describePod(p corev1.Pod, revisions map[string]int64) Pod {
-	out := Pod{Name: p.Name, UID: string(p.UID), Node: p.Spec.NodeName, Phase: string(p.Status.Phase), IP: p.Status.PodIP, Worker: worksForLeader(p.Labels), Containers: podContainers(p)}
+	out := Pod{Name: p.Name, UID: string(p.UID), Node: p.Spec.NodeName, Phase: string(p.Status.Phase), IP: p.Status.PodIP, Worker: worksForLeader(p.Labels), Containers: podContainers(p), Created: p.CreationTimestamp.Time}
 	if p.DeletionTimestamp != nil {
 		out.Phase = "Terminating"
 	}
@@ -79,8 +79,20 @@ func describePod(p corev1.Pod, revisions map[string]int64) Pod {
 			}
 		}
 	}
+	for _, cs := range p.Status.InitContainerStatuses {
+		if cs.State.Running != nil && !sidecar(p, cs.Name) {
+			out.Init = cs.Name
+		}
+	}
 	out.Ended = lastEnd(p)
 	return out
+}
+
+// sidecar reports whether an init container runs beside the others.
+func sidecar(p corev1.Pod, name string) bool {
+	return slices.ContainsFunc(p.Spec.InitContainers, func(c corev1.Container) bool {
+		return c.Name == name && c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
+	})
 }
 
 // nodesOf reads the nodes that the pods run on, sorted by name.

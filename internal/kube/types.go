@@ -66,6 +66,8 @@ type Pod struct {
 	OOMKilled bool
 	Waiting   string // reason of a waiting container, e.g. CrashLoopBackOff, ImagePullBackOff
 	Message   string // why it cannot be scheduled or started
+	Init      string // init container that runs; empty: none does
+	Created   time.Time
 	Started   time.Time
 	Loading   time.Duration // from its start until it became ready, model and all; 0: it is not ready, or has restarted since
 	Ended     *Ended        // how one of its containers last ended that should not have; nil: none did

@@ -395,7 +395,7 @@ func (f *fleet) describe(at time.Time) kube.Workload {
 
 // describe returns the pod; its engine's container answers the kubelet at /health.
 func (p *pod) describe(container string, at time.Time) kube.Pod {
-	out := kube.Pod{Name: p.name, UID: uidOf(p.name), Node: p.node, Phase: "Running", Ready: p.ready, Revision: p.set.revision, Started: p.created}
+	out := kube.Pod{Name: p.name, UID: uidOf(p.name), Node: p.node, Phase: "Running", Ready: p.ready, Revision: p.set.revision, Created: p.created, Started: p.created}
 	if p.node == "" {
 		out.Phase, out.Message, out.Started = "Pending", "0 nodes are available: insufficient nvidia.com/gpu", time.Time{}
 	}

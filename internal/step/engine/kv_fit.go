@@ -123,8 +123,8 @@ func fit(v slo.View, window time.Duration, with kvFitWith) (out kvFitOut, facts 
 		out.ModelLen = &most
 		if float64(most) < length {
 			add("%.0f blocks / %.0f sequences: all fit if none is longer than %d tokens (--%s %d); that refuses requests, since a sequence has %.0f at p95", total, wanted, most, flags.length, most, length)
-		} else if with.Sequences > 0 {
-			add("%.0f blocks / %.0f sequences: all fit if none is longer than %d tokens", total, wanted, most)
+		} else {
+			add("%.0f blocks / %.0f sequences: all fit if none is longer than %d tokens (--%s %d); that refuses requests whose prompt and max_tokens are longer, and a sequence has %.0f at p95", total, wanted, most, flags.length, most, length)
 		}
 	}
 	facts = append(facts, out.larger(kv, with.Utilization, total, each, flags))

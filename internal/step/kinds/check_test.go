@@ -167,6 +167,7 @@ func TestKinds(t *testing.T) {
 		"kube.changes":      {"window": "1h"},
 		"kube.events":       nil,
 		"kube.logs":         nil,
+		"kube.pending":      nil,
 		"kube.scale":        {"by": int64(2)},
 		"kube.workload":     nil,
 		"kube.replace_pod":  {"pod": "chat-0"},

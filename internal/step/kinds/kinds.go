@@ -45,6 +45,7 @@ func All() map[string]step.Kind {
 		"kube.changes":        {Decl: kube.ChangesKind(), Check: func(d step.Deps) step.Check { return kube.NewChanges(d, git.NewChange(d)) }},
 		"kube.events":         {Decl: kube.EventsKind(), Check: kube.NewEvents},
 		"kube.logs":           {Decl: kube.LogsKind(), Check: kube.NewLogs},
+		"kube.pending":        {Decl: kube.PendingKind(), Check: kube.NewPending},
 		"kube.replace_pod":    {Decl: kube.ReplacePodKind(), Lever: kube.NewReplacePod},
 		"kube.restart":        {Decl: kube.RestartKind(), Lever: kube.NewRestart},
 		"kube.rollout_undo":   {Decl: kube.RolloutUndoKind(), Lever: kube.NewRolloutUndo},
