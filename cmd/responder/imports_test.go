@@ -25,7 +25,7 @@ var mayImport = map[string][]string{
 	// One HTTP server that is asked: bounded answers, reasons, no secret in an error.
 	"internal/outbound/endpoint": {"internal/fault", "internal/outbound"},
 
-	"internal/playbook": {"internal/expression", "internal/yamldoc"},
+	"internal/playbook": {"internal/expression", "internal/spelling", "internal/yamldoc"},
 	// Two parts of the language that policies are written in, too.
 	"internal/spelling":   {},                    // what a misspelled name was meant to be, for hints
 	"internal/yamldoc":    {"internal/spelling"}, // strict YAML with a place for every complaint

@@ -176,6 +176,7 @@ func (s *Service) receiverOptions(c config.Config) webhook.Options {
 		Starter:   starter{s.executor, s.permits()},
 		Pauses:    pauses{s.executor, s.intake, s.permits()},
 		Views:     views{s.executor},
+		Alerts:    received{s.executor, s.library.set},
 		Ladder:    trackRecord{s.executor, s.ladder, s.permits()},
 		Log:       journalLog{s.journal},
 		Journal:   s.retention,

@@ -16,6 +16,7 @@ func commands(p *command.Process) []*cobra.Command {
 		newPlaybookCommand(p),
 		newPolicyCommand(p),
 		newRunsCommand(p),
+		newAlertsCommand(p),
 		newApproveCommand(p),
 		newDenyCommand(p),
 		newReplanCommand(p),

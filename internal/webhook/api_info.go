@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"net/http"
+	"strconv"
 
 	"github.com/labstack/echo/v4"
 
@@ -33,6 +34,57 @@ func (s *Server) listServices(c echo.Context, _ Identity) error {
 		list.Services = append(list.Services, shown)
 	}
 	return reply(c, list)
+}
+
+// Alerts tells what became of alerts.
+type Alerts interface {
+	// Alerts returns alerts that were received, those first that were mentioned last.
+	Alerts(f AlertFilter) (api.AlertList, error)
+}
+
+// AlertFilter selects alerts; zero fields select everything.
+type AlertFilter struct {
+	Firing  *bool
+	NoRun   bool
+	Episode string // its beginning, such as a fingerprint
+	Limit   int
+}
+
+func (s *Server) listAlerts(c echo.Context, _ Identity) error {
+	if s.o.Alerts == nil {
+		return ErrNotFound
+	}
+	f := AlertFilter{Episode: c.QueryParam("alert")}
+	var err error
+	if f.Limit, err = limit(c); err != nil {
+		return err
+	}
+	if f.Firing, err = choice(c, "firing"); err != nil {
+		return err
+	}
+	noRun, err := choice(c, "no_run")
+	if err != nil {
+		return err
+	}
+	f.NoRun = noRun != nil && *noRun
+	list, err := s.o.Alerts.Alerts(f)
+	if err != nil {
+		return err
+	}
+	return reply(c, list)
+}
+
+// choice reads a query parameter that is true, false or absent.
+func choice(c echo.Context, name string) (*bool, error) {
+	v := c.QueryParam(name)
+	if v == "" {
+		return nil, nil //nolint:nilnil // absent
+	}
+	is, err := strconv.ParseBool(v)
+	if err != nil {
+		return nil, invalid(name, "want true or false")
+	}
+	return &is, nil
 }
 
 func (s *Server) version(c echo.Context, _ Identity) error {

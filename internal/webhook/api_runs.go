@@ -28,12 +28,8 @@ func (s *Server) listRuns(c echo.Context, _ Identity) error {
 	if f.Limit, err = limit(c); err != nil {
 		return err
 	}
-	if v := c.QueryParam("open"); v != "" {
-		open, err := strconv.ParseBool(v)
-		if err != nil {
-			return invalid("open", "want true or false")
-		}
-		f.Open = &open
+	if f.Open, err = choice(c, "open"); err != nil {
+		return err
 	}
 	runs := s.o.Views.Runs(f)
 	list := api.RunList{Runs: make([]api.RunSummary, 0, len(runs))}

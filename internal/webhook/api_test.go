@@ -390,3 +390,28 @@ func TestListsAndRouting(t *testing.T) {
 		}
 	}
 }
+
+// alertsOf answers with what it was asked for.
+type alertsOf struct{ got *AlertFilter }
+
+func (a alertsOf) Alerts(f AlertFilter) (api.AlertList, error) {
+	*a.got = f
+	return api.AlertList{Alerts: []api.ReceivedAlert{}}, nil
+}
+
+// TestAlertsAreSelected: what selects alerts arrives, and what is no such thing is refused.
+func TestAlertsAreSelected(t *testing.T) {
+	var got AlertFilter
+	o := options(t, newHouse())
+	o.Alerts = alertsOf{&got}
+	s := mustNew(t, o)
+	code := func(query string) int { return ask(s, http.MethodGet, "/api/v1/alerts"+query, readToken, nil).Code }
+	if code := code("?firing=false&no_run=true&alert=8c1f&limit=7"); code != http.StatusOK || got.Firing == nil || *got.Firing || !got.NoRun || got.Episode != "8c1f" || got.Limit != 7 {
+		t.Errorf("%d %+v", code, got)
+	}
+	for _, query := range []string{"?firing=perhaps", "?no_run=2", "?limit=0", "?limit=x"} {
+		if code := code(query); code != http.StatusBadRequest {
+			t.Errorf("%s: %d", query, code)
+		}
+	}
+}

@@ -160,7 +160,7 @@ func TestSlackIsNotAskedForACredential(t *testing.T) {
 func scopesOfRoutes() map[string]Scope {
 	routes := map[string]Scope{
 		"POST /": ScopeIntake, "POST /api/v1/alertmanager": ScopeIntake,
-		"GET /api/v1/runs": ScopeRead, "GET /api/v1/runs/r-1": ScopeRead, "GET /api/v1/runs/r-1/events": ScopeRead, "GET /api/v1/pauses": ScopeRead,
+		"GET /api/v1/runs": ScopeRead, "GET /api/v1/runs/r-1": ScopeRead, "GET /api/v1/runs/r-1/events": ScopeRead, "GET /api/v1/alerts": ScopeRead, "GET /api/v1/pauses": ScopeRead,
 		"GET /api/v1/audit": ScopeRead, "GET /api/v1/audit/checkpoint": ScopeRead, "GET /api/v1/playbooks": ScopeRead,
 		"GET /api/v1/services": ScopeRead, "GET /api/v1/version": ScopeRead, "GET /api/v1/ladder": ScopeRead, "GET /api/v1/last-good": ScopeRead,
 		"POST /api/v1/runs/r-1/approve": "approve", "POST /api/v1/runs/r-1/deny": "approve", "POST /api/v1/runs/r-1/replan": "approve", "POST /api/v1/runs/r-1/cancel": "cancel", "POST /api/v1/runs/r-1/proceed": "release",

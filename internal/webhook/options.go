@@ -68,13 +68,14 @@ type Log interface {
 }
 
 // Options is what a [Server] needs. Intake is required; a nil Control, Starter, Pauses,
-// Views, Ladder, Log, Journal, Playbooks or Services answers 404 on its routes.
+// Views, Alerts, Ladder, Log, Journal, Playbooks or Services answers 404 on its routes.
 type Options struct {
 	Intake  Intake
 	Control Control
 	Starter Starter
 	Pauses  Pauses
 	Views   Views
+	Alerts  Alerts
 	Ladder  Ladder
 	Log     Log
 	Journal Journal

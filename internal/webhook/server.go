@@ -192,6 +192,7 @@ func (s *Server) routes() {
 		s.route(http.MethodPost, "/api/v1/runs/:id/"+verb, Scope(rightOf(verb)), s.decides(verb))
 	}
 
+	s.route(http.MethodGet, "/api/v1/alerts", ScopeRead, s.listAlerts)
 	s.route(http.MethodGet, "/api/v1/pauses", ScopeRead, s.listPauses)
 	s.route(http.MethodPost, "/api/v1/pauses", Scope(rights.Pause), s.setPause)
 	s.route(http.MethodDelete, "/api/v1/pauses", Scope(rights.Unpause), s.liftPause)

@@ -8,6 +8,7 @@ func RunPath(id string) string { return RunsPath + "/" + url.PathEscape(id) }
 // Paths of the API.
 const (
 	RunsPath       = "/api/v1/runs"
+	AlertsPath     = "/api/v1/alerts"
 	PausesPath     = "/api/v1/pauses"
 	AuditPath      = "/api/v1/audit"
 	CheckpointPath = "/api/v1/audit/checkpoint"

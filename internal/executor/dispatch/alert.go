@@ -133,6 +133,7 @@ func (d *Decision) without(id string, before, k known, a playbook.Alert, kind st
 		d.became(KindRepeated, id, a, v)
 	} else {
 		d.became(kind, id, a, v)
+		d.d.logOnce(kind, a, v.Reason)
 		if kind == KindNoService || v.Retry {
 			d.unserved(a, v.Reason)
 		}
@@ -140,6 +141,20 @@ func (d *Decision) without(id string, before, k known, a playbook.Alert, kind st
 	}
 	k.kind, k.retry = kind, v.Retry
 	d.episodes[id] = k
+}
+
+// mostLogged bounds the names of alerts that are logged.
+const mostLogged = 1000
+
+// logOnce logs, once for each name of an alert, that such alerts start no run for want
+// of a playbook or of a service.
+func (d *Dispatcher) logOnce(kind string, a playbook.Alert, reason string) {
+	name := a.Labels["alertname"]
+	if kind != KindUnmatched && kind != KindNoService || len(d.logged) >= mostLogged || d.logged[kind+name] {
+		return
+	}
+	d.logged[kind+strings.Clone(name)] = true
+	d.o.Log.Info("alert starts no run", "alert", name, "reason", reason)
 }
 
 func (d *Decision) noService(id string, before, k known, a playbook.Alert, services []playbook.Service, why string, err error) {

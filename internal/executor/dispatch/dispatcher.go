@@ -27,6 +27,8 @@ type Dispatcher struct {
 	cursor  cursor
 	unsaved int    // records and their episodes that follow the last snapshot
 	size    uint64 // of the log at the snapshot that Load began with
+
+	logged map[string]bool // kinds and names of alerts: see logOnce
 }
 
 // cursor is where the dispatcher stands.
@@ -50,7 +52,9 @@ type Options struct {
 }
 
 // New returns a dispatcher that has read nothing.
-func New(o Options) *Dispatcher { return &Dispatcher{o: o, episodes: newEpisodes()} }
+func New(o Options) *Dispatcher {
+	return &Dispatcher{o: o, episodes: newEpisodes(), logged: map[string]bool{}}
+}
 
 // Head is the head of the stream dispatch.
 func (d *Dispatcher) Head() uint64 { return d.cursor.head }

@@ -1,0 +1,73 @@
+package app
+
+import (
+	"strings"
+
+	"github.com/inference-responder/responder/internal/api"
+	"github.com/inference-responder/responder/internal/executor"
+	"github.com/inference-responder/responder/internal/executor/dispatch"
+	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/webhook"
+)
+
+// received tells what became of alerts.
+type received struct {
+	executor  *executor.Executor
+	playbooks func() *playbook.Set
+}
+
+// Alerts returns alerts that were received, those first that were mentioned last.
+func (r received) Alerts(f webhook.AlertFilter) (api.AlertList, error) {
+	seen, more, err := r.executor.Alerts(executor.AlertFilter{Firing: f.Firing, NoRun: f.NoRun, Episode: f.Episode, Limit: f.Limit})
+	if err != nil {
+		return api.AlertList{}, journalRefusal(err)
+	}
+	list := api.AlertList{Alerts: make([]api.ReceivedAlert, 0, len(seen)), More: more}
+	for _, s := range seen {
+		list.Alerts = append(list.Alerts, r.alert(s))
+	}
+	return list, nil
+}
+
+func (r received) alert(s executor.SeenAlert) api.ReceivedAlert {
+	out := api.ReceivedAlert{
+		Episode: s.Episode, Firing: s.Firing, Seen: s.At.UTC(), Resolved: s.Resolved.UTC(),
+		Became: became(s.Seen), Runs: append([]string{}, s.Runs...), Reason: s.Reason, Waits: s.Retry,
+	}
+	if s.Resolved.IsZero() {
+		out.Resolved = s.Resolved
+	}
+	if s.Alert != nil {
+		out.Labels, out.Starts, out.Source = s.Alert.Labels, s.Alert.StartsAt.UTC(), s.Alert.GeneratorURL
+	}
+	switch {
+	case len(s.Runs) > 0:
+		out.Reason = ""
+	case s.Kind == dispatch.KindUnmatched && s.Alert != nil:
+		out.Nearest, out.Mismatches = r.playbooks().Nearest(*s.Alert)
+		out.Remedy = "if a playbook should handle it, extend the match of one, or change the labels that the alert's rule sets: 'responder playbook list' shows what each matches"
+	case s.Kind == dispatch.KindUnmatched:
+		out.Remedy = "'responder playbook list' shows what each playbook matches"
+	case s.Kind == dispatch.KindNoService:
+		out.Remedy = "let the alert's rule set the labels of one service, or add the service to the catalog: 'responder services -o wide' lists it"
+	case s.Kind == dispatch.KindSuppressed && s.Retry:
+		out.Remedy = "nothing: it is decided again by itself"
+	case s.Kind == dispatch.KindSuppressed && s.Firing:
+		out.Remedy = "lift what is in the way: 'responder pauses' lists the pauses, 'responder runs list' the runs in quarantine"
+	case s.Kind == dispatch.KindQuarantined:
+		out.Remedy = "look at its notification: 'responder audit list --stream intake'"
+	}
+	return out
+}
+
+// became names what became of an episode.
+func became(s dispatch.Seen) string {
+	switch {
+	case len(s.Runs) > 0:
+		return "run"
+	case s.Kind == "":
+		return "resolved"
+	}
+	_, name, _ := strings.Cut(s.Kind, ".")
+	return name
+}

@@ -1,0 +1,186 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	"github.com/inference-responder/responder/internal/api"
+	"github.com/inference-responder/responder/internal/cli/client"
+	"github.com/inference-responder/responder/internal/cli/command"
+	"github.com/inference-responder/responder/internal/runview"
+)
+
+const alertsLong = `List the alerts that were received, those first that were mentioned last, and what
+became of each: the run that it started or joined, or why it has none. AGE is since
+Alertmanager last mentioned it. Alerts of the last 14 days that had a run are known,
+and the most recent ones of those that had none.
+
+With --why each alert without a run is explained: no playbook matches (the nearest
+one, and the matchers of it that fail), no service of the catalog, or something was
+in the way; and what to do about it. FINGERPRINT, or any beginning of it, selects one
+alert; Alertmanager shows it in its API and in the payload of a webhook.`
+
+func newAlertsCommand(p *command.Process) *cobra.Command {
+	c := client.Client{Process: p}
+	var out command.Output
+	var firing, noRun, why bool
+	var limit int
+	cmd := &cobra.Command{
+		Use:   "alerts [FINGERPRINT]",
+		Short: "List alerts that were received, and why one started no run",
+		Long:  alertsLong,
+		Args:  atMostOne,
+		Example: `  responder alerts
+  responder alerts --no-run --why
+  responder alerts 8c1f03d2 --why`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			query := url.Values{"limit": {strconv.Itoa(limit)}}
+			if firing {
+				query.Set("firing", "true")
+			}
+			if noRun {
+				query.Set("no_run", "true")
+			}
+			if len(args) > 0 {
+				query.Set("alert", args[0])
+			}
+			var answer api.AlertList
+			if err := c.Get(cmd.Context(), client.AlertsPath, query, &answer); err != nil {
+				return err
+			}
+			return out.Print(p.Stdout, answer.Alerts, func(w io.Writer) error {
+				table := alertTable(answer.Alerts)
+				if len(args) > 0 || firing || noRun {
+					table.Empty = "no alert that is known fits"
+				}
+				return writeAlerts(w, answer, table, out.Wide(), why)
+			})
+		},
+	}
+	c.AddFlags(cmd)
+	cmd.Flags().BoolVar(&firing, "firing", false, "only alerts that fire")
+	cmd.Flags().BoolVar(&noRun, "no-run", false, "only alerts that have no run")
+	cmd.Flags().BoolVar(&why, "why", false, "explain each alert that has no run")
+	cmd.Flags().IntVar(&limit, "limit", 50, "most alerts, at most 1000")
+	out.AddFlag(cmd)
+	return cmd
+}
+
+func writeAlerts(w io.Writer, list api.AlertList, table *runview.Table, wide, why bool) error {
+	if err := table.Write(w, wide); err != nil {
+		return err
+	}
+	unexplained := 0
+	for _, a := range list.Alerts {
+		if alertWhy(a) != "" {
+			unexplained++
+		}
+	}
+	if unexplained > 0 && !why {
+		if _, err := fmt.Fprintf(w, "%d without a run: --why explains each.\n", unexplained); err != nil {
+			return err
+		}
+	}
+	if why {
+		for _, a := range list.Alerts {
+			if _, err := io.WriteString(w, alertWhy(a)); err != nil {
+				return err
+			}
+		}
+	}
+	if list.More {
+		_, err := fmt.Fprintln(w, "There are more: see --limit.")
+		return err
+	}
+	return nil
+}
+
+func alertTable(alerts []api.ReceivedAlert) *runview.Table {
+	t := &runview.Table{
+		Columns: []runview.Column{
+			{Head: "AGE"},
+			{Head: "ALERT", Flex: true},
+			{Head: "STATE"},
+			{Head: "BECAME"},
+			{Head: "RUN"},
+
+			{Head: "REASON", Wide: true},
+			{Head: "FINGERPRINT", Wide: true},
+			{Head: "STARTED (UTC)", Wide: true},
+			{Head: "SEEN (UTC)", Wide: true},
+			{Head: "LABELS", Wide: true},
+		},
+		Empty: "no alert was received",
+	}
+	for _, a := range alerts {
+		state, starts := "resolved", ""
+		if a.Firing {
+			state = "firing"
+		}
+		if !a.Starts.IsZero() {
+			starts = runview.Time(a.Starts)
+		}
+		last := ""
+		if n := len(a.Runs); n > 0 {
+			last = a.Runs[n-1]
+		}
+		t.Add(duration.HumanDuration(time.Since(a.Seen)), alertName(a), state, a.Became, last, a.Reason, fingerprint(a), starts, runview.Time(a.Seen), labelText(a.Labels))
+	}
+	return t
+}
+
+// alertWhy explains an alert that has no run; empty: it has one, or none is wanted.
+func alertWhy(a api.ReceivedAlert) string {
+	if len(a.Runs) > 0 || a.Reason == "" {
+		return ""
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "\n%s\n", runview.Inline(alertName(a)+" "+fingerprint(a)))
+	line := func(head, text string) {
+		if text != "" {
+			fmt.Fprintf(&b, "  %-8s %s\n", head, runview.Inline(text))
+		}
+	}
+	line("why", a.Reason)
+	line("labels", labelText(a.Labels))
+	if a.Nearest != "" {
+		line("nearest", "playbook "+a.Nearest)
+		for _, m := range a.Mismatches {
+			line("", m)
+		}
+	}
+	line("do", a.Remedy)
+	return b.String()
+}
+
+func alertName(a api.ReceivedAlert) string {
+	if name := a.Labels["alertname"]; name != "" {
+		return name
+	}
+	return fingerprint(a)
+}
+
+func fingerprint(a api.ReceivedAlert) string {
+	hash, _, _ := strings.Cut(a.Episode, "@")
+	return hash
+}
+
+// labelText returns labels as Alertmanager writes them, without the alert's name.
+func labelText(labels map[string]string) string {
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(labels)) {
+		if name != "alertname" {
+			out = append(out, fmt.Sprintf("%s=%q", name, labels[name]))
+		}
+	}
+	return strings.Join(out, ", ")
+}
