@@ -41,7 +41,7 @@ func TestPodLevers(t *testing.T) {
 			})
 		})
 		if kind == "StatefulSet" {
-			continue // whose rollout does not always settle beside the spare
+			continue // its controller (Kubernetes 1.36.3) can leave a status of 2 replicas beside 3 ready pods until the next event
 		}
 		t.Run(kind+"/kube.replace_pod", func(t *testing.T) {
 			t.Parallel()
