@@ -6,6 +6,7 @@ import (
 	"iter"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/inference-responder/responder/internal/api"
 	"github.com/inference-responder/responder/internal/audit"
@@ -22,12 +23,9 @@ import (
 // in the same words.
 func (s *Service) openPages() (webhook.Pages, error) {
 	site, err := web.New(web.Options{
-		Runs: pageRuns{views{s.executor}},
-		Log:  pageLog{s.journal},
-		Ladder: func() web.Table {
-			return ladderPage(trackRecord{executor: s.executor, record: s.ladder}.Levers("", ""))
-		},
-		Policy: func() web.Table { return policyPage(s.rules) },
+		Runs:   pageRuns{views{s.executor}},
+		Log:    pageLog{s.journal},
+		Tables: s.tablePages(),
 		Pauses: s.pauseLines,
 		Now:    s.world.Now,
 		Logger: s.log,
@@ -36,6 +34,61 @@ func (s *Service) openPages() (webhook.Pages, error) {
 		return nil, err
 	}
 	return pages{site, s.rights}, nil
+}
+
+// tablePages are the pages that are one table, as commands show them.
+func (s *Service) tablePages() []web.TablePage {
+	return []web.TablePage{
+		{Path: "alerts", Title: "Alerts", Table: func() (web.Table, error) {
+			list, err := received{s.executor, s.library.set}.Alerts(webhook.AlertFilter{Limit: pageAlerts})
+			return alertsPage(list, s.world.Now()), err
+		}},
+		{Path: "loans", Title: "Loans", Table: func() (web.Table, error) {
+			return loansPage(s.executor.Runs(executor.Filter{Playbook: executor.LoanReturn, Limit: pageLoans})), nil
+		}},
+		{Path: "ladder", Title: "Ladder", Table: func() (web.Table, error) {
+			return ladderPage(trackRecord{executor: s.executor, record: s.ladder}.Levers("", "")), nil
+		}},
+		{Path: "policy", Title: "Policy", Table: func() (web.Table, error) { return policyPage(s.rules), nil }},
+	}
+}
+
+const (
+	pageAlerts = 200
+	pageLoans  = 200
+)
+
+// alertsPage is the table of 'responder alerts', with the reasons.
+func alertsPage(list api.AlertList, now time.Time) web.Table {
+	page := web.Table{Table: runview.AlertTable(list.Alerts, now)}
+	for i := range page.Columns {
+		if c := &page.Columns[i]; c.Head == "REASON" || c.Head == "LABELS" {
+			c.Wide = false
+		}
+	}
+	if list.More {
+		page.Notes = append(page.Notes, fmt.Sprintf("These are the %d that were mentioned last.", len(list.Alerts)))
+	}
+	page.Notes = append(page.Notes, "Why one has no run, the nearest playbook and what to do: responder alerts --no-run --why")
+	return page
+}
+
+// loansPage is the table of 'responder loans list'.
+func loansPage(runs []machine.State) web.Table {
+	var loans []api.RunSummary
+	for _, r := range runs {
+		if l := api.SummaryOf(r); !runview.LoanIsOver(l) {
+			loans = append(loans, l)
+		}
+	}
+	page := web.Table{Table: runview.LoanTable(loans)}
+	for i := range page.Columns {
+		if c := &page.Columns[i]; c.Head == "SINCE (UTC)" {
+			c.Wide = false
+		}
+	}
+	page.Notes = []string{"Keep one for good, or return it now: responder loans keep, responder loans return"}
+	return page
 }
 
 // pages hands the receiver's visitors to the site.

@@ -154,7 +154,7 @@ func TestEveryPage(t *testing.T) {
 	_, base, run := startPeople(t)
 	b := browser{t, base, "ada"}
 	for path, want := range map[string]string{
-		"/": "serving/inference-chat", "/?service=none": "No run is open on none", "/audit": "gate.opened", "/ladder": "no lever has come to a result yet",
+		"/": "serving/inference-chat", "/?service=none": "No run is open on none", "/audit": "gate.opened", "/ladder": "no lever has come to a result yet", "/alerts": "InferenceTTFTFastBurn", "/loans": "nothing is on loan",
 		"/policy": "policy.yaml:", "/runs/" + run.Start.Run: "The playbook with the path",
 	} {
 		if status, _, body := b.do(http.MethodGet, path, nil); status != http.StatusOK || !strings.Contains(body, want) {

@@ -3,15 +3,11 @@ package cli
 import (
 	"fmt"
 	"io"
-	"maps"
 	"net/url"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/inference-responder/responder/internal/api"
 	"github.com/inference-responder/responder/internal/cli/client"
@@ -58,7 +54,7 @@ func newAlertsCommand(p *command.Process) *cobra.Command {
 				return err
 			}
 			return out.Print(p.Stdout, answer.Alerts, func(w io.Writer) error {
-				table := alertTable(answer.Alerts)
+				table := runview.AlertTable(answer.Alerts, time.Now())
 				if len(args) > 0 || firing || noRun {
 					table.Empty = "no alert that is known fits"
 				}
@@ -81,7 +77,7 @@ func writeAlerts(w io.Writer, list api.AlertList, table *runview.Table, wide, wh
 	}
 	unexplained := 0
 	for _, a := range list.Alerts {
-		if alertWhy(a) != "" {
+		if runview.AlertWhy(a) != "" {
 			unexplained++
 		}
 	}
@@ -92,7 +88,7 @@ func writeAlerts(w io.Writer, list api.AlertList, table *runview.Table, wide, wh
 	}
 	if why {
 		for _, a := range list.Alerts {
-			if _, err := io.WriteString(w, alertWhy(a)); err != nil {
+			if _, err := io.WriteString(w, runview.AlertWhy(a)); err != nil {
 				return err
 			}
 		}
@@ -102,85 +98,4 @@ func writeAlerts(w io.Writer, list api.AlertList, table *runview.Table, wide, wh
 		return err
 	}
 	return nil
-}
-
-func alertTable(alerts []api.ReceivedAlert) *runview.Table {
-	t := &runview.Table{
-		Columns: []runview.Column{
-			{Head: "AGE"},
-			{Head: "ALERT", Flex: true},
-			{Head: "STATE"},
-			{Head: "BECAME"},
-			{Head: "RUN"},
-
-			{Head: "REASON", Wide: true},
-			{Head: "FINGERPRINT", Wide: true},
-			{Head: "STARTED (UTC)", Wide: true},
-			{Head: "SEEN (UTC)", Wide: true},
-			{Head: "LABELS", Wide: true},
-		},
-		Empty: "no alert was received",
-	}
-	for _, a := range alerts {
-		state, starts := "resolved", ""
-		if a.Firing {
-			state = "firing"
-		}
-		if !a.Starts.IsZero() {
-			starts = runview.Time(a.Starts)
-		}
-		last := ""
-		if n := len(a.Runs); n > 0 {
-			last = a.Runs[n-1]
-		}
-		t.Add(duration.HumanDuration(time.Since(a.Seen)), alertName(a), state, a.Became, last, a.Reason, fingerprint(a), starts, runview.Time(a.Seen), labelText(a.Labels))
-	}
-	return t
-}
-
-// alertWhy explains an alert that has no run; empty: it has one, or none is wanted.
-func alertWhy(a api.ReceivedAlert) string {
-	if len(a.Runs) > 0 || a.Reason == "" {
-		return ""
-	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "\n%s\n", runview.Inline(alertName(a)+" "+fingerprint(a)))
-	line := func(head, text string) {
-		if text != "" {
-			fmt.Fprintf(&b, "  %-8s %s\n", head, runview.Inline(text))
-		}
-	}
-	line("why", a.Reason)
-	line("labels", labelText(a.Labels))
-	if a.Nearest != "" {
-		line("nearest", "playbook "+a.Nearest)
-		for _, m := range a.Mismatches {
-			line("", m)
-		}
-	}
-	line("do", a.Remedy)
-	return b.String()
-}
-
-func alertName(a api.ReceivedAlert) string {
-	if name := a.Labels["alertname"]; name != "" {
-		return name
-	}
-	return fingerprint(a)
-}
-
-func fingerprint(a api.ReceivedAlert) string {
-	hash, _, _ := strings.Cut(a.Episode, "@")
-	return hash
-}
-
-// labelText returns labels as Alertmanager writes them, without the alert's name.
-func labelText(labels map[string]string) string {
-	var out []string
-	for _, name := range slices.Sorted(maps.Keys(labels)) {
-		if name != "alertname" {
-			out = append(out, fmt.Sprintf("%s=%q", name, labels[name]))
-		}
-	}
-	return strings.Join(out, ", ")
 }

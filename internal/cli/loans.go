@@ -11,12 +11,8 @@ import (
 	"github.com/inference-responder/responder/internal/api"
 	"github.com/inference-responder/responder/internal/cli/client"
 	"github.com/inference-responder/responder/internal/cli/command"
-	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/runview"
 )
-
-// loanReturn is the playbook whose runs are the loans.
-const loanReturn = "loan-return"
 
 func newLoansCommand(p *command.Process) *cobra.Command {
 	cmd := &cobra.Command{
@@ -48,7 +44,7 @@ func newLoansListCommand(p *command.Process) *cobra.Command {
 		Example: `  responder loans list
   responder loans list --all --service serving/chat -o json`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			query := url.Values{"limit": {strconv.Itoa(limit)}, "playbook": {loanReturn}}
+			query := url.Values{"limit": {strconv.Itoa(limit)}, "playbook": {runview.LoanReturn}}
 			if service != "" {
 				query.Set("service", service)
 			}
@@ -57,11 +53,9 @@ func newLoansListCommand(p *command.Process) *cobra.Command {
 				return err
 			}
 			if !all {
-				answer.Runs = slices.DeleteFunc(answer.Runs, func(r api.RunSummary) bool {
-					return r.Status == string(machine.OutcomeResolved) || r.Status == string(machine.OutcomeCanceled)
-				})
+				answer.Runs = slices.DeleteFunc(answer.Runs, runview.LoanIsOver)
 			}
-			return out.PrintTable(p.Stdout, answer.Runs, loanTable(answer.Runs))
+			return out.PrintTable(p.Stdout, answer.Runs, runview.LoanTable(answer.Runs))
 		},
 	}
 	c.AddFlags(cmd)
@@ -72,25 +66,6 @@ func newLoansListCommand(p *command.Process) *cobra.Command {
 	return cmd
 }
 
-func loanTable(runs []api.RunSummary) *runview.Table {
-	t := &runview.Table{
-		Columns: []runview.Column{
-			{Head: "LOAN"},
-			{Head: "STATUS", Flex: true},
-			{Head: "SERVICE", Flex: true},
-			{Head: "CHANGE", Flex: true},
-			{Head: "SINCE (UTC)", Wide: true},
-			{Head: "OF", Wide: true},
-			{Head: "WHY", Wide: true},
-		},
-		Empty: "nothing is on loan",
-	}
-	for _, r := range runs {
-		t.Add(r.Run, loanStatus(r), r.Service, r.Change, runview.Time(r.Began), r.Loan, r.Why)
-	}
-	return t
-}
-
 // onlyLoans refuses a run that gives nothing back: to keep or return an incident's
 // run would cancel it.
 func onlyLoans(run api.Run) error {
@@ -98,24 +73,6 @@ func onlyLoans(run api.Run) error {
 		return fmt.Errorf("run %s gives nothing back: 'responder loans list' shows the loans", run.Run)
 	}
 	return nil
-}
-
-// loanStatus describes where a loan stands, by its run.
-func loanStatus(r api.RunSummary) string {
-	switch r.Status {
-	case string(machine.PhaseWatching):
-		return "waits for recovery"
-	case string(machine.PhaseDeciding):
-		return "asks to return it"
-	case string(machine.OutcomeResolved):
-		return "returned"
-	case string(machine.OutcomeCanceled):
-		return "kept"
-	case string(machine.OutcomeEscalated), string(machine.OutcomeHandedOver), string(machine.OutcomeUndoFailed), string(machine.OutcomeReleased):
-		return "owed: a person has to return it"
-	default:
-		return r.Status
-	}
 }
 
 func newLoansKeepCommand(p *command.Process) *cobra.Command {

@@ -62,10 +62,14 @@ func (s *Site) fillAudit(d *auditData, before uint64) {
 }
 
 // table serves a page that is one table.
-func (s *Site) table(w http.ResponseWriter, r *http.Request, v Visitor, name string, make func() Table) error {
-	p := s.frame(r, v, name, r.URL.Path[1:])
+func (s *Site) table(w http.ResponseWriter, r *http.Request, v Visitor, t TablePage) error {
+	p := s.frame(r, v, t.Title, t.Path)
 	if r.Method != http.MethodHead {
-		p.Main = tableView(name, make())
+		d, err := t.Table()
+		if err != nil {
+			return err
+		}
+		p.Main = tableView(p, t.Title, d)
 	}
 	return s.write(w, r, http.StatusOK, p)
 }

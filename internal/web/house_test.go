@@ -92,10 +92,12 @@ func site(t testing.TB, h *house) *Site {
 	t.Helper()
 	s, err := New(Options{
 		Runs: h, Log: h, Now: func() time.Time { return now }, Logger: slog.New(slog.DiscardHandler),
-		Ladder: func() Table {
-			return Table{Table: &runview.Table{Columns: []runview.Column{{Head: "SERVICE"}}, Rows: [][]string{{"<b>chat</b>"}}}, Notes: []string{"a note"}}
+		Tables: []TablePage{
+			{"ladder", "Ladder", func() (Table, error) {
+				return Table{Table: &runview.Table{Columns: []runview.Column{{Head: "SERVICE"}}, Rows: [][]string{{"<b>chat</b>"}, {"r-00VHNCZB00N00H1NY9WZ9Q4QAJ"}}}, Notes: []string{"a note"}}, nil
+			}},
+			{"policy", "Policy", func() (Table, error) { return Table{Table: &runview.Table{Empty: "No policy is configured."}}, nil }},
 		},
-		Policy: func() Table { return Table{Table: &runview.Table{Empty: "No policy is configured."}} },
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -215,6 +215,14 @@ func TestHead(t *testing.T) {
 	}
 }
 
+// A table links the runs that it names, and shows nothing else of a cell as markup.
+func TestTablesLinkRuns(t *testing.T) {
+	body := look(t, site(t, &house{}), ada, http.MethodGet, "/ladder").Body.String()
+	if !strings.Contains(body, `<a href="./runs/r-00VHNCZB00N00H1NY9WZ9Q4QAJ">r-00VHNCZB00N00H1NY9WZ9Q4QAJ</a>`) || strings.Contains(body, "<b>chat") {
+		t.Error(body)
+	}
+}
+
 func TestNowhere(t *testing.T) {
 	for _, path := range []string{"/nowhere", "/runs/", "/runs/r-1", "/runs/r-1/approve", "/audit/", "/runs/" + strings.Repeat("x", 5000)} {
 		w := look(t, site(t, &house{}), ada, http.MethodGet, path)

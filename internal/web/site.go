@@ -10,6 +10,7 @@ import (
 	"iter"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -69,12 +70,18 @@ type Table struct {
 	Notes []string // below it
 }
 
+// TablePage is where a table is shown.
+type TablePage struct {
+	Path  string // e.g. ladder
+	Title string
+	Table func() (Table, error)
+}
+
 // Options configure a Site. Runs, Log, Now and Logger are required.
 type Options struct {
 	Runs   Runs
 	Log    Log
-	Ladder func() Table    // the track record of levers; nil: no such page
-	Policy func() Table    // the rules in force; nil: no such page
+	Tables []TablePage     // further pages, in the order of the navigation
 	Pauses func() []string // current pauses, one line each; nil: none
 	Now    func() time.Time
 	Logger *slog.Logger
@@ -193,13 +200,11 @@ func (s *Site) Page(w http.ResponseWriter, r *http.Request, v Visitor) error {
 		return s.list(w, r, v)
 	case path == "/audit":
 		return s.audit(w, r, v)
-	case path == "/ladder" && s.o.Ladder != nil:
-		return s.table(w, r, v, "Ladder", s.o.Ladder)
-	case path == "/policy" && s.o.Policy != nil:
-		return s.table(w, r, v, "Policy", s.o.Policy)
-	default:
-		return ErrNotFound
 	}
+	if i := slices.IndexFunc(s.o.Tables, func(t TablePage) bool { return path == "/"+t.Path }); i >= 0 {
+		return s.table(w, r, v, s.o.Tables[i])
+	}
+	return ErrNotFound
 }
 
 // frame fills in what is around a page.
@@ -208,11 +213,8 @@ func (s *Site) frame(r *http.Request, v Visitor, title, at string) page {
 		Title: title, At: at, Name: v.Name, Root: root(r.URL.Path), Here: "?", Now: s.o.Now().UTC(),
 		Parts: []part{{"", "Runs"}, {"audit", "Audit"}},
 	}
-	if s.o.Ladder != nil {
-		p.Parts = append(p.Parts, part{"ladder", "Ladder"})
-	}
-	if s.o.Policy != nil {
-		p.Parts = append(p.Parts, part{"policy", "Policy"})
+	for _, t := range s.o.Tables {
+		p.Parts = append(p.Parts, part{t.Path, t.Title})
 	}
 	if s.o.Pauses != nil && v.Name != "" {
 		p.Pauses = s.o.Pauses()

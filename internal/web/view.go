@@ -1,6 +1,7 @@
 package web
 
 import (
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -97,10 +98,20 @@ func wide(class, label string, nodes ...g.Node) g.Node {
 	return h.Div(h.Class(class), h.TabIndex("0"), h.Role("group"), h.Aria("label", label), g.Group(nodes))
 }
 
-// tableView renders a table as on a terminal, without the columns of -o wide.
-func tableView(name string, d Table) g.Node {
+// runID matches the name of a run.
+var runID = regexp.MustCompile(`^r-[0-9A-HJKMNP-TV-Z]{26}$`)
+
+// tableView renders a table as on a terminal, without the columns of -o wide, and with
+// links to the runs that it names.
+func tableView(p page, name string, d Table) g.Node {
+	shown := func(s string) g.Node {
+		if runID.MatchString(s) {
+			return h.A(h.Href(p.Root+"runs/"+s), text(s))
+		}
+		return text(s)
+	}
 	cells := func(cell func(...g.Node) g.Node, texts []string) g.Node {
-		return h.Tr(g.Map(texts, func(s string) g.Node { return cell(text(s)) }))
+		return h.Tr(g.Map(texts, func(s string) g.Node { return cell(shown(s)) }))
 	}
 	var heads []string
 	rows := make([][]string, len(d.Rows))

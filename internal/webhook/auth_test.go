@@ -168,7 +168,7 @@ func scopesOfRoutes() map[string]Scope {
 		"POST /api/v1/ladder/promote": "promote", "POST /api/v1/runs": "start", "GET /api/v1/audit/export": ScopeAdmin,
 		"GET /metrics": ScopeMetrics, "GET /api/v1/journal": ScopeRead, "POST /api/v1/journal/archive": ScopeAdmin,
 	}
-	for _, page := range []string{"/", "/runs/r-1", "/audit", "/ladder", "/policy"} {
+	for _, page := range []string{"/", "/runs/r-1", "/audit", "/alerts", "/loans", "/ladder", "/policy"} {
 		routes["GET "+page], routes["HEAD "+page] = ScopeRead, ScopeRead
 	}
 	for _, verb := range []string{"approve", "deny", "replan", "cancel", "proceed", "resolve", "release"} {

@@ -32,7 +32,7 @@ const isPage = "page"
 
 // pageRoutes is the list of everything for browsers.
 func (s *Server) pageRoutes() {
-	for _, path := range []string{"/", "/runs/:id", "/audit", "/ladder", "/policy"} {
+	for _, path := range []string{"/", "/runs/:id", "/audit", "/alerts", "/loans", "/ladder", "/policy"} {
 		for _, method := range []string{http.MethodGet, http.MethodHead} {
 			s.route(method, path, ScopeRead, s.showPage, asPage)
 		}

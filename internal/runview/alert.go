@@ -1,0 +1,95 @@
+package runview
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	"github.com/inference-responder/responder/internal/api"
+)
+
+// AlertTable returns the table of alerts that were received.
+func AlertTable(alerts []api.ReceivedAlert, now time.Time) *Table {
+	t := &Table{
+		Columns: []Column{
+			{Head: "AGE"},
+			{Head: "ALERT", Flex: true},
+			{Head: "STATE"},
+			{Head: "BECAME"},
+			{Head: "RUN"},
+
+			{Head: "REASON", Wide: true},
+			{Head: "FINGERPRINT", Wide: true},
+			{Head: "STARTED (UTC)", Wide: true},
+			{Head: "SEEN (UTC)", Wide: true},
+			{Head: "LABELS", Wide: true},
+		},
+		Empty: "no alert was received",
+	}
+	for _, a := range alerts {
+		state, starts := "resolved", ""
+		if a.Firing {
+			state = "firing"
+		}
+		if !a.Starts.IsZero() {
+			starts = Time(a.Starts)
+		}
+		last := ""
+		if n := len(a.Runs); n > 0 {
+			last = a.Runs[n-1]
+		}
+		t.Add(duration.HumanDuration(now.Sub(a.Seen)), alertName(a), state, a.Became, last, a.Reason, fingerprint(a), starts, Time(a.Seen), labelText(a.Labels))
+	}
+	return t
+}
+
+// AlertWhy explains an alert that has no run; empty: it has one, or none is wanted.
+func AlertWhy(a api.ReceivedAlert) string {
+	if len(a.Runs) > 0 || a.Reason == "" {
+		return ""
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "\n%s\n", Inline(alertName(a)+" "+fingerprint(a)))
+	line := func(head, text string) {
+		if text != "" {
+			fmt.Fprintf(&b, "  %-8s %s\n", head, Inline(text))
+		}
+	}
+	line("why", a.Reason)
+	line("labels", labelText(a.Labels))
+	if a.Nearest != "" {
+		line("nearest", "playbook "+a.Nearest)
+		for _, m := range a.Mismatches {
+			line("", m)
+		}
+	}
+	line("do", a.Remedy)
+	return b.String()
+}
+
+func alertName(a api.ReceivedAlert) string {
+	if name := a.Labels["alertname"]; name != "" {
+		return name
+	}
+	return fingerprint(a)
+}
+
+func fingerprint(a api.ReceivedAlert) string {
+	hash, _, _ := strings.Cut(a.Episode, "@")
+	return hash
+}
+
+// labelText returns labels as Alertmanager writes them, without the alert's name.
+func labelText(labels map[string]string) string {
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(labels)) {
+		if name != "alertname" {
+			out = append(out, fmt.Sprintf("%s=%q", name, labels[name]))
+		}
+	}
+	return strings.Join(out, ", ")
+}

@@ -1,0 +1,52 @@
+package runview
+
+import (
+	"github.com/inference-responder/responder/internal/api"
+	"github.com/inference-responder/responder/internal/executor/machine"
+)
+
+// LoanReturn is the playbook whose runs are the loans.
+const LoanReturn = "loan-return"
+
+// LoanTable returns the table of loans, by the runs that give them back.
+func LoanTable(runs []api.RunSummary) *Table {
+	t := &Table{
+		Columns: []Column{
+			{Head: "LOAN"},
+			{Head: "STATUS", Flex: true},
+			{Head: "SERVICE", Flex: true},
+			{Head: "CHANGE", Flex: true},
+			{Head: "SINCE (UTC)", Wide: true},
+			{Head: "OF", Wide: true},
+			{Head: "WHY", Wide: true},
+		},
+		Empty: "nothing is on loan",
+	}
+	for _, r := range runs {
+		t.Add(r.Run, loanStatus(r), r.Service, r.Change, Time(r.Began), r.Loan, r.Why)
+	}
+	return t
+}
+
+// LoanIsOver reports whether a loan was returned, or is kept for good.
+func LoanIsOver(r api.RunSummary) bool {
+	return r.Status == string(machine.OutcomeResolved) || r.Status == string(machine.OutcomeCanceled)
+}
+
+// loanStatus describes where a loan stands, by its run.
+func loanStatus(r api.RunSummary) string {
+	switch r.Status {
+	case string(machine.PhaseWatching):
+		return "waits for recovery"
+	case string(machine.PhaseDeciding):
+		return "asks to return it"
+	case string(machine.OutcomeResolved):
+		return "returned"
+	case string(machine.OutcomeCanceled):
+		return "kept"
+	case string(machine.OutcomeEscalated), string(machine.OutcomeHandedOver), string(machine.OutcomeUndoFailed), string(machine.OutcomeReleased):
+		return "owed: a person has to return it"
+	default:
+		return r.Status
+	}
+}
