@@ -42,7 +42,7 @@ func AlertTable(alerts []api.ReceivedAlert, now time.Time) *Table {
 		if n := len(a.Runs); n > 0 {
 			last = a.Runs[n-1]
 		}
-		t.Add(duration.HumanDuration(now.Sub(a.Seen)), alertName(a), state, a.Became, last, a.Reason, fingerprint(a), starts, Time(a.Seen), labelText(a.Labels))
+		t.Add(duration.HumanDuration(max(now.Sub(a.Seen), 0)), alertName(a), state, a.Became, last, a.Reason, fingerprint(a), starts, Time(a.Seen), labelText(a.Labels))
 	}
 	return t
 }
