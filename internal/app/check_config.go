@@ -101,6 +101,8 @@ func summarize(file string, c config.Config, w World, set *playbook.Set, rules *
 		summary.Warnings = append(summary.Warnings, w.String())
 	}
 	rightsTell(&summary, c)
+	quorumTells(&summary, c)
+	journalTells(&summary, c)
 	objectivesTell(&summary, c)
 	probesTell(&summary, c, w)
 	for _, r := range c.Gitops.Repositories {
@@ -116,14 +118,41 @@ func summarize(file string, c config.Config, w World, set *playbook.Set, rules *
 }
 
 // rightsTell adds who has which right, and whose credentials count for less because
-// nobody knows whose they are.
+// auth.people does not list them.
 func rightsTell(summary *api.ConfigCheck, c config.Config) {
 	rules, _ := c.Auth.RightsRules() // config.Load has refused what is wrong
 	summary.Rights = []api.RightHolders{}
 	for _, right := range rights.All() {
 		summary.Rights = append(summary.Rights, api.RightHolders{Right: string(right), Who: rules.Anywhere(right)})
 	}
+	if len(rules.Anywhere(rights.Approve)) == 0 {
+		summary.Warnings = append(summary.Warnings, "auth.rights: nobody may approve: every question expires")
+	}
 	summary.Warnings = append(summary.Warnings, c.Undeclared()...)
+}
+
+// quorumTells warns of rules that need more people than the configuration declares.
+func quorumTells(summary *api.ConfigCheck, c config.Config) {
+	if c.Policy.File == "" {
+		return
+	}
+	set, _, err := readRules(c.Policy.File, func(string, *policy.Set) error { return nil })
+	if err != nil {
+		return // checkPolicy has refused it
+	}
+	for _, r := range set.Rules() {
+		if people := len(c.Auth.People); r.Quorum > 1 && r.Quorum > people {
+			summary.Warnings = append(summary.Warnings, fmt.Sprintf("%s: needs %d people, and auth.people declares %d: only declared people count where several approve", r.Place, r.Quorum, people))
+		}
+	}
+}
+
+// journalTells warns of a limit that the journal's volume cannot meet.
+func journalTells(summary *api.ConfigCheck, c config.Config) {
+	size, err := sizeOf(c.Journal.Dir)
+	if least := int64(c.Journal.MinFree); err == nil && size > 0 && least >= size {
+		summary.Warnings = append(summary.Warnings, fmt.Sprintf("journal.min_free: %d MiB are never free on the volume of %s, which has %d MiB: every notification would be refused", least>>20, c.Journal.Dir, size>>20))
+	}
 }
 
 // RightsOn returns who has which right about a service.

@@ -73,6 +73,15 @@ func (r *room) look(now time.Time) error {
 	return nil // what cannot be told refuses nothing: the journal says itself when it cannot write
 }
 
+// sizeOf returns the size of a directory's volume.
+func sizeOf(dir string) (int64, error) {
+	var s syscall.Statfs_t
+	if err := syscall.Statfs(dir, &s); err != nil {
+		return 0, fmt.Errorf("size of the volume of %s: %w", dir, err)
+	}
+	return int64(s.Blocks) * s.Bsize, nil //nolint:gosec // a volume of 8 EiB is none
+}
+
 // freeOf returns how many bytes of a directory's volume this user may still write.
 func freeOf(dir string) (int64, error) {
 	var s syscall.Statfs_t

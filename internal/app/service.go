@@ -83,6 +83,10 @@ func New(o Options) (_ *Service, err error) {
 			err = errors.Join(err, s.journal.Close())
 		}
 	}()
+	if file := s.journal.Unkept(); file != "" {
+		s.log.Warn("no checkpoint beside the journal: whether entries were cut off cannot be told for this start; compare with one that was published",
+			"file", file, "entries", s.journal.Size())
+	}
 	s.room = newRoom(filepath.Dir(s.journal.Path()), int64(o.Config.Journal.MinFree))
 	if s.rights, err = o.Config.Auth.RightsRules(); err != nil {
 		return nil, o.Config.Blame(err, "auth.rights")

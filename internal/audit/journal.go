@@ -94,9 +94,11 @@ type Journal struct {
 	temp bool // the directory is ours to remove
 	copy bool // the file is only read, see [Reader]
 	was  bool // closed cleanly before it was opened
-	o    Options
-	db   *bolt.DB
-	keys keyPair
+
+	unkept bool // it had entries when it was opened, and no checkpoint beside the file
+	o      Options
+	db     *bolt.DB
+	keys   keyPair
 
 	// committed is the tree after the last acknowledged commit: what readers
 	// see, and never more, even if a failed commit left something behind.
@@ -284,6 +286,16 @@ func (j *Journal) load() error {
 
 // Clean reports whether the file was, when it was opened, as a clean Close left it.
 func (j *Journal) Clean() bool { return j.was }
+
+// Unkept returns the file that was to hold the last checkpoint when the journal was
+// opened, and was missing; empty: it was there, or the journal was new. Without it a log
+// that was cut back to an earlier checkpoint of its own cannot be told from a whole one.
+func (j *Journal) Unkept() string {
+	if !j.unkept || j.o.NoSync {
+		return ""
+	}
+	return projectionPath(j.path, signedName)
+}
 
 // Path returns the file's path.
 func (j *Journal) Path() string { return j.path }

@@ -175,7 +175,7 @@ func (j *Journal) prove(tx *bolt.Tx, stored *tree, key note.Verifier) (*signedTr
 		return nil, err
 	}
 	kept := last != nil
-	if !kept {
+	if j.unkept = !kept && stored.size > 0; !kept {
 		last = j.signedWhole(tx, stored, key)
 	}
 	if last.tree.size > stored.size {

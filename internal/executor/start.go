@@ -158,14 +158,14 @@ func (e *Executor) StartRun(ctx context.Context, q StartRequest) (run string, ag
 	return run, again, nil
 }
 
-// allowed refuses who may start no run. A credential of which nobody knows whose it is
+// allowed refuses who may start no run. A credential that auth.people does not list
 // may be the second one of somebody who then approves the run.
 func (q StartRequest) allowed() error {
 	switch {
 	case q.Refused != "":
 		return fmt.Errorf("%w: %s", ErrForbidden, q.Refused)
 	case !q.Person && q.By != machine.Anonymous:
-		return fmt.Errorf("%w: only people start runs, and nobody knows whose credential %s is; list it under auth.people", ErrForbidden, q.By)
+		return fmt.Errorf("%w: only declared people start runs, and auth.people does not list the credential %s", ErrForbidden, q.By)
 	default:
 		return nil
 	}

@@ -219,7 +219,7 @@ func TestStartedByHandAsks(t *testing.T) {
 		h.start()
 		second := wish
 		second.By, second.Person = "user:laptop", false
-		if _, _, err := h.e.StartRun(t.Context(), second); !errors.Is(err, ErrForbidden) || !strings.Contains(err.Error(), "nobody knows whose credential user:laptop is") {
+		if _, _, err := h.e.StartRun(t.Context(), second); !errors.Is(err, ErrForbidden) || !strings.Contains(err.Error(), "auth.people does not list the credential user:laptop") {
 			t.Errorf("an undeclared credential: %v", err)
 		}
 		lacking := wish

@@ -31,6 +31,8 @@ type Rule struct {
 	Says  string // the effect in a few words
 	Line  int
 
+	Quorum int // distinct people who must approve; 0: the rule asks nobody
+
 	// BreakGlass lists who may approve alone under this rule; empty: nobody.
 	// Every other rule that asks must name them too.
 	BreakGlass []string
@@ -109,7 +111,7 @@ func (s *Set) Rules() []Rule {
 	for i, r := range s.rules {
 		out[i] = Rule{Name: r.Name, Place: r.Place, Kind: r.Kind, When: r.When, Says: r.Effect.String(), Line: r.Line}
 		if a, ok := r.Effect.(*approval); ok {
-			out[i].BreakGlass = slices.Clone(a.breakGlass)
+			out[i].BreakGlass, out[i].Quorum = slices.Clone(a.breakGlass), a.quorum
 		}
 	}
 	return out

@@ -13,6 +13,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"github.com/inference-responder/responder/internal/rights"
@@ -153,6 +154,10 @@ type authenticator struct {
 	anonymous atomic.Bool // nobody is listed and the listener is loopback
 	local     atomic.Bool // the listener is loopback
 	origins   *http.CrossOriginProtection
+
+	logger *slog.Logger
+	mu     sync.Mutex      // guards logged
+	logged map[digest]bool // certificates
 }
 
 func newAuthenticator(o Auth, logger *slog.Logger, m *metrics) (*authenticator, error) {
@@ -160,7 +165,7 @@ func newAuthenticator(o Auth, logger *slog.Logger, m *metrics) (*authenticator, 
 	if err != nil {
 		return nil, err
 	}
-	a := &authenticator{files: files, clients: o.Clients, insecure: o.Insecure, origins: http.NewCrossOriginProtection()}
+	a := &authenticator{files: files, clients: o.Clients, insecure: o.Insecure, origins: http.NewCrossOriginProtection(), logger: logger, logged: map[digest]bool{}}
 	if a.people, err = newPeople(o); err != nil {
 		return nil, err
 	}
@@ -201,6 +206,7 @@ func (a *authenticator) credential(r *http.Request) (Identity, error) {
 			return a.people.ofCredential(id), nil
 		}
 		if len(a.clients) > 0 {
+			a.unlisted(r.TLS.VerifiedChains[0][0])
 			return Identity{}, errBadCredential
 		}
 	}
@@ -236,10 +242,7 @@ func (a *authenticator) header(ctx context.Context, header string) (Identity, er
 // client finds the client that the certificate names. A certificate that names
 // several is nobody's: each of them could be meant.
 func (a *authenticator) client(cert *x509.Certificate) (Identity, bool) {
-	names := map[NameKind][]string{CommonName: {cert.Subject.CommonName}, DNSName: cert.DNSNames, EmailName: cert.EmailAddresses}
-	for _, u := range cert.URIs {
-		names[URIName] = append(names[URIName], u.String())
-	}
+	names := namesOf(cert)
 	var found []Identity
 	for _, c := range a.clients {
 		if slices.Contains(names[cmp.Or(c.Kind, CommonName)], c.Name) {
@@ -252,6 +255,34 @@ func (a *authenticator) client(cert *x509.Certificate) (Identity, bool) {
 		return Identity{}, false
 	}
 	return found[0], true
+}
+
+func namesOf(cert *x509.Certificate) map[NameKind][]string {
+	names := map[NameKind][]string{CommonName: {cert.Subject.CommonName}, DNSName: cert.DNSNames, EmailName: cert.EmailAddresses}
+	for _, u := range cert.URIs {
+		names[URIName] = append(names[URIName], u.String())
+	}
+	return names
+}
+
+// mostUnlisted bounds the certificates that are logged.
+const mostUnlisted = 100
+
+// unlisted logs once that a certificate, which an authority vouches for, is nobody's.
+func (a *authenticator) unlisted(cert *x509.Certificate) {
+	id := digest(sha256.Sum256(cert.Raw))
+	a.mu.Lock()
+	known := a.logged[id] || len(a.logged) >= mostUnlisted
+	if !known {
+		a.logged[id] = true
+	}
+	a.mu.Unlock()
+	if known {
+		return
+	}
+	names := namesOf(cert)
+	a.logger.Warn("a client certificate is refused: no entry of auth.mtls.clients names it, or several do; kind says which of its names counts (default: common_name)",
+		"common_name", names[CommonName], "dns", names[DNSName], "email", names[EmailName], "uri", names[URIName])
 }
 
 func (g Grant) identity() Identity {

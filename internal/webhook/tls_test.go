@@ -8,6 +8,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"log/slog"
 	"math/big"
 	"net"
 	"net/http"
@@ -109,6 +110,8 @@ func TestClientCertificates(t *testing.T) {
 		{Grant: Grant{Name: "alertmanager.monitoring", Scopes: []Scope{ScopeIntake}}},
 		{Grant: Grant{Name: "am-0", Scopes: []Scope{ScopeIntake}}, Kind: DNSName},
 	}
+	var log lockedBuffer
+	o.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	s := mustNew(t, o)
 	s.tls.Every = 0
 	url := "https" + strings.TrimPrefix(serve(t, s), "http")
@@ -139,6 +142,10 @@ func TestClientCertificates(t *testing.T) {
 		if got, _ := send(c.from, c.template, c.token); got != c.want {
 			t.Errorf("%s: %d, want %d", c.name, got, c.want)
 		}
+	}
+	send(&clients, other, "")
+	if said := log.String(); strings.Count(said, "a client certificate is refused") != 2 || !strings.Contains(said, "common_name=[mallory]") {
+		t.Errorf("each certificate that is nobody's is logged once: %s", said) // issue makes another one each time
 	}
 	_, before := send(&clients, named, "")
 	newCert()

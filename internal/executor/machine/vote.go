@@ -91,8 +91,8 @@ func (n Need) names(d Decision) bool {
 	return permits(n.From, d) && (len(n.Among) == 0 || permits(n.Among, d))
 }
 
-// people reports whether the need counts several people. A credential of which
-// nobody knows whose it is may be the second one of somebody who has voted.
+// people reports whether the need counts several people. A credential that
+// auth.people does not list may be the second one of somebody who has voted.
 func (n Need) people() bool { return n.Quorum > 1 }
 
 // Who describes everybody whose approval the gate takes.
@@ -173,8 +173,8 @@ func (g Gate) Refuse(d Decision) error {
 	}
 }
 
-// undeclared returns what to do about a credential of which nobody knows whose it
-// is; empty if somebody does.
+// undeclared returns what to do about a credential that auth.people does not list;
+// empty if it does.
 func undeclared(d Decision) string {
 	switch {
 	case d.By == Anonymous:
