@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -40,27 +39,32 @@ func (o decision) command(p *command.Process, d *api.DecisionRequest, cmd *cobra
 		if d.Reason == "" && o.needs != "" {
 			return errors.New(o.needs)
 		}
+		id, err := c.RunNamed(cmd.Context(), args[0])
+		if err != nil {
+			return err
+		}
 		if o.first != nil {
 			var before api.RunDetail
-			if err := c.Get(cmd.Context(), client.RunsPath+"/"+url.PathEscape(args[0]), nil, &before); err != nil {
+			if err := c.Get(cmd.Context(), client.RunPath(id), nil, &before); err != nil {
 				return err
 			}
 			if err := o.first(before.Run); err != nil {
 				return err
 			}
 		}
-		after, err := c.Decide(cmd.Context(), args[0], o.verb, *d)
+		after, err := c.Decide(cmd.Context(), id, o.verb, *d)
 		if err != nil {
 			return err
 		}
 		return out.Print(p.Stdout, after, func(w io.Writer) error {
-			_, err := io.WriteString(w, o.said(args[0], after)+"\n")
+			_, err := io.WriteString(w, o.said(id, after)+"\n")
 			return err
 		})
 	}
 	c.AddFlags(cmd)
 	cmd.Flags().StringVar(&d.Reason, "reason", "", o.reason)
 	out.AddFlag(cmd)
+	completeRuns(cmd, &c)
 	return cmd
 }
 

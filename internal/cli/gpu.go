@@ -79,9 +79,6 @@ Exit codes:
 	return cmd
 }
 
-// completeWithin is how long a shell waits for the names of nodes.
-const completeWithin = 3 * time.Second
-
 // completeNodes returns the nodes with GPUs that are not named yet. Where they
 // cannot be listed there is nothing to complete, and no place to say why.
 func (f gpuFlags) completeNodes(ctx context.Context, p *command.Process, named []string) []cobra.Completion {

@@ -28,7 +28,11 @@ func newRunsShowCommand(p *command.Process) *cobra.Command {
   responder runs show r-01JDXYZ -o wide   # and the queries behind the numbers
   responder runs show r-01JDXYZ -o json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			report, document, err := fetchRun(cmd.Context(), &c, args[0])
+			id, err := c.RunNamed(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			report, document, err := fetchRun(cmd.Context(), &c, id)
 			if err != nil {
 				return err
 			}
@@ -37,6 +41,7 @@ func newRunsShowCommand(p *command.Process) *cobra.Command {
 	}
 	c.AddFlags(cmd)
 	out.AddFlag(cmd)
+	completeRuns(cmd, &c)
 	return cmd
 }
 

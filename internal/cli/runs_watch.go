@@ -23,11 +23,16 @@ func newRunsWatchCommand(p *command.Process) *cobra.Command {
 		Args:    one(runArgument),
 		Example: "  responder runs watch r-01JDXYZ",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return watchRun(cmd.Context(), p, &c, &out, args[0])
+			id, err := c.RunNamed(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			return watchRun(cmd.Context(), p, &c, &out, id)
 		},
 	}
 	c.AddFlags(cmd)
 	out.AddFlag(cmd)
+	completeRuns(cmd, &c)
 	return cmd
 }
 

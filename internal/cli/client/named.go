@@ -1,0 +1,51 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/inference-responder/responder/internal/api"
+)
+
+// lenRunID is the length of the ID of a run.
+const lenRunID = len("r-01JDXYZ0000000000000000000")
+
+// leastOfID is how many letters of an ID mean a run: fewer are a slip.
+const leastOfID = 4
+
+// RunNamed returns the ID of the run that a name means: a whole ID, or a beginning of
+// it that no other of the newest 1000 runs has, with or without r-. A name that means
+// no run is returned as it is, so that the server says so.
+func (c *Client) RunNamed(ctx context.Context, name string) (string, error) {
+	if len(name) >= lenRunID || len(strings.TrimPrefix(name, "r-")) < leastOfID {
+		return name, nil
+	}
+	runs, err := c.RunsNamed(ctx, name)
+	switch {
+	case err != nil:
+		return "", err
+	case len(runs) == 0:
+		return name, nil
+	case len(runs) > 1:
+		return "", fmt.Errorf("%q is the beginning of %d runs, the newest are %s and %s: write more of it", name, len(runs), runs[0].Run, runs[1].Run)
+	}
+	return runs[0].Run, nil
+}
+
+// RunsNamed returns those of the newest 1000 runs whose IDs begin so, newest first.
+func (c *Client) RunsNamed(ctx context.Context, name string) ([]api.RunSummary, error) {
+	var answer api.RunList
+	if err := c.Get(ctx, RunsPath, url.Values{"limit": {"1000"}}, &answer); err != nil {
+		return nil, err
+	}
+	begin := "r-" + strings.ToUpper(strings.TrimPrefix(strings.ToLower(name), "r-"))
+	var out []api.RunSummary
+	for _, r := range answer.Runs {
+		if strings.HasPrefix(r.Run, begin) {
+			out = append(out, r)
+		}
+	}
+	return out, nil
+}
