@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -16,12 +18,13 @@ import (
 
 // decision is a command that tells a run what a person decides.
 type decision struct {
-	verb   string                                // of the API
-	needs  string                                // error for a missing reason; empty: it is optional
-	reason string                                // what --reason is
-	check  func() error                          // of the other flags; nil: they are always good
-	first  func(before api.Run) error            // of the run as it is; nil: any is good
-	said   func(id string, after api.Run) string // printed once it is taken
+	verb   string                                                       // of the API
+	needs  string                                                       // error for a missing reason; empty: it is optional
+	reason string                                                       // what --reason is
+	check  func() error                                                 // of the other flags; nil: they are always good
+	asks   func(ctx context.Context, c *client.Client, id string) error // a person at the terminal before it is sent; nil: nobody
+	first  func(before api.Run) error                                   // of the run as it is; nil: any is good
+	said   func(id string, after api.Run) string                        // printed once it is taken
 }
 
 // command completes a command that has words and flags of its own already. d is
@@ -49,6 +52,11 @@ func (o decision) command(p *command.Process, d *api.DecisionRequest, cmd *cobra
 				return err
 			}
 			if err := o.first(before.Run); err != nil {
+				return err
+			}
+		}
+		if o.asks != nil {
+			if err := o.asks(cmd.Context(), &c, id); err != nil {
 				return err
 			}
 		}
@@ -81,13 +89,15 @@ func addQuestionFlags(cmd *cobra.Command, d *api.DecisionRequest) {
 
 func newApproveCommand(p *command.Process) *cobra.Command {
 	var d api.DecisionRequest
+	var yes bool
 	cmd := &cobra.Command{
 		Use:   "approve RUN",
 		Short: "Approve the plan that a run asks about",
 		Long: `Approve the plan that a run asks about. The approval counts for this plan only: if
 the cluster has changed since, the run plans again and asks again. --digest names
 the plan you saw, as 'responder runs show RUN' prints it; another plan is then
-refused.
+refused. At a terminal, without --digest, the plan is shown and you are asked first;
+--yes approves what is open without looking.
 
 If more approvals are needed, yours counts and the run still asks the others.
 --break-glass approves alone, if a rule of the policy allows you to. It needs
@@ -98,6 +108,7 @@ If more approvals are needed, yours counts and the run still asks the others.
 	}
 	addQuestionFlags(cmd, &d)
 	cmd.Flags().BoolVar(&d.BreakGlass, "break-glass", false, "approve alone, without the other approvals; needs --reason")
+	cmd.Flags().BoolVar(&yes, "yes", false, "approve without being shown the plan")
 	return decision{
 		verb: "approve", reason: "why; it is recorded",
 		check: func() error {
@@ -106,6 +117,12 @@ If more approvals are needed, yours counts and the run still asks the others.
 			}
 			return nil
 		},
+		asks: func(ctx context.Context, c *client.Client, id string) error {
+			if yes || d.Digest != "" || !command.IsTerminal(p.Stdin) {
+				return nil
+			}
+			return confirm(ctx, p, c, id, &d)
+		},
 		said: func(id string, after api.Run) string {
 			if g := after.Gate; g != nil && len(g.Votes) > 0 {
 				return fmt.Sprintf("your approval of %s counts; still needed:\n%s", id, strings.TrimSuffix(runview.Printable(runview.UnmetLines(*after.Machine().Gate)), "\n"))
@@ -113,6 +130,38 @@ If more approvals are needed, yours counts and the run still asks the others.
 			return fmt.Sprintf("approved %s; follow it with: %s", id, runview.WatchCommand(id))
 		},
 	}.command(p, &d, cmd)
+}
+
+// confirm shows a person what a run asks, and binds the decision to that plan once
+// they have said yes.
+func confirm(ctx context.Context, p *command.Process, c *client.Client, id string, d *api.DecisionRequest) error {
+	var detail api.RunDetail
+	if err := c.Get(ctx, client.RunPath(id), nil, &detail); err != nil {
+		return err
+	}
+	g := detail.Run.Gate
+	if g == nil || d.Gate != "" && d.Gate != g.Gate {
+		return nil // the service says what is asked instead
+	}
+	r := runview.NewRenderer(p.Stderr)
+	run := detail.Run.Machine()
+	r.Book, _ = parseDocument(run, detail.Document) // without it states are shown by name
+	r.Brief = true
+	r.Question(run)
+	r.Printf("\nApprove it? y or n: ")
+	if r.Err != nil {
+		return r.Err
+	}
+	line, err := bufio.NewReader(p.Stdin).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return fmt.Errorf("read the answer: %w", err)
+	}
+	switch strings.ToLower(strings.TrimSpace(line)) {
+	case "y", "yes":
+		d.Digest, d.Gate = g.Digest, g.Gate
+		return nil
+	}
+	return fmt.Errorf("nothing was decided; deny it with: responder deny %s --reason TEXT", id)
 }
 
 func newDenyCommand(p *command.Process) *cobra.Command {

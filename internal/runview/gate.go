@@ -9,6 +9,22 @@ import (
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
+// Question writes what people are asked about a run: the plan with all that it changes,
+// and its guards.
+func (r *Renderer) Question(s machine.State) {
+	r.Head(s)
+	switch l := s.Lever; {
+	case l == nil || l.Plan == nil:
+		if s.Gate != nil && !s.Gate.Undo {
+			r.Printf("\n%s\n", s.Gate.Text)
+		}
+	default:
+		r.Printf("\nplan      %s\n", Printable(l.Plan.Summary))
+		r.plan(s.Current, *l.Plan)
+		r.guards(l.Guards)
+	}
+}
+
 // gate writes what people are asked, who of them has said yes, and who is told
 // when nobody does.
 func (r *Renderer) gate(run string, g machine.Gate) {

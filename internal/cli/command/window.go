@@ -1,6 +1,7 @@
 package command
 
 import (
+	"io"
 	"math"
 	"os"
 	"strconv"
@@ -24,6 +25,12 @@ func (w window) Columns() int { return w.columns }
 // searched or kept must be whole.
 func NewWindow(f *os.File, getenv func(string) string) runview.Window {
 	return window{f, columns(f, getenv)}
+}
+
+// IsTerminal reports whether a person may be at the other end of an input.
+func IsTerminal(r io.Reader) bool {
+	f, ok := r.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
 }
 
 func columns(f *os.File, getenv func(string) string) int {

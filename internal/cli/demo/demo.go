@@ -10,8 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/term"
-
 	"github.com/inference-responder/responder/internal/api"
 	"github.com/inference-responder/responder/internal/app"
 	"github.com/inference-responder/responder/internal/audit"
@@ -57,7 +55,7 @@ func Run(ctx context.Context, p *command.Process, o Options) error {
 	case o.Yes:
 	case o.Out.Structured():
 		return fmt.Errorf("-o %s shows no question that you could answer; add --yes", o.Out.Format)
-	case !isTerminal(p.Stdin):
+	case !command.IsTerminal(p.Stdin):
 		return errNobody
 	}
 	w := p.Stdout
@@ -71,11 +69,6 @@ func Run(ctx context.Context, p *command.Process, o Options) error {
 		d.answers = newAnswerer(show.screen, p.Stdin)
 	}
 	return d.run(ctx)
-}
-
-func isTerminal(r io.Reader) bool {
-	f, ok := r.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
 }
 
 // demo is one demo under way.
