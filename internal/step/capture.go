@@ -2,6 +2,7 @@ package step
 
 import (
 	"context"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -107,11 +108,19 @@ func (s *Set) asks(own playbook.Service, plan *machine.Plan, l ending) []ask {
 func podsOfService(svc playbook.Service, ends []string) []string {
 	var out []string
 	for _, pod := range ends {
-		if name, ok := strings.CutPrefix(pod, svc.Namespace+"/"); ok && strings.HasPrefix(name, svc.Workload.Name+"-") {
-			out = append(out, name)
+		rest, ok := strings.CutPrefix(pod, svc.Namespace+"/"+svc.Workload.Name+"-")
+		if made := podNames[svc.Workload.Kind]; ok && (made == nil || made.MatchString(rest)) {
+			out = append(out, svc.Workload.Name+"-"+rest)
 		}
 	}
 	return out
+}
+
+// podNames match what follows the name of a workload in the names of its pods, by its
+// kind: chat-long-6d4b9-x2x9z is a pod of chat-long, and none of chat.
+var podNames = map[string]*regexp.Regexp{
+	"Deployment":  regexp.MustCompile(`^[a-z0-9]+-[a-z0-9]{5}$`), // ReplicaSet's hash, and five letters
+	"StatefulSet": regexp.MustCompile(`^[0-9]+(-[0-9]+)?$`),      // ordinal; of a group's leader, and the worker's
 }
 
 // told returns the lines about a capture for people.

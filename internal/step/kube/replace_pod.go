@@ -26,7 +26,7 @@ func ReplacePodKind() playbook.Kind {
 	return playbook.Kind{
 		Name: replacePod,
 		Role: playbook.RoleLever, Class: playbook.ClassHardware,
-		Doc: `Replaces one pod of the service, a spare first, so that no replica is missing meanwhile:
+		Doc: `Replaces one pod of the service, a spare first, so that no replica is missing meanwhile. It takes these steps:
 
 1. one replica more, and waiting until it is ready and in rotation, as the others are;
 2. the pod is taken out of rotation (with ` + "`at_once`" + ` while the spare loads): it loses the labels by which its workload selects it, so that its workload lets go of it, and so do
