@@ -18,7 +18,7 @@ type received struct {
 
 // Alerts returns alerts that were received, those first that were mentioned last.
 func (r received) Alerts(f webhook.AlertFilter) (api.AlertList, error) {
-	seen, more, err := r.executor.Alerts(executor.AlertFilter{Firing: f.Firing, NoRun: f.NoRun, Episode: f.Episode, Limit: f.Limit})
+	seen, more, err := r.executor.Alerts(dispatch.SeenFilter{Firing: f.Firing, NoRun: f.NoRun, Episode: f.Episode}, f.Limit)
 	if err != nil {
 		return api.AlertList{}, journalRefusal(err)
 	}

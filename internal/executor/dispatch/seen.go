@@ -1,8 +1,9 @@
 package dispatch
 
 import (
-	"maps"
+	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/inference-responder/responder/internal/playbook"
@@ -21,44 +22,46 @@ type Seen struct {
 	Note     uint64 // notification that this was decided about, by its position in the log; 0: none
 }
 
-// Seen returns at most so many of the episodes that pass, those first that were
-// mentioned last, and whether there are more.
-func (x *episodes) Seen(most int, passes func(Seen) bool) (out []Seen, more bool) {
-	for _, all := range x.copies() {
-		for id, k := range all {
-			s := Seen{
-				Episode: id, Firing: k.firing && k.resolved.IsZero(), At: k.seen, Resolved: k.resolved,
-				Kind: k.kind, Reason: k.reason, Retry: k.retry && k.waits(), Note: k.note,
-			}
-			for _, r := range k.runs {
-				s.Runs = append(s.Runs, r.id)
-			}
-			if passes(s) {
-				out = append(out, s)
-			}
-		}
-	}
-	slices.SortFunc(out, func(a, b Seen) int {
-		if d := b.At.Compare(a.At); d != 0 {
-			return d
-		}
-		if a.Episode < b.Episode {
-			return -1
-		}
-		return 1
-	})
-	if len(out) > most {
-		return out[:most], true
-	}
-	return out, false
+// SeenFilter selects episodes; zero fields select everything.
+type SeenFilter struct {
+	Firing  *bool  // only those that fire, or only those that do not
+	NoRun   bool   // only those without a run
+	Episode string // only those that begin with it, such as a fingerprint
 }
 
-// copies returns the generations as they are now, so that nobody waits for who reads
-// them.
-func (x *episodes) copies() []map[string]known {
+func (f SeenFilter) passes(id string, k known) bool {
+	fires := k.firing && k.resolved.IsZero()
+	return (f.Firing == nil || *f.Firing == fires) && (!f.NoRun || len(k.runs) == 0) && strings.HasPrefix(id, f.Episode)
+}
+
+// Seen returns at most so many of the episodes that pass, those first that were
+// mentioned last, and whether there are more. What it takes of memory follows most, not
+// the number of episodes.
+func (x *episodes) Seen(most int, f SeenFilter) (out []Seen, more bool) {
+	newest := func() {
+		slices.SortFunc(out, func(a, b Seen) int { return cmp.Or(b.At.Compare(a.At), cmp.Compare(a.Episode, b.Episode)) })
+		if len(out) > most {
+			out, more = slices.Delete(out, most, len(out)), true
+		}
+	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return []map[string]known{maps.Clone(x.m), maps.Clone(x.idle), maps.Clone(x.older)}
+	for _, all := range []map[string]known{x.m, x.idle, x.older} {
+		for id, k := range all {
+			if !f.passes(id, k) {
+				continue
+			}
+			out = append(out, Seen{
+				Episode: strings.Clone(id), Firing: k.firing && k.resolved.IsZero(), At: k.seen, Resolved: k.resolved, Runs: strings.Fields(refIDs(k.runs)),
+				Kind: k.kind, Reason: k.reason, Retry: k.retry && k.waits(), Note: k.note,
+			})
+			if len(out) >= 2*most+100 {
+				newest()
+			}
+		}
+	}
+	newest()
+	return out, more
 }
 
 // Told returns the notification at that position in the log. An archived one is an
