@@ -102,3 +102,21 @@ func TestEveryTokenIsLookedAt(t *testing.T) {
 		t.Errorf("%d settings were found", found)
 	}
 }
+
+// A scope of an older configuration is refused with what replaces it, wherever scopes are.
+func TestScopeDecideIsReplaced(t *testing.T) {
+	for at, doc := range map[string]string{
+		"auth.tokens[0].scopes[1]":       "auth: {tokens: [{name: ada, file: t, scopes: [read, decide]}]}",
+		"auth.basic[0].scopes[0]":        "auth: {basic: [{name: ada, password_file: t, scopes: [decide]}]}",
+		"auth.mtls.clients[0].scopes[0]": "auth: {mtls: {ca_file: c, clients: [{name: ada, scopes: [decide]}]}}\ntls: {cert_file: c, key_file: k}",
+		"auth.oidc.scopes[0]":            "auth: {oidc: {issuer: 'https://idp.example', audience: r, scopes: [decide]}}",
+	} {
+		_, err := Parse("c.yaml", []byte(doc+"\n"))
+		if err == nil || !strings.Contains(err.Error(), at+": must be one of") || !strings.Contains(err.Error(), "decide became one scope for each right: write those of approve, cancel,") {
+			t.Errorf("%s: %v", doc, err)
+		}
+	}
+	if _, err := Parse("c.yaml", []byte("auth: {insecure: true}\nlog: {level: decide}\n")); err == nil || strings.Contains(err.Error(), "became") {
+		t.Errorf("a level of the log: %v", err)
+	}
+}

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/common/model"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/inference-responder/responder/internal/rights"
 	"github.com/inference-responder/responder/internal/runview"
 	"github.com/inference-responder/responder/internal/yamldoc"
 )
@@ -228,7 +229,7 @@ func (d *strictDecoder) scalar(n *yaml.Node, v reflect.Value, path, enum string)
 	switch v.Kind() {
 	case reflect.String:
 		if allowed := strings.Split(enum, ","); enum != "" && !slices.Contains(allowed, n.Value) {
-			d.problem(n, path, "", "must be one of %s, not %q", strings.Join(allowed, ", "), runview.Cut(n.Value, 60))
+			d.problem(n, path, replacement(allowed, n.Value), "must be one of %s, not %q", strings.Join(allowed, ", "), runview.Cut(n.Value, 60))
 			return
 		}
 		if n.Tag != "!!str" && enum == "" {
@@ -262,6 +263,14 @@ func (d *strictDecoder) scalar(n *yaml.Node, v reflect.Value, path, enum string)
 	if err != nil {
 		d.problem(n, path, "", "%s, not %q", err, runview.Cut(n.Value, 60))
 	}
+}
+
+// replacement returns what a value of an older configuration became; empty: it was none.
+func replacement(allowed []string, value string) string {
+	if value != "decide" || !slices.Contains(allowed, string(rights.Approve)) {
+		return ""
+	}
+	return "decide became one scope for each right: write those of approve, cancel, pause, unpause, resolve, release, promote and start that the person needs, e.g. [approve, cancel, pause]; auth.rights says about which services"
 }
 
 // Join returns the path of a field below a path.
