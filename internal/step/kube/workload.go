@@ -48,6 +48,8 @@ type workloadOut struct {
 	OOMKilled     int        `json:"oom_killed" unit:"pods" doc:"Pods whose container was last ended for using too much memory."`
 	Waiting       []string   `json:"waiting" doc:"Why containers wait, each reason once: CrashLoopBackOff, ImagePullBackOff, ..."`
 	Unschedulable int        `json:"unschedulable" unit:"pods" doc:"Pods no node takes."`
+	Blocked       int        `json:"blocked" unit:"replicas" doc:"Replicas that do not serve and do not start by themselves, those that could not be created included: see kube.pending."`
+	Pending       string     `json:"pending" doc:"Why replicas do not serve, in a sentence; empty: all do."`
 	Stuck         string     `json:"stuck" doc:"Why a rollout cannot go on (progress deadline exceeded, replica failure); empty: it can."`
 	Paused        bool       `json:"paused" doc:"Rollouts of the workload are paused."`
 	Nodes         []nodeOut  `json:"nodes" doc:"Nodes that run pods of the workload."`
@@ -134,6 +136,13 @@ func workloadEvidence(w kube.Workload) workloadOut {
 		}
 	}
 	slices.Sort(out.Waiting)
+	pending := w.Pending()
+	for _, p := range pending {
+		if p.Cause.Blocks() {
+			out.Blocked++
+		}
+	}
+	out.Pending = kube.PendingText(pending)
 	for _, e := range w.Events[:min(len(w.Events), maxEvents)] {
 		out.Events = append(out.Events, eventOut{e.Reason, e.Object, e.Message, e.Count})
 	}
@@ -169,8 +178,7 @@ func workloadFacts(ref kube.Ref, w kube.Workload, out workloadOut) []string {
 		step.DurationText(time.Duration(out.LoadTime)), step.DurationText(time.Duration(out.LongestLoadTime)))
 	add(out.Restarts > 0, "%d container restarts", out.Restarts)
 	add(out.OOMKilled > 0, "%d pods were killed for using too much memory", out.OOMKilled)
-	add(len(out.Waiting) > 0, "containers wait: %s", strings.Join(out.Waiting, ", "))
-	add(out.Unschedulable > 0, "%d pods cannot be scheduled: %s", out.Unschedulable, firstPending(w.Pods))
+	add(out.Pending != "", "replicas that do not serve: %s", out.Pending)
 	for _, n := range out.Nodes {
 		add(!n.Ready || len(n.Conditions) > 0, "node %s with %d of its pods: %s", n.Name, n.Pods, nodeState(n))
 	}
@@ -210,15 +218,6 @@ func eventFacts(events []eventOut, pods []kube.Pod) []string {
 		facts = append(facts, fmt.Sprintf("%dx %s on %s: %s", e.Count, e.Reason, object, e.Message))
 	}
 	return facts
-}
-
-func firstPending(pods []kube.Pod) string {
-	for _, p := range pods {
-		if p.Node == "" && p.Message != "" {
-			return p.Message
-		}
-	}
-	return ""
 }
 
 func nodeState(n nodeOut) string {
