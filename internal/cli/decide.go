@@ -148,7 +148,11 @@ func confirm(ctx context.Context, p *command.Process, c *client.Client, id strin
 	r.Book, _ = parseDocument(run, detail.Document) // without it states are shown by name
 	r.Brief = true
 	r.Question(run)
-	r.Printf("\nApprove it? y or n: ")
+	question := "Approve it?"
+	if g.TakeBack {
+		question = "Take that change back?"
+	}
+	r.Printf("\n%s y or n: ", question)
 	if r.Err != nil {
 		return r.Err
 	}

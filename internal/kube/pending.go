@@ -59,8 +59,8 @@ func (w Workload) Pending() []PendingPod {
 	var out []PendingPod
 	there := 0
 	for _, p := range w.Pods {
-		if p.Worker || slices.Contains([]string{"Terminating", string(corev1.PodFailed), string(corev1.PodSucceeded)}, p.Phase) {
-			continue // its controller makes another one
+		if p.Worker || p.over() {
+			continue
 		}
 		there++
 		if !p.Ready {
@@ -105,18 +105,17 @@ func (p Pod) pending(events []EventCount) (PendingCause, string) {
 		return unschedulable(p.Message), p.Message
 	case p.Node == "":
 		return PendingNew, "the scheduler has not looked at it yet"
+	case p.Phase == string(corev1.PodPending) && p.Init != "": // so its volumes and its network are there
+		if fetches.MatchString(p.Init) {
+			return PendingDownload, "init container " + p.Init + " runs"
+		}
+		return PendingInit, "init container " + p.Init + " runs"
 	case p.Phase == string(corev1.PodPending):
 		if e := warned("FailedMount", "FailedAttachVolume", "FailedMapVolume"); e != nil {
 			return PendingVolume, e.Message
 		}
 		if e := warned("FailedCreatePodSandBox"); e != nil {
 			return PendingNetwork, e.Message
-		}
-		if p.Init != "" && fetches.MatchString(p.Init) {
-			return PendingDownload, "init container " + p.Init + " runs"
-		}
-		if p.Init != "" {
-			return PendingInit, "init container " + p.Init + " runs"
 		}
 		return PendingCreating, "its containers are being made"
 	}

@@ -26,11 +26,14 @@ func TestPending(t *testing.T) {
 		"a mount": {Workload{Replicas: 1, Pods: []Pod{on(Pod{})}, Events: []EventCount{
 			{Reason: "FailedMount", Object: "Pod/other", Message: "another one"}, {Reason: "FailedMount", Object: "Pod/chat-0", Message: "no such claim"},
 		}}, PendingVolume, true},
-		"the network":             {Workload{Replicas: 1, Pods: []Pod{on(Pod{})}, Events: []EventCount{{Reason: "FailedCreatePodSandBox", Object: "Pod/chat-0", Message: "no IP left"}}}, PendingNetwork, true},
-		"the quota":               {Workload{Replicas: 1, Events: []EventCount{{Reason: "FailedCreate", Object: "ReplicaSet/chat-1", Message: `pods "chat-0" is forbidden: exceeded quota: gpus`}}}, PendingQuota, true},
-		"a webhook":               {Workload{Replicas: 1, Stuck: "admission webhook denied the request"}, PendingRefused, true},
-		"the model is fetched":    {Workload{Replicas: 1, Pods: []Pod{on(Pod{Init: "storage-initializer"})}}, PendingDownload, false},
-		"another init container":  {Workload{Replicas: 1, Pods: []Pod{on(Pod{Init: "warmup-network"})}}, PendingInit, false},
+		"the network":            {Workload{Replicas: 1, Pods: []Pod{on(Pod{})}, Events: []EventCount{{Reason: "FailedCreatePodSandBox", Object: "Pod/chat-0", Message: "no IP left"}}}, PendingNetwork, true},
+		"the quota":              {Workload{Replicas: 1, Events: []EventCount{{Reason: "FailedCreate", Object: "ReplicaSet/chat-1", Message: `pods "chat-0" is forbidden: exceeded quota: gpus`}}}, PendingQuota, true},
+		"a webhook":              {Workload{Replicas: 1, Stuck: "admission webhook denied the request"}, PendingRefused, true},
+		"the model is fetched":   {Workload{Replicas: 1, Pods: []Pod{on(Pod{Init: "storage-initializer"})}}, PendingDownload, false},
+		"another init container": {Workload{Replicas: 1, Pods: []Pod{on(Pod{Init: "warmup-network"})}}, PendingInit, false},
+		"the model is fetched at last": {Workload{Replicas: 1, Pods: []Pod{on(Pod{Init: "storage-initializer"})}, Events: []EventCount{
+			{Reason: "FailedMount", Object: "Pod/chat-0", Message: "failed to sync configmap cache"},
+		}}, PendingDownload, false},
 		"the image is pulled":     {Workload{Replicas: 1, Pods: []Pod{on(Pod{})}}, PendingCreating, false},
 		"the engine loads":        {Workload{Replicas: 1, Pods: []Pod{{Name: "chat-0", Node: "node-a", Phase: "Running"}}}, PendingLoading, false},
 		"the scheduler is behind": {Workload{Replicas: 1, Pods: []Pod{{Phase: "Pending"}}}, PendingNew, false},
@@ -45,5 +48,28 @@ func TestPending(t *testing.T) {
 	got := w.Pending()
 	if len(got) != 3 || got[0].Name != "c" || !strings.HasPrefix(PendingText(got), "1x no node with free GPUs (0/1 nodes") {
 		t.Errorf("%+v: %s", got, PendingText(got))
+	}
+}
+
+// TestRollingOut: what a rollout has left to replace is one; what has ended, or is kept
+// back on purpose, is none.
+func TestRollingOut(t *testing.T) {
+	old := Pod{Name: "old", Revision: 1, Phase: "Running"}
+	for name, tt := range map[string]struct {
+		w    Workload
+		want bool
+	}{
+		"one is left":             {Workload{Revision: 2, Pods: []Pod{old, {Revision: 2}}}, true},
+		"not seen yet":            {Workload{Generation: 3, Observed: 2}, true},
+		"all are new":             {Workload{Revision: 2, Pods: []Pod{{Revision: 2}}}, false},
+		"the kubelet evicted it":  {Workload{Revision: 2, Pods: []Pod{{Revision: 1, Phase: "Failed"}, {Revision: 2}}}, false},
+		"it leaves":               {Workload{Revision: 2, Pods: []Pod{{Revision: 1, Phase: "Terminating"}}}, false},
+		"a partition keeps it":    {Workload{Revision: 2, Pods: []Pod{old}, Strategy: Strategy{Partition: 1}}, false},
+		"it is replaced by hand":  {Workload{Revision: 2, Pods: []Pod{old}, Strategy: Strategy{Type: "OnDelete"}}, false},
+		"a worker of some leader": {Workload{Revision: 2, Pods: []Pod{{Revision: 0, Worker: true}}}, false},
+	} {
+		if got := tt.w.RollingOut(); got != tt.want {
+			t.Errorf("%s: %v", name, got)
+		}
 	}
 }

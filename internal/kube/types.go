@@ -38,11 +38,19 @@ type Workload struct {
 }
 
 // RollingOut reports whether pods of an earlier revision are left, or the controller has
-// not seen the newest change yet. Pods that a partition keeps back are not left over.
+// not seen the newest change yet. Pods that a partition or the strategy OnDelete keeps
+// back are not left over, nor are those that have ended or leave.
 func (w Workload) RollingOut() bool {
-	return w.Observed < w.Generation || w.Strategy.Partition == 0 && slices.ContainsFunc(w.Pods, func(p Pod) bool {
-		return p.Revision != w.Revision && p.Phase != "Terminating" && !p.Worker
+	keeps := w.Strategy.Partition > 0 || w.Strategy.Type == "OnDelete"
+	return w.Observed < w.Generation || !keeps && slices.ContainsFunc(w.Pods, func(p Pod) bool {
+		return p.Revision != w.Revision && !p.over() && !p.Worker
 	})
+}
+
+// over reports whether a pod leaves or has ended, so that its controller makes another.
+// One that the kubelet evicted stays on the list as Failed.
+func (p Pod) over() bool {
+	return slices.Contains([]string{"Terminating", "Failed", "Succeeded"}, p.Phase)
 }
 
 // Strategy is how a workload replaces its pods. The zero value is unknown:

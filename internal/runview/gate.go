@@ -10,12 +10,14 @@ import (
 )
 
 // Question writes what people are asked about a run: the plan with all that it changes,
-// and its guards.
+// and its guards; or which change is taken back.
 func (r *Renderer) Question(s machine.State) {
 	r.Head(s)
 	switch l := s.Lever; {
+	case s.Gate != nil && s.Gate.Undo:
+		r.Printf("\n%s\n", s.Gate.Text)
 	case l == nil || l.Plan == nil:
-		if s.Gate != nil && !s.Gate.Undo {
+		if s.Gate != nil {
 			r.Printf("\n%s\n", s.Gate.Text)
 		}
 	default:
