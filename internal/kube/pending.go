@@ -53,6 +53,9 @@ type PendingPod struct {
 	Since time.Time // when the pod was created; zero: not known
 }
 
+// mostMissing bounds the pods that were never created of which one answer tells.
+const mostMissing = 1000
+
 // Pending returns the pods of a workload that do not serve, those first that do not
 // start by themselves. Workers of a group, and pods that leave or have ended, are left out.
 func (w Workload) Pending() []PendingPod {
@@ -70,7 +73,7 @@ func (w Workload) Pending() []PendingPod {
 	}
 	if missing := w.Replicas - there; missing > 0 {
 		cause, why := w.missing()
-		for range missing {
+		for range min(missing, mostMissing) {
 			out = append(out, PendingPod{Cause: cause, Why: why})
 		}
 	}
