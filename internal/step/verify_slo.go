@@ -17,6 +17,10 @@ import (
 // still arrive: a service that lost its traffic always meets its objectives.
 const leastTraffic = 0.5
 
+// leastEarly is how long a change must be in effect before it can be called worse.
+// Half of that time is looked at: two scrapes at the usual interval of 15 s.
+const leastEarly = time.Minute
+
 // look is what one sample shows of the service's objectives.
 type look struct {
 	verdict slo.Verdict // so far
@@ -37,10 +41,7 @@ func (s *Set) proveSLO(ctx context.Context, e machine.Effect, now time.Time) loo
 	}
 	inEffect := now.Sub(p.FixedAt)
 	if inEffect < p.Spec.Hold {
-		return look{
-			verdict: slo.Watching, ends: slo.Inconclusive, reason: fault.NoData,
-			text: fmt.Sprintf("in effect for %s, judged after %s", inEffect.Round(time.Second), p.Spec.Hold),
-		}
+		return s.early(ctx, ask, e, now)
 	}
 	w := windows{now: p.Spec.Hold, effect: e}
 	m, err := w.measure(ctx, s.deps.Querier, ask, now)
@@ -55,6 +56,39 @@ func (s *Set) proveSLO(ctx context.Context, e machine.Effect, now time.Time) loo
 		}
 	}
 	return w.judge(m)
+}
+
+// early looks for what is worse before the hold time is over. It looks at the later
+// half of the time in effect: right after a change, requests finish that waited for
+// it. While the queue gets shorter, or how long it is cannot be told, nothing is
+// said before the hold time.
+func (s *Set) early(ctx context.Context, ask slo.Ask, e machine.Effect, now time.Time) look {
+	p := e.Proof
+	inEffect := now.Sub(p.FixedAt)
+	wait := look{
+		verdict: slo.Watching, ends: slo.Inconclusive, reason: fault.NoData,
+		text: fmt.Sprintf("in effect for %s, judged after %s", inEffect.Round(time.Second), p.Spec.Hold),
+	}
+	if inEffect < leastEarly {
+		return wait
+	}
+	w := windows{now: inEffect / 2, effect: e}
+	finished := ask
+	finished.Progress = nil // what stands still is counted from before the change was in effect
+	m, err := w.measure(ctx, s.deps.Querier, finished, now)
+	if err != nil {
+		return wait
+	}
+	if l := w.judge(m); l.verdict == slo.Worse && w.piles(ctx, s.deps.Querier, ask, now) {
+		return l
+	}
+	return wait
+}
+
+// piles reports whether the queue is known not to get shorter over the window.
+func (w *windows) piles(ctx context.Context, q Querier, ask slo.Ask, now time.Time) bool {
+	load, err := slo.Loads(ctx, q, ask.Service, ask.Progress, now, slo.Span{Window: w.now}, slo.Span{Window: w.now, Offset: w.now})
+	return err == nil && load[0].Waiting >= load[1].Waiting // false for NaN
 }
 
 // windows are the stretches of time that one sample compares.
@@ -78,7 +112,7 @@ func (w *windows) measure(ctx context.Context, q Querier, ask slo.Ask, now time.
 	p, half := w.effect.Proof, w.now/2
 	spans := []slo.Span{{Window: w.now}, {Window: half, Offset: half}, {Window: half}}
 	if !p.Planned.IsZero() && p.Planned.Before(now) {
-		w.before = w.now
+		w.before = max(w.now, p.Spec.Hold)
 		if began := w.effect.Alert.StartsAt; !began.IsZero() {
 			w.before = max(min(w.before, p.Planned.Sub(began)), min(p.Spec.Hold, w.now))
 		}
