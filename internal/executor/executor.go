@@ -193,7 +193,6 @@ func (e *Executor) Run(ctx context.Context) error {
 	readers.Go(func() { e.dispatchLoop(reading) })
 	readers.Go(func() { e.crashes.run(reading) })
 	e.log.Info("executor ready", "runs", e.countOpen())
-	debug.FreeOSMemory() // folding left as much garbage as it kept
 	select {
 	case <-ctx.Done():
 	case <-inner.Done():
