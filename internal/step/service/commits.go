@@ -33,7 +33,7 @@ func (c changes) commits(ctx context.Context, in step.Input, f *found, window ti
 	// What the cluster says of its own revision is nearer than an earlier commit:
 	// somebody may have changed the workload since.
 	became := f.at
-	repaired := false // by what came later: a commit of ours, or the current revision
+	repaired := false // by what came later: a commit of ours that did more than scale, or the current revision
 	for _, a := range came {
 		age := max(in.Now.Sub(a.At), 0)
 		f.out.Commits = append(f.out.Commits, commitOut{a.Commit.SHA, a.Commit.Subject, a.Commit.Author.Name, age.Seconds(), a.Ours, a.Deployed})
@@ -47,7 +47,7 @@ func (c changes) commits(ctx context.Context, in step.Input, f *found, window ti
 				f.out.Ours = f.out.Ours || a.Ours
 			}
 		}
-		repaired = repaired || a.Ours || f.out.Ours && !a.At.After(became)
+		repaired = repaired || a.Ours && !onlyReplicas(a) || f.out.Ours && !a.At.After(became)
 		if !a.Ours {
 			f.arrived(a, age)
 		}
