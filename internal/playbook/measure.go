@@ -2,6 +2,7 @@ package playbook
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"unicode"
@@ -50,7 +51,33 @@ func (r *reader) measure(n *yaml.Node, path string, at place) (Expectation, bool
 		number.Tag, number.Style, number.Value = "!!float", 0, words[2]
 		limit = r.number(&number, path, numberLimit, at)
 	}
+	if limit != nil {
+		if limit, ok := limit.Constant(); ok {
+			if told := foregone(words[0], words[1], limit); told != "" {
+				r.d.Report(n, path, fmt.Sprintf("%q %s: it proves nothing", yamldoc.Clip(n.Value), told), "ask for what the change has to improve, "+form)
+				return Expectation{}, false
+			}
+		}
+	}
 	return Expectation{Query: &Value{source: words[0], field: Field{Name: "query", Type: Type{Name: String}}, constant: words[0]}, Op: words[1], Value: limit}, limit != nil
+}
+
+// foregone returns how the answer to a comparison is known without a measurement; empty:
+// it is not. No measure is negative, and a share is at most 1.
+func foregone(measure, op string, limit float64) string {
+	most := math.Inf(1)
+	if measure == MeasurePrefix+"kv_usage" {
+		most = 1
+	}
+	always := map[string]bool{"<": limit > most, "<=": limit >= most, ">": limit < 0, ">=": limit <= 0}
+	never := map[string]bool{"<": limit <= 0, "<=": limit < 0, ">": limit >= most, ">=": limit > most, "==": limit < 0 || limit > most}
+	switch {
+	case always[op]:
+		return "holds always"
+	case never[op]:
+		return "can never hold"
+	}
+	return ""
 }
 
 // threeWords splits a text at the white space after its first two words.
