@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/inference-responder/responder/internal/api"
 	"github.com/inference-responder/responder/internal/catalog"
 	"github.com/inference-responder/responder/internal/config"
+	"github.com/inference-responder/responder/internal/engine"
 	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/policy"
 	"github.com/inference-responder/responder/internal/rights"
@@ -181,20 +183,44 @@ func probesTell(summary *api.ConfigCheck, c config.Config, w World) {
 // may not be measurable.
 func objectivesTell(summary *api.ConfigCheck, c config.Config) {
 	summary.DefaultSLOs, summary.Defaulted = []string{}, []string{}
-	for _, o := range c.ServiceDefaults().SLOs {
-		text := o.Name + " " + slo.Percent(o.Objective)
-		if o.Threshold > 0 {
-			text += fmt.Sprintf(" within %v s", o.Threshold)
-		}
-		summary.DefaultSLOs = append(summary.DefaultSLOs, text)
-	}
+	engines := map[string]bool{}
 	for i, e := range c.CatalogEntries() {
 		if len(c.Services[i].SLOs) == 0 {
 			summary.Defaulted = append(summary.Defaulted, e.Service.Name)
+			engines[e.Service.Engine] = true
 			continue
 		}
 		for _, problem := range catalog.Unusual(e.Service) {
 			summary.Warnings = append(summary.Warnings, e.Service.Name+": "+problem)
+		}
+	}
+	if summary.Discovery {
+		for _, name := range engine.Names() {
+			engines[name] = true
+		}
+	}
+	defaultsTell(summary, c, slices.Sorted(maps.Keys(engines)))
+}
+
+// defaultsTell adds the default objectives, and where engines cannot measure one as it is.
+func defaultsTell(summary *api.ConfigCheck, c config.Config, engines []string) {
+	for i, o := range c.SLO.Defaults {
+		text := o.Name + " " + slo.Percent(o.Objective)
+		if o.Threshold > 0 {
+			text += fmt.Sprintf(" within %v s", o.Threshold)
+		}
+		var moved []string
+		for _, name := range engines {
+			if to := c.ServiceDefaults().Of(name)[i].Threshold; to != o.Threshold {
+				moved = append(moved, fmt.Sprintf("%s %v s", name, to))
+			}
+		}
+		if len(moved) > 0 {
+			text += " (" + strings.Join(moved, ", ") + ")"
+		}
+		summary.DefaultSLOs = append(summary.DefaultSLOs, text)
+		if path := fmt.Sprintf("slo.defaults[%d]", i); len(moved) > 0 && c.IsSet(path+".threshold") {
+			summary.Warnings = append(summary.Warnings, fmt.Sprintf("%s: %s: no bucket ends at %v s; services are judged by the nearest: %s", path, o.Name, o.Threshold, strings.Join(moved, ", ")))
 		}
 	}
 }

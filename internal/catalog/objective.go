@@ -33,16 +33,16 @@ func (d Defaults) into(s *playbook.Service, of map[string][]playbook.SLO) {
 	}
 	list, known := of[s.Engine]
 	if !known {
-		list = d.slos(s.Engine)
+		list = d.Of(s.Engine)
 		of[s.Engine] = list
 	}
 	s.SLOs = list
 }
 
-// slos returns the default objectives as an engine can measure them: a threshold
+// Of returns the default objectives as an engine can measure them: a threshold
 // that none of its buckets has becomes the nearest that one has. Only defaults
 // are moved: what a service declares itself is measured as declared, or not at all.
-func (d Defaults) slos(name string) []playbook.SLO {
+func (d Defaults) Of(name string) []playbook.SLO {
 	e, _ := engine.Named(name)
 	list := slices.Clone(d.SLOs)
 	for i, o := range list {
