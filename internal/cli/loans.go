@@ -11,23 +11,18 @@ import (
 	"github.com/inference-responder/responder/internal/api"
 	"github.com/inference-responder/responder/internal/cli/client"
 	"github.com/inference-responder/responder/internal/cli/command"
+	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/runview"
 )
 
 func newLoansCommand(p *command.Process) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "loans",
-		Short: "Capacity and settings that were kept for an incident and are given back after it",
-		Long: `A change that was kept for an incident, such as added replicas, is a loan: it is
+	cmd := group("loans", "Capacity and settings that were kept for an incident and are given back after it",
+		newLoansListCommand(p), newLoansKeepCommand(p), newLoansReturnCommand(p))
+	cmd.Long = `A change that was kept for an incident, such as added replicas, is a loan: it is
 given back when the service has met its SLO for its recovery time, and its load
 is one that it has carried without the loan. Each loan is a run of the playbook
 loan-return, with the same guards and approvals as any other change; 'responder
-runs show' tells where it stands.`,
-		Example: `  responder loans list
-  responder loans keep r-01JDXYZ --reason 'traffic stays at this level'`,
-		Args: none,
-	}
-	cmd.AddCommand(newLoansListCommand(p), newLoansKeepCommand(p), newLoansReturnCommand(p))
+runs show' tells where it stands.`
 	return cmd
 }
 
@@ -75,6 +70,20 @@ func onlyLoans(run api.Run) error {
 	return nil
 }
 
+// returnable refuses a loan that is on its way back, or is none any more.
+func returnable(run api.Run) error {
+	if err := onlyLoans(run); err != nil {
+		return err
+	}
+	switch machine.Phase(run.Status) {
+	case machine.PhaseWatching:
+		return nil
+	case machine.PhaseDeciding:
+		return fmt.Errorf("loan %s is on its way back and asks: answer with 'responder approve %s' or 'responder deny %s --reason TEXT'", run.Run, run.Run, run.Run)
+	}
+	return fmt.Errorf("loan %s does not wait: %s; 'responder runs show %s' tells more", run.Run, runview.LoanStatus(run.RunSummary), run.Run)
+}
+
 func newLoansKeepCommand(p *command.Process) *cobra.Command {
 	var d api.DecisionRequest
 	cmd := &cobra.Command{
@@ -95,11 +104,12 @@ func newLoansReturnCommand(p *command.Process) *cobra.Command {
 		Use:   "return RUN --reason TEXT",
 		Short: "Give a loan back now, without waiting for recovery",
 		Long: `Give a loan back now, without waiting until the service has recovered. Guards,
-policy and approvals hold as for any other change.`,
+policy and approvals hold as for any other change, and where the load does not fit
+without the loan, people are asked first.`,
 		Example: "  responder loans return r-01JDXYZ --reason 'the nodes are needed elsewhere'",
 	}
 	return decision{
-		first: onlyLoans,
+		first: returnable,
 		verb:  "proceed", reason: "why; it is recorded", needs: "missing --reason: state why it is returned now",
 		said: says("%s is being returned"),
 	}.command(p, &d, cmd)

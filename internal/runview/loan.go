@@ -8,6 +8,12 @@ import (
 // LoanReturn is the playbook whose runs are the loans.
 const LoanReturn = "loan-return"
 
+// stillOwed is the state of that playbook in which a loan waits for a person.
+const stillOwed = "still-owed"
+
+// owed is the status of a loan that no run can return.
+const owed = "owed: a person has to return it"
+
 // LoanTable returns the table of loans, by the runs that give them back.
 func LoanTable(runs []api.RunSummary) *Table {
 	t := &Table{
@@ -23,7 +29,7 @@ func LoanTable(runs []api.RunSummary) *Table {
 		Empty: "nothing is on loan",
 	}
 	for _, r := range runs {
-		t.Add(r.Run, loanStatus(r), r.Service, r.Change, Time(r.Began), r.Loan, r.Why)
+		t.Add(r.Run, LoanStatus(r), r.Service, r.Change, Time(r.Began), r.Loan, r.Why)
 	}
 	return t
 }
@@ -33,10 +39,13 @@ func LoanIsOver(r api.RunSummary) bool {
 	return r.Status == string(machine.OutcomeResolved) || r.Status == string(machine.OutcomeCanceled)
 }
 
-// loanStatus describes where a loan stands, by its run.
-func loanStatus(r api.RunSummary) string {
+// LoanStatus describes where a loan stands, by its run.
+func LoanStatus(r api.RunSummary) string {
 	switch r.Status {
 	case string(machine.PhaseWatching):
+		if r.State == stillOwed {
+			return owed
+		}
 		return "waits for recovery"
 	case string(machine.PhaseDeciding):
 		return "asks to return it"
@@ -45,7 +54,7 @@ func loanStatus(r api.RunSummary) string {
 	case string(machine.OutcomeCanceled):
 		return "kept"
 	case string(machine.OutcomeEscalated), string(machine.OutcomeHandedOver), string(machine.OutcomeUndoFailed), string(machine.OutcomeReleased):
-		return "owed: a person has to return it"
+		return owed
 	default:
 		return r.Status
 	}
