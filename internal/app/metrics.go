@@ -171,6 +171,9 @@ func (g gauges) collectRuns(gauge func(name, help string, value float64, labels 
 	for at, n := range f.Phases {
 		gauge("responder_runs_open", "Runs that have not ended.", float64(n), "playbook", at.Playbook, "phase", string(at.Phase))
 	}
+	for state, n := range f.Loans {
+		gauge("responder_loans", "Loans that are neither returned nor kept for good, by the state of the playbook that gives them back; still-owed: a person has to decide.", float64(n), "state", state)
+	}
 	gauge("responder_runs_set_aside", "Runs that cannot be processed and wait to be released by a person.", float64(f.Quarantined))
 	gauge("responder_alerts_crowded", "1: alerts start no runs, because as many that had one are remembered and fire still as may be.", oneIf(f.Crowded))
 	for lock, run := range f.Locks {

@@ -106,6 +106,7 @@ func TestMetricsFollowTheJournal(t *testing.T) {
 			figures: func() executor.Figures {
 				return executor.Figures{
 					Phases:   map[executor.Standing]int{{Playbook: "pb", Phase: machine.PhaseDeciding}: 1},
+					Loans:    map[string]int{"still-owed": 1},
 					Holdings: guard.Holdings{Locks: map[string]string{"service:chat": "r-3"}}, Holders: map[string]string{"r-3": "pb"},
 				}
 			},
@@ -120,6 +121,7 @@ func TestMetricsFollowTheJournal(t *testing.T) {
 	want := map[string]string{
 		`responder_runs_total{outcome="resolved",playbook="pb"}`:             "1",
 		`responder_runs_open{phase="deciding",playbook="pb"}`:                "1",
+		`responder_loans{state="still-owed"}`:                                "1",
 		`responder_lock_held{lock="service:chat",playbook="pb"}`:             "1",
 		`responder_levers_total{lever="kube.scale",result="verified"}`:       "1",
 		`responder_levers_total{lever="kube.scale",result="refused"}`:        "1",

@@ -88,6 +88,9 @@ func (r *run) standing() Standing {
 	return Standing{now.state.Start.Playbook, now.state.Phase}
 }
 
+// at returns the name of the state that the run is in.
+func (r *run) at() string { return r.published.Load().state.Current }
+
 // command hands a person's command to a run and waits until what follows is durable. The
 // error is the machine's or the journal's.
 func (e *Executor) command(ctx context.Context, r *run, c machine.Command) error {

@@ -202,6 +202,7 @@ func (e *Executor) Subscribe(ctx context.Context) <-chan Update {
 type Figures struct {
 	Open        int               // runs that have not ended
 	Phases      map[Standing]int  // those by playbook and phase
+	Loans       map[string]int    // runs that give a loan back and have not ended, by state of the playbook
 	Quarantined int               // of those, quarantined until a person releases them
 	Holders     map[string]string // of the runs that hold locks, run to playbook
 	Episodes    int               // known
@@ -227,7 +228,7 @@ func (e *Executor) Crowded() bool { return e.dispatch.Crowded() }
 // state: with ten thousand of them waiting it takes a few milliseconds and the
 // space of as many pointers.
 func (e *Executor) Figures() Figures {
-	f := Figures{Phases: map[Standing]int{}, Holders: map[string]string{}, Episodes: e.dispatch.Size(), Crowded: e.dispatch.Crowded(), Holdings: e.ledger.Holdings(e.clock.now())}
+	f := Figures{Phases: map[Standing]int{}, Loans: map[string]int{}, Holders: map[string]string{}, Episodes: e.dispatch.Size(), Crowded: e.dispatch.Crowded(), Holdings: e.ledger.Holdings(e.clock.now())}
 	for _, id := range f.Locks {
 		f.Holders[id] = ""
 	}
@@ -236,6 +237,9 @@ func (e *Executor) Figures() Figures {
 	for _, r := range runs {
 		at := r.standing()
 		f.Phases[at]++
+		if at.Playbook == LoanReturn {
+			f.Loans[r.at()]++
+		}
 		if at.Phase == phaseQuarantined {
 			f.Quarantined++
 		}
