@@ -27,7 +27,6 @@ var untold = map[string][]string{
 		noGPUKnown(0, 0, 0), noGPUKnown(0, 1, 0), noGPUKnown(3, 1, 0), noGPUKnown(3, 1, 1),
 	},
 	"fleet.breaches":  {},
-	"kube.pending":    {}, // what it cannot read, it fails for
 	"kube.workload":   {`{"desired":4,"ready":4,"bad_nodes":0,"nodes":[],"events":[],"owners":[]}`},
 	"service.changes": {},
 	"engine.crashes": {
