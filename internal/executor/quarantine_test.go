@@ -106,13 +106,23 @@ func (h *rig) restart() {
 
 func (h *rig) lastControl(kind string) string {
 	h.t.Helper()
-	out := ""
+	all := h.controls(kind)
+	if len(all) == 0 {
+		return ""
+	}
+	return all[len(all)-1]
+}
+
+// controls returns what is recorded of a kind beside the runs.
+func (h *rig) controls(kind string) []string {
+	h.t.Helper()
+	var out []string
 	for rec, err := range h.journal.Stream(streamControl, 0) {
 		if err != nil {
 			h.t.Fatal(err)
 		}
 		if rec.Kind == kind {
-			out = string(rec.Data)
+			out = append(out, string(rec.Data))
 		}
 	}
 	return out

@@ -64,8 +64,9 @@ type RightRefused struct {
 // Bounds of what is recorded of refused requests: the journal is not for those
 // to fill who may ask and get nothing.
 const (
-	maxRefused = 60 // within an hour, all together
-	maxWritten = 64 // characters of a name
+	maxRefused   = 60 // within an hour, all together
+	maxRefusedBy = 10 // of one person or credential, so that none crowds the others out
+	maxWritten   = 64 // characters of a name
 )
 
 // requests is what is remembered of runs that people asked for, so that a
@@ -74,8 +75,9 @@ const (
 type requests struct {
 	mu      sync.Mutex // guards all below; a leaf lock
 	m       map[requestKey]requested
-	since   time.Time // the hour in which refused ones are counted began
-	refused int       // recorded in it
+	since   time.Time      // the hour in which refused ones are counted began
+	refused int            // recorded in it
+	by      map[string]int // requests of each that were refused in it
 }
 
 type requestKey struct{ by, key string }
@@ -105,17 +107,21 @@ func (x *requests) get(by, key string) (Requested, bool) {
 
 // refuse returns what the record of a refused request says; false where enough of
 // them are recorded already.
-func (x *requests) refuse(why string, now time.Time) (string, bool) {
+func (x *requests) refuse(by, why string, now time.Time) (string, bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if since := now.Sub(x.since); since >= time.Hour || since < 0 {
-		x.since, x.refused = now, 0
+		x.since, x.refused, x.by = now, 0, map[string]int{}
+	}
+	if x.refused >= maxRefused || x.by[by] >= maxRefusedBy {
+		return "", false
 	}
 	x.refused++
-	if x.refused == maxRefused {
+	x.by[by]++
+	if x.refused == maxRefused || x.by[by] == maxRefusedBy {
 		why += "; more of them are answered and, until an hour is over, no longer recorded"
 	}
-	return why, x.refused <= maxRefused
+	return why, true
 }
 
 // prune forgets what is as old as episodes are remembered.
@@ -174,7 +180,7 @@ func (q StartRequest) allowed() error {
 // recordRefused records that a request was refused. Nothing follows from it, so
 // that a journal which does not take it changes no answer.
 func (e *Executor) recordRefused(q StartRequest, err error) {
-	why, record := e.requests.refuse(err.Error(), e.clock.now())
+	why, record := e.requests.refuse(q.By, err.Error(), e.clock.now())
 	if !record {
 		return
 	}
@@ -190,7 +196,7 @@ func (e *Executor) RecordRefused(by string, right rights.Right, service, why str
 	if e.Ready() != nil {
 		return
 	}
-	why, record := e.requests.refuse(why, e.clock.now())
+	why, record := e.requests.refuse(by, why, e.clock.now())
 	if !record {
 		return
 	}
