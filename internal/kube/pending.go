@@ -144,8 +144,14 @@ func waitingCause(reason string) PendingCause {
 // missing returns why pods of the workload are not there at all.
 func (w Workload) missing() (PendingCause, string) {
 	why := w.Stuck
+	var newest time.Time // a refusal from before a pod was created is over
+	for _, p := range w.Pods {
+		if p.Created.After(newest) {
+			newest = p.Created
+		}
+	}
 	for _, e := range w.Events {
-		if e.Reason == "FailedCreate" {
+		if e.Reason == "FailedCreate" && !e.Last.Before(newest) {
 			why = e.Message
 			break
 		}

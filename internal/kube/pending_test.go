@@ -3,11 +3,13 @@ package kube
 import (
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestPending: each reason for which a replica does not serve is told from the others,
 // and one that ends by itself from one that does not.
 func TestPending(t *testing.T) {
+	at := time.Date(2026, 11, 27, 3, 0, 0, 0, time.UTC)
 	on := func(p Pod) Pod { p.Name, p.Node, p.Phase = "chat-0", "node-a", "Pending"; return p }
 	for name, tt := range map[string]struct {
 		w      Workload
@@ -28,6 +30,7 @@ func TestPending(t *testing.T) {
 		}}, PendingVolume, true},
 		"the network":            {Workload{Replicas: 1, Pods: []Pod{on(Pod{})}, Events: []EventCount{{Reason: "FailedCreatePodSandBox", Object: "Pod/chat-0", Message: "no IP left"}}}, PendingNetwork, true},
 		"the quota":              {Workload{Replicas: 1, Events: []EventCount{{Reason: "FailedCreate", Object: "ReplicaSet/chat-1", Message: `pods "chat-0" is forbidden: exceeded quota: gpus`}}}, PendingQuota, true},
+		"a quota of before":      {Workload{Replicas: 2, Pods: []Pod{{Name: "chat-1", Ready: true, Created: at}}, Events: []EventCount{{Reason: "FailedCreate", Object: "ReplicaSet/chat-1", Message: `pods "chat-0" is forbidden: exceeded quota: gpus`, Last: at.Add(-time.Minute)}}}, PendingNew, false},
 		"a webhook":              {Workload{Replicas: 1, Stuck: "admission webhook denied the request"}, PendingRefused, true},
 		"the model is fetched":   {Workload{Replicas: 1, Pods: []Pod{on(Pod{Init: "storage-initializer"})}}, PendingDownload, false},
 		"another init container": {Workload{Replicas: 1, Pods: []Pod{on(Pod{Init: "warmup-network"})}}, PendingInit, false},
