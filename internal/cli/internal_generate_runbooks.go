@@ -49,11 +49,13 @@ func (r *runbookPage) text() string {
 	if why := preamble(p.Doc); why != "" {
 		r.f("%s\n\n", why)
 	}
-	r.f("Playbook `%s`, level `%s`. It encodes: %s.\n\n## Alerts\n\nIt answers alerts that match one of:\n\n", p.Name, p.Autonomy, p.Runbook)
-	for _, m := range p.Match() {
-		r.f("    %s\n", m)
+	r.f("Playbook `%s`, level `%s`. It encodes: %s.\n\n## Alerts\n\n", p.Name, p.Autonomy, p.Runbook)
+	if match := p.Match(); len(match) == 0 {
+		r.f("No alert starts it.\n\n")
+	} else {
+		r.f("It answers alerts that match one of:\n\n    %s\n\n", strings.Join(match, "\n    "))
+		r.f("[SLO rules](../how-to/slo-rules.md) and `deploy/prometheus/` have the rules that fire them.\n\n")
 	}
-	r.f("\n[SLO rules](../how-to/slo-rules.md) and `deploy/prometheus/` have the rules that fire them.\n\n")
 	drawn, err := playbook.Graph(p, nil, playbook.GraphMermaid)
 	if err != nil {
 		// unreachable unless Mermaid is no format any more
