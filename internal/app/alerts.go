@@ -17,16 +17,13 @@ type received struct {
 }
 
 // Alerts returns alerts that were received, those first that were mentioned last.
-func (r received) Alerts(f webhook.AlertFilter) (api.AlertList, error) {
-	seen, more, err := r.executor.Alerts(dispatch.SeenFilter{Firing: f.Firing, NoRun: f.NoRun, Episode: f.Episode}, f.Limit)
-	if err != nil {
-		return api.AlertList{}, journalRefusal(err)
-	}
+func (r received) Alerts(f webhook.AlertFilter) api.AlertList {
+	seen, more := r.executor.Alerts(dispatch.SeenFilter{Firing: f.Firing, NoRun: f.NoRun, Episode: f.Episode}, f.Limit)
 	list := api.AlertList{Alerts: make([]api.ReceivedAlert, 0, len(seen)), More: more}
 	for _, s := range seen {
 		list.Alerts = append(list.Alerts, r.alert(s))
 	}
-	return list, nil
+	return list
 }
 
 func (r received) alert(s executor.SeenAlert) api.ReceivedAlert {

@@ -40,8 +40,7 @@ func (s *Service) openPages() (webhook.Pages, error) {
 func (s *Service) tablePages() []web.TablePage {
 	return []web.TablePage{
 		{Path: "alerts", Title: "Alerts", Table: func() (web.Table, error) {
-			list, err := received{s.executor, s.library.set}.Alerts(webhook.AlertFilter{Limit: pageAlerts})
-			return alertsPage(list, s.world.Now()), err
+			return alertsPage(received{s.executor, s.library.set}.Alerts(webhook.AlertFilter{Limit: pageAlerts}), s.world.Now()), nil
 		}},
 		{Path: "loans", Title: "Loans", Table: func() (web.Table, error) {
 			return loansPage(s.executor.Runs(executor.Filter{Playbook: executor.LoanReturn, Limit: pageLoans})), nil

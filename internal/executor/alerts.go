@@ -19,22 +19,24 @@ type SeenAlert struct {
 // Alerts returns at most so many alerts that were received and what became of them, those first that
 // were mentioned last, and whether there are more. It knows those of the last
 // [dispatch.EpisodesKept], and of those that start no run the most recent ones.
-func (e *Executor) Alerts(f dispatch.SeenFilter, most int) (out []SeenAlert, more bool, err error) {
+func (e *Executor) Alerts(f dispatch.SeenFilter, most int) (out []SeenAlert, more bool) {
 	seen, more := e.dispatch.Seen(most, f)
 	told := map[uint64]playbook.Notification{}
 	for _, s := range seen {
-		n, ok := told[s.Note]
+		_, ok := told[s.Note]
 		if !ok && s.Note > 0 {
-			if n, err = e.dispatch.Told(s.Note); err != nil && !errors.Is(err, audit.ErrArchived) {
-				return nil, false, err
+			n, err := e.dispatch.Told(s.Note)
+			if err != nil && !errors.Is(err, audit.ErrArchived) {
+				e.log.Warn("a notification cannot be read, its alerts are shown without labels", "entry", s.Note, "error", err)
 			}
 			told[s.Note] = n
 		}
+		n := told[s.Note]
 		a := SeenAlert{Seen: s}
 		if i := slices.IndexFunc(n.Alerts, func(a playbook.Alert) bool { return a.Episode() == s.Episode }); i >= 0 {
 			a.Alert = &n.Alerts[i]
 		}
 		out = append(out, a)
 	}
-	return out, more, nil
+	return out, more
 }

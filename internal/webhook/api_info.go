@@ -39,7 +39,7 @@ func (s *Server) listServices(c echo.Context, _ Identity) error {
 // Alerts tells what became of alerts.
 type Alerts interface {
 	// Alerts returns alerts that were received, those first that were mentioned last.
-	Alerts(f AlertFilter) (api.AlertList, error)
+	Alerts(f AlertFilter) api.AlertList
 }
 
 // AlertFilter selects alerts; zero fields select everything.
@@ -67,11 +67,7 @@ func (s *Server) listAlerts(c echo.Context, _ Identity) error {
 		return err
 	}
 	f.NoRun = noRun != nil && *noRun
-	list, err := s.o.Alerts.Alerts(f)
-	if err != nil {
-		return err
-	}
-	return reply(c, list)
+	return reply(c, s.o.Alerts.Alerts(f))
 }
 
 // choice reads a query parameter that is true, false or absent.
