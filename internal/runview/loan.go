@@ -36,7 +36,11 @@ func LoanTable(runs []api.RunSummary) *Table {
 
 // LoanIsOver reports whether a loan was returned, or is kept for good.
 func LoanIsOver(r api.RunSummary) bool {
-	return r.Status == string(machine.OutcomeResolved) || r.Status == string(machine.OutcomeCanceled)
+	switch machine.RunOutcome(r.Status) {
+	case machine.OutcomeResolved, machine.OutcomeCanceled, machine.OutcomeNoAction:
+		return true
+	}
+	return false
 }
 
 // LoanStatus describes where a loan stands, by its run.
@@ -51,7 +55,7 @@ func LoanStatus(r api.RunSummary) string {
 		return "asks to return it"
 	case string(machine.OutcomeResolved):
 		return "returned"
-	case string(machine.OutcomeCanceled):
+	case string(machine.OutcomeCanceled), string(machine.OutcomeNoAction):
 		return "kept"
 	case string(machine.OutcomeEscalated), string(machine.OutcomeHandedOver), string(machine.OutcomeUndoFailed), string(machine.OutcomeReleased):
 		return owed
