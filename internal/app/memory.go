@@ -12,13 +12,22 @@ import (
 const (
 	// restInterval is how often the service checks for unused heap.
 	restInterval = 15 * time.Second
+	// settled is how long after the start the open runs have been read.
+	settled = 3 * time.Second
 	// spareBytes is how much unused heap is worth a collection. An idle service has less.
 	spareBytes = 32 << 20
 )
 
 // rest returns unused heap to the system until ctx is done. The runtime would
-// do it too, but minutes after a burst of 10,000 alerts.
+// do it too, but minutes after a burst of 10,000 alerts. What reading the journal at
+// start left is returned first.
 func (s *Service) rest(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-time.After(settled):
+		debug.FreeOSMemory()
+	}
 	tick := time.NewTicker(restInterval)
 	defer tick.Stop()
 	for {
