@@ -47,7 +47,7 @@ e2e: ## real servers: Kubernetes API, Prometheus, Alertmanager, Argo CD (first t
 	@$(RIG)/build.sh argobox >/dev/null
 	@$(RIG)/sources.sh sourcebox >/dev/null
 	@$(RIG)/sources.sh appsetbox >/dev/null
-	@go test -tags=e2e,$(TAG) ./test/e2e/... -timeout 30m -count=1 -parallel 8
+	@go test -tags=e2e,$(TAG) ./test/e2e/... -timeout 40m -count=1 -parallel 8
 
 soak: ## simulate executors through random incidents: make soak SEEDS=100000
 	@go test ./internal/executor -run '^TestSimulation$$' -timeout 0 -sim.seeds=$(SEEDS) -sim.from=1000

@@ -117,9 +117,9 @@ func (app *Application) delete(t testing.TB, objects []string) {
 			t.Logf("application %s at the end: %s", app.Name, s)
 		}
 	}
-	for _, object := range objects {
-		if _, err := app.argo.cp.TryKubectl(ctx, "-n", argoNamespace, "delete", "--cascade=foreground", object); err != nil {
-			t.Errorf("delete %s: %v", object, err)
+	for _, together := range [][]string{objects[:1], objects[1:]} { // its project must outlive the application
+		if _, err := app.argo.cp.TryKubectl(ctx, append([]string{"-n", argoNamespace, "delete", "--cascade=foreground"}, together...)...); err != nil {
+			t.Errorf("delete %s: %v", strings.Join(together, " "), err)
 		}
 	}
 }
