@@ -295,6 +295,7 @@ func (t *turn) sampled(out Outcome) {
 		}
 	}
 	e := Event{Kind: Sampled, State: t.s.Current, Sample: &s}
+	was := l.lastJudged(t.now)
 	final := s.Verdict == VerdictVerified || s.Verdict == VerdictFailed || s.Verdict == VerdictWorse || !t.now.Before(l.Deadline)
 	if !final {
 		e.NotUntil = t.now.Add(l.Verify.Interval)
@@ -310,11 +311,27 @@ func (t *turn) sampled(out Outcome) {
 		t.notInEffect(s.Reason, s.Message)
 	case s.Verdict == VerdictFailed, s.Verdict == VerdictWorse:
 		t.concluded(s.ends(), s.Reason, s.Message)
+	case final && s.ends() == VerdictInconclusive && s.Reason != fault.NoTraffic && was != nil:
+		t.concluded(was.ends(), fault.Deadline, fmt.Sprintf("not proven by the deadline: %s (at %s; at the deadline: %s)", was.Message, was.At.UTC().Format(time.TimeOnly), s.Message))
 	case final && s.ends() == VerdictInconclusive:
 		t.concluded(VerdictInconclusive, s.Reason, "nothing conclusive by the deadline: "+s.Message)
 	case final:
 		t.concluded(s.ends(), fault.Deadline, "not proven by the deadline: "+s.Message)
 	}
+}
+
+// lastJudged returns the newest sample if it could be judged and was taken a moment
+// ago: one scrape that is missing at the deadline does not undo what all others show.
+// Nil: there is none.
+func (l *Lever) lastJudged(now time.Time) *Sample {
+	if len(l.Samples) == 0 {
+		return nil
+	}
+	s := l.Samples[len(l.Samples)-1]
+	if s.ends() == VerdictInconclusive || now.Sub(s.At) > 2*l.Verify.Interval {
+		return nil
+	}
+	return &s
 }
 
 func (t *turn) undoOutcome(o OpenEffect, out Outcome) {
