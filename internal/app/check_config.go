@@ -13,7 +13,6 @@ import (
 	"github.com/inference-responder/responder/internal/api"
 	"github.com/inference-responder/responder/internal/catalog"
 	"github.com/inference-responder/responder/internal/config"
-	"github.com/inference-responder/responder/internal/engine"
 	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/policy"
 	"github.com/inference-responder/responder/internal/rights"
@@ -194,26 +193,24 @@ func objectivesTell(summary *api.ConfigCheck, c config.Config) {
 			summary.Warnings = append(summary.Warnings, e.Service.Name+": "+problem)
 		}
 	}
-	if summary.Discovery {
-		for _, name := range engine.Names() {
-			engines[name] = true
-		}
-	}
-	defaultsTell(summary, c, slices.Sorted(maps.Keys(engines)))
+	defaultsTell(summary, c, engines)
 }
 
-// defaultsTell adds the default objectives, and where engines cannot measure one as it is.
-func defaultsTell(summary *api.ConfigCheck, c config.Config, engines []string) {
+// defaultsTell adds the default objectives, and where engines cannot measure one as it
+// is: those of services that declare none, or all that may be discovered.
+func defaultsTell(summary *api.ConfigCheck, c config.Config, engines map[string]bool) {
+	var names []string
+	if !summary.Discovery {
+		names = slices.Sorted(maps.Keys(engines))
+	}
 	for i, o := range c.SLO.Defaults {
 		text := o.Name + " " + slo.Percent(o.Objective)
 		if o.Threshold > 0 {
 			text += fmt.Sprintf(" within %v s", o.Threshold)
 		}
 		var moved []string
-		for _, name := range engines {
-			if to := c.ServiceDefaults().Of(name)[i].Threshold; to != o.Threshold {
-				moved = append(moved, fmt.Sprintf("%s %v s", name, to))
-			}
+		if len(engines) > 0 || summary.Discovery {
+			moved = c.ServiceDefaults().Moved(i, names...)
 		}
 		if len(moved) > 0 {
 			text += " (" + strings.Join(moved, ", ") + ")"

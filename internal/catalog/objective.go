@@ -58,6 +58,21 @@ func (d Defaults) Of(name string) []playbook.SLO {
 	return list
 }
 
+// Moved returns the thresholds of the i-th default that engines are judged by in its
+// place, as "sglang 0.6 s". Without names it tells of all engines.
+func (d Defaults) Moved(i int, engines ...string) []string {
+	if len(engines) == 0 {
+		engines = engine.Names()
+	}
+	var out []string
+	for _, name := range engines {
+		if to := d.Of(name)[i].Threshold; to != d.SLOs[i].Threshold {
+			out = append(out, fmt.Sprintf("%s %v s", name, to))
+		}
+	}
+	return out
+}
+
 // Objectives returns the declared objectives.
 func Objectives(list []SLO) []playbook.SLO {
 	var out []playbook.SLO

@@ -90,14 +90,14 @@ func TestRefusedRequestsAreRecorded(t *testing.T) {
 		byHand(h)
 		bad := wish
 		bad.Service = strings.Repeat("z", 1000)
-		for range maxRefused + 5 {
+		for range maxRefusedBy + 5 {
 			if _, _, err := h.e.StartRun(t.Context(), bad); !errors.Is(err, ErrNotFound) || len(err.Error()) > 300 {
 				t.Fatal(err)
 			}
 		}
 		got := h.refusedRequests()
-		if len(got) != maxRefused {
-			t.Fatalf("%d recorded, want %d", len(got), maxRefused)
+		if len(got) != maxRefusedBy {
+			t.Fatalf("%d recorded, want %d", len(got), maxRefusedBy)
 		}
 		want := RequestRefused{
 			Playbook: "ladder", Service: bad.Service[:maxWritten], Reason: "load test", By: "user:ada",
@@ -113,7 +113,7 @@ func TestRefusedRequestsAreRecorded(t *testing.T) {
 		if _, _, err := h.e.StartRun(t.Context(), bad); err == nil {
 			t.Fatal("started")
 		}
-		if n := len(h.refusedRequests()); n != maxRefused+1 {
+		if n := len(h.refusedRequests()); n != maxRefusedBy+1 {
 			t.Errorf("%d recorded an hour later, want one more", n)
 		}
 	})
