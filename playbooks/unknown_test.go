@@ -44,6 +44,7 @@ var untold = map[string][]string{
 		`{"why":"one of four is not known","stuck_replicas":0,"saturated_replicas":0,"serving_replicas":3,"idle_replicas":0,"unknown_replicas":1,"pod":"","replicas":[]}`,
 	},
 	"engine.compare": {`{"scope":"unknown","why":"cannot be compared","pod":"","node":"","revision":0,"replicas":[]}`},
+	"slo.headroom":   {`{"status":"unknown","fits":false,"replicas":0,"load":"","note":"at no time were all objectives met"}`},
 	"slo.burn": {
 		`{"status":"unknown","worst":"ttft","direction":"level","ending":false,"window":"30m","stuck_replicas":0,"stuck":[],"unfinished":0,"objectives":[],"note":""}`,
 	},
