@@ -21,6 +21,13 @@ const leastTraffic = 0.5
 // Half of that time is looked at: two scrapes at the usual interval of 15 s.
 const leastEarly = time.Minute
 
+// A replica that has just started is slow for a while: its caches are cold. So before
+// the hold time most requests must be bad, and many times as many as before.
+const (
+	earlyBad = 0.5 // share of the requests
+	earlyBy  = 2   // times the share before the change
+)
+
 // look is what one sample shows of the service's objectives.
 type look struct {
 	verdict slo.Verdict // so far
@@ -72,7 +79,7 @@ func (s *Set) early(ctx context.Context, ask slo.Ask, e machine.Effect, now time
 	if inEffect < leastEarly {
 		return wait
 	}
-	w := windows{now: inEffect / 2, effect: e}
+	w := windows{now: inEffect / 2, early: true, effect: e}
 	finished := ask
 	finished.Progress = nil // what stands still is counted from before the change was in effect
 	m, err := w.measure(ctx, s.deps.Querier, finished, now)
@@ -95,6 +102,7 @@ func (w *windows) piles(ctx context.Context, q Querier, ask slo.Ask, now time.Ti
 type windows struct {
 	now    time.Duration // wholly after the change is in effect
 	before time.Duration // up to when the change was planned; 0: unknown
+	early  bool          // the hold time is not over
 	effect machine.Effect
 }
 
@@ -188,6 +196,9 @@ func (w *windows) judge(m slo.Measurement) look {
 			continue
 		}
 		d, end := w.lessTraffic(x, w.test(x, false).Decide()), w.lessTraffic(x, w.test(x, true).Decide())
+		if w.early && d.Verdict == slo.Worse && !(d.Ratio >= earlyBad && d.Ratio >= earlyBy**d.BeforeRatio) {
+			d.Verdict = slo.Watching
+		}
 		if ratio := d.Ratio; !math.IsNaN(ratio) {
 			r.Value = &ratio
 		}

@@ -26,6 +26,7 @@ func TestWorseIsSaidEarly(t *testing.T) {
 		"the queue grows":        {1, func(d time.Duration) float64 { return d.Seconds() }, false, time.Minute},
 		"the queue gets shorter": {1, func(d time.Duration) float64 { return 900 - d.Seconds() }, false, 0},
 		"no gauge of the queue":  {1, nil, true, 0},
+		"warming up":             {0.8, func(time.Duration) float64 { return 0 }, false, 0},
 		"as before":              {0.5, func(time.Duration) float64 { return 0 }, false, 0},
 		"better":                 {0.3, func(time.Duration) float64 { return 0 }, false, 0},
 	} {
