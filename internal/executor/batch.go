@@ -352,6 +352,7 @@ func (b *batch) publish(in []*task) {
 	for _, st := range b.runs {
 		e.follow(st.r)
 		e.announce(st.state, st.events)
+		e.logRun(st.state, st.events)
 	}
 	for _, n := range b.notices {
 		e.deliver(n)
