@@ -40,7 +40,7 @@ func newAuditListCommand(p *command.Process) *cobra.Command {
 	cmd.Flags().IntVar(&filter.limit, "limit", 100, "most entries; 0: all")
 	cmd.Flags().StringVar(&filter.stream, "stream", "", "only this stream: intake, dispatch, control, run/ID; run/ means all runs")
 	cmd.Flags().StringVar(&filter.kind, "kind", "", "only entries of this kind")
-	out.AddFlag(cmd)
+	out.AddTableFlag(cmd)
 	return cmd
 }
 

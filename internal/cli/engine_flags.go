@@ -61,7 +61,7 @@ and errors cannot show that such a change was right.`,
 		}
 		return e.Flags(), cobra.ShellCompDirectiveNoFileComp
 	})
-	out.AddFlag(cmd)
+	out.AddTableFlag(cmd)
 	return cmd
 }
 

@@ -43,7 +43,7 @@ that were only deployed, or undone, are not listed.`,
 	}
 	c.AddFlags(cmd)
 	cmd.Flags().StringVar(&service, "service", "", "only this service")
-	out.AddFlag(cmd)
+	out.AddTableFlag(cmd)
 	return cmd
 }
 

@@ -57,7 +57,7 @@ func newLoansListCommand(p *command.Process) *cobra.Command {
 	cmd.Flags().BoolVar(&all, "all", false, "also those that were returned or kept")
 	cmd.Flags().StringVar(&service, "service", "", "only loans of this service")
 	cmd.Flags().IntVar(&limit, "limit", 100, "most loans, at most 1000")
-	out.AddFlag(cmd)
+	out.AddTableFlag(cmd)
 	return cmd
 }
 

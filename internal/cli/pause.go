@@ -69,7 +69,7 @@ func pauseCommand(p *command.Process, method string, cmd *cobra.Command) *cobra.
 	cmd.Flags().StringVar(&r.Reason, "reason", "", "why; it is recorded")
 	cmd.Flags().BoolVar(&r.Intake, "intake", false, "the receiver instead of runs")
 	cmd.MarkFlagsMutuallyExclusive("service", "playbook", "intake")
-	out.AddFlag(cmd)
+	out.AddTableFlag(cmd)
 	return cmd
 }
 
@@ -90,7 +90,7 @@ func newPausesCommand(p *command.Process) *cobra.Command {
 		},
 	}
 	c.AddFlags(cmd)
-	out.AddFlag(cmd)
+	out.AddTableFlag(cmd)
 	return cmd
 }
 

@@ -35,7 +35,7 @@ func newPlaybookKindsCommand(p *command.Process) *cobra.Command {
 			return out.PrintTable(p.Stdout, kinds, t)
 		},
 	}
-	out.AddFlag(cmd)
+	out.AddTableFlag(cmd)
 	return cmd
 }
 

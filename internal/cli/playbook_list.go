@@ -45,7 +45,7 @@ func newPlaybookListCommand(p *command.Process) *cobra.Command {
 	c.AddFlags(cmd)
 	cmd.Flags().StringVar(&dir, "dir", "", "directory of playbooks (default: the shipped ones)")
 	cmd.MarkFlagsMutuallyExclusive("dir", "server")
-	out.AddFlag(cmd)
+	out.AddTableFlag(cmd)
 	return cmd
 }
 

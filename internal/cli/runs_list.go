@@ -26,7 +26,8 @@ func newRunsListCommand(p *command.Process) *cobra.Command {
 'responder runs show RUN -o json' prints everything about one.`,
 		Args: none,
 		Example: `  responder runs list
-  responder runs list --open --service serving/chat -o wide`,
+  responder runs list --open --service serving/chat -o wide
+  responder runs list --open -o name`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			query := url.Values{"limit": {strconv.Itoa(limit)}}
 			if open != ended {
@@ -52,7 +53,7 @@ func newRunsListCommand(p *command.Process) *cobra.Command {
 	cmd.Flags().StringVar(&playbook, "playbook", "", "only runs of this playbook")
 	cmd.Flags().IntVar(&limit, "limit", 100, "most runs, at most 1000")
 	cmd.MarkFlagsMutuallyExclusive("open", "ended")
-	out.AddFlag(cmd)
+	out.AddTableFlag(cmd)
 	return cmd
 }
 

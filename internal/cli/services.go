@@ -32,7 +32,7 @@ func newServicesCommand(p *command.Process) *cobra.Command {
 		},
 	}
 	c.AddFlags(cmd)
-	out.AddFlag(cmd)
+	out.AddTableFlag(cmd)
 	return cmd
 }
 

@@ -45,6 +45,16 @@ type Table struct {
 // Add appends a row.
 func (t *Table) Add(cells ...string) { t.Rows = append(t.Rows, cells) }
 
+// WriteNames prints the first column, a line each.
+func (t *Table) WriteNames(w io.Writer) error {
+	for _, row := range t.Rows {
+		if _, err := io.WriteString(w, Printable(row[0])+"\n"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Write prints the table. Unless wide, flexible columns are cut, the widest
 // first, until a row fits the reader's window.
 func (t *Table) Write(w io.Writer, wide bool) error {

@@ -16,33 +16,40 @@ import (
 // format is how a command prints its data.
 type format string
 
-// The formats of -o. Table fits the terminal, or COLUMNS; wide shows every column, whole.
+// The formats of -o. Table fits the terminal, or COLUMNS; wide shows every column, whole;
+// name has the first column of a table alone, for scripts.
 const (
 	formatTable format = "table"
 	formatWide  format = "wide"
+	formatName  format = "name"
 	FormatJSON  format = "json"
 	FormatYAML  format = "yaml"
 )
 
-func allFormats() []string {
-	return []string{string(formatTable), string(formatWide), string(FormatJSON), string(FormatYAML)}
+func (o *Output) formats() []string {
+	out := []string{string(formatTable), string(formatWide), string(FormatJSON), string(FormatYAML)}
+	if o.table {
+		out = append(out, string(formatName))
+	}
+	return out
 }
 
 // Output is the flag -o of every command that prints data.
 type Output struct {
 	Format format
+	table  bool // the text is one table
 }
 
 // String is the value of the flag.
 func (o *Output) String() string { return string(o.Format) }
 
 // Type names the value in the help text.
-func (o *Output) Type() string { return strings.Join(allFormats(), "|") }
+func (o *Output) Type() string { return strings.Join(o.formats(), "|") }
 
 // Set refuses a format that does not exist.
 func (o *Output) Set(s string) error {
-	if !slices.Contains(allFormats(), s) {
-		return fmt.Errorf("no such format; there is %s", strings.Join(allFormats(), ", "))
+	if !slices.Contains(o.formats(), s) {
+		return fmt.Errorf("no such format; there is %s", strings.Join(o.formats(), ", "))
 	}
 	o.Format = format(s)
 	return nil
@@ -53,7 +60,13 @@ func (o *Output) AddFlag(cmd *cobra.Command) {
 	o.Format = formatTable
 	cmd.Flags().VarP(o, "output", "o", "how to print")
 	// The error is of a flag that does not exist; it was added above.
-	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(allFormats(), cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(o.formats(), cobra.ShellCompDirectiveNoFileComp))
+}
+
+// AddTableFlag is AddFlag for commands that print with [Output.PrintTable].
+func (o *Output) AddTableFlag(cmd *cobra.Command) {
+	o.table = true
+	o.AddFlag(cmd)
 }
 
 // Structured reports whether the answer is for a program.
@@ -77,7 +90,12 @@ func (o *Output) Print(w io.Writer, data any, text func(io.Writer) error) error 
 
 // PrintTable is print for commands whose text is one table.
 func (o *Output) PrintTable(w io.Writer, data any, t *runview.Table) error {
-	return o.Print(w, data, func(w io.Writer) error { return t.Write(w, o.Wide()) })
+	return o.Print(w, data, func(w io.Writer) error {
+		if o.Format == formatName {
+			return t.WriteNames(w)
+		}
+		return t.Write(w, o.Wide())
+	})
 }
 
 func writeJSON(w io.Writer, data any) error {
