@@ -206,8 +206,8 @@ func (c *crashes) boundaries(t *testing.T, s scenario) []string {
 		points = lastCommits(passed, 12)
 	}
 	t.Logf("%d places passed, %d of them are tried: %s", len(passed), len(points), strings.Join(points, " "))
-	if len(points) < 8 {
-		t.Fatalf("a run passes only %d places: are failpoints compiled in?", len(points))
+	if len(points) < 6 {
+		t.Fatalf("only %d of the %d places that a run passes are tried: are failpoints compiled in?", len(points), len(passed))
 	}
 	return points
 }
