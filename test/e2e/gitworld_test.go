@@ -25,13 +25,17 @@ type gitWorlds struct {
 	argo       *rig.ArgoCD
 	prometheus *rig.Prometheus
 
-	mu      sync.Mutex // guards engines
+	turns   chan struct{} // taken by each world; more at once only wait for processors
+	mu      sync.Mutex    // guards engines
 	engines map[string]*rig.Fleet
 }
 
+// mostGitWorlds is how many worlds there are at a time: each keeps Argo CD busy.
+const mostGitWorlds = 5
+
 func newGitWorlds(t *testing.T) *gitWorlds {
 	t.Helper()
-	all := &gitWorlds{cp: rig.Shared(t), argo: rig.SharedArgoCD(t), engines: map[string]*rig.Fleet{}}
+	all := &gitWorlds{cp: rig.Shared(t), argo: rig.SharedArgoCD(t), engines: map[string]*rig.Fleet{}, turns: make(chan struct{}, mostGitWorlds)}
 	all.cp.Deploy(t)
 	all.prometheus = scrapeAll(t, all)
 	return all
@@ -89,6 +93,8 @@ func setFlag(value int) string {
 // world makes a world that burns, and a responder that has heard nothing yet.
 func (all *gitWorlds) world(t *testing.T, o gitOptions) *gitWorld {
 	t.Helper()
+	all.turns <- struct{}{}
+	t.Cleanup(func() { <-all.turns })
 	w := &gitWorld{gitWorlds: all, layout: plain}
 	if o.layout != nil {
 		w.layout = *o.layout

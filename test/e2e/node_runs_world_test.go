@@ -238,11 +238,16 @@ func canceled(first func(*testing.T, *nodeRuns, *nodeRun)) func(*testing.T, *nod
 		if first != nil {
 			first(t, w, r)
 		}
-		run, err := runOf(t.Context(), w.responder, r.name, w.ns+"/"+r.name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		w.responder.Must(t, "runs", "cancel", run.ID, "--reason", "the wrong node")
+		var id string
+		rig.Await(t, 30*time.Second, "the run to cancel", func(ctx context.Context) (bool, string) { // one run has the responder killed
+			run, err := runOf(ctx, w.responder, r.name, w.ns+"/"+r.name)
+			if err != nil {
+				return false, err.Error()
+			}
+			id = run.ID
+			return true, ""
+		})
+		w.responder.Must(t, "runs", "cancel", id, "--reason", "the wrong node")
 	}
 }
 
