@@ -27,7 +27,7 @@ func (e *Executor) Alerts(f dispatch.SeenFilter, most int) (out []SeenAlert, mor
 		if !ok && s.Note > 0 {
 			n, err := e.dispatch.Told(s.Note)
 			if err != nil && !errors.Is(err, audit.ErrArchived) {
-				e.log.Warn("a notification cannot be read, its alerts are shown without labels", "entry", s.Note, "error", err)
+				e.log.Warn("a notification cannot be read, its alerts are shown without labels", "entry", s.Note, "err", err)
 			}
 			told[s.Note] = n
 		}

@@ -22,7 +22,7 @@ const leastTraffic = 0.5
 const leastEarly = time.Minute
 
 // A replica that has just started is slow for a while: its caches are cold. So before
-// the hold time most requests must be bad, and many times as many as before.
+// the hold time at least half of the requests must be bad, and twice the share of before.
 const (
 	earlyBad = 0.5 // share of the requests
 	earlyBy  = 2   // times the share before the change

@@ -245,8 +245,8 @@ func (w *replaceRuns) awaitSaid(t *testing.T, r *replaceRun, text string) {
 }
 
 // cancelReplacement cancels the run while the spare gets ready: the replicas are set
-// back at once. Alone on the machine that takes 1.4 s, of which the command itself is
-// a half; beside the other tests it only must not wait for the replacement.
+// back at once. How long that takes is logged: beside other tests it depends on them, and
+// only must not wait for the replacement.
 func cancelReplacement(t *testing.T, w *replaceRuns, r *replaceRun) {
 	run, err := runOf(t.Context(), w.responder, r.name, w.ns+"/"+r.name)
 	if err != nil {
