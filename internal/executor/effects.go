@@ -83,16 +83,40 @@ func (e *Executor) begin(r *run, eff machine.Effect) {
 	ctx, cut := context.WithCancel(e.ctx)
 	f := &flight{effect: eff, cut: cut}
 	r.flight = f
-	if !e.spawn(func() { e.work(ctx, r, f) }) {
+	// It waits here, not further down: thousands may wait, each with its stack.
+	if !e.spawn(func() {
+		free, ok := e.slot(ctx, eff.Action)
+		e.work(ctx, r, f, free, ok)
+	}) {
 		r.flight = nil
 		cut()
 	}
 }
 
-// work carries out an effect of a run and hands its outcome to the loop.
-func (e *Executor) work(ctx context.Context, r *run, f *flight) {
+// slot waits until an observation may be made and gives what frees its place for
+// the next. It reports false when ctx ended first. A change does not wait.
+func (e *Executor) slot(ctx context.Context, action machine.Action) (free func(), ok bool) {
+	if action != machine.ActionCheck && action != machine.ActionPlan {
+		return func() {}, true
+	}
+	select {
+	case e.slots <- struct{}{}:
+		return func() { <-e.slots }, true
+	case <-ctx.Done():
+		return func() {}, false
+	}
+}
+
+// work carries out an effect of a run, unless it was cut off before it began, and
+// hands its outcome to the loop.
+func (e *Executor) work(ctx context.Context, r *run, f *flight, free func(), ok bool) {
 	defer f.cut()
-	out, visit, ok := e.perform(ctx, r, f.effect)
+	var out machine.Outcome
+	var visit *visit
+	if ok {
+		out, visit, ok = e.perform(ctx, r, f.effect)
+	}
+	free()
 	defer visit.survived() // also what is decided over its outcome
 	landed := func() {
 		if r.flight == f {
@@ -132,14 +156,6 @@ func (e *Executor) work(ctx context.Context, r *run, f *flight) {
 // matter or must not be recorded: a read that was cut off, a stopped executor.
 // The visit, nil where it never began, goes on until the outcome has been decided.
 func (e *Executor) perform(ctx context.Context, r *run, eff machine.Effect) (out machine.Outcome, v *visit, ok bool) {
-	if eff.Action == machine.ActionCheck || eff.Action == machine.ActionPlan {
-		select {
-		case e.slots <- struct{}{}:
-			defer func() { <-e.slots }()
-		case <-ctx.Done():
-			return out, v, false
-		}
-	}
 	if e.at("effect-before") != nil {
 		return out, v, false
 	}
