@@ -9,6 +9,10 @@ import (
 	"github.com/inference-responder/responder/internal/outbound"
 )
 
+// mostQueries is how many queries are under way at once: as many as Prometheus
+// evaluates by default (--query.max-concurrency). It would queue the rest.
+const mostQueries = 20
+
 // transport is the HTTP transport the options ask for. Files that can be read
 // now are read now, so that a wrong path is found at the start and not in an
 // incident.
@@ -20,7 +24,7 @@ func (o Options) transport() (http.RoundTripper, error) {
 	if err != nil {
 		return nil, fmt.Errorf("prometheus: %w", err)
 	}
-	t.MaxIdleConns, t.MaxIdleConnsPerHost = 16, 16
+	t.MaxConnsPerHost, t.MaxIdleConns, t.MaxIdleConnsPerHost = mostQueries, mostQueries, mostQueries
 	t.ResponseHeaderTimeout = defaulted(o.Timeout, 10*time.Second)
 	c := &credentials{next: t, tokenFile: o.BearerTokenFile, user: o.Username, passwordFile: o.PasswordFile}
 	if _, err := c.header(); err != nil {
