@@ -75,7 +75,7 @@ type Work struct {
 	Queue, Prefill, Decode string   // histograms of the seconds that a request spends in each phase
 	Token                  []string // histograms of the seconds between two tokens
 
-	Failed, Aborted Part // requests that end with an error of the server, that their clients gave up
+	Failed, Aborted, Refused Part // requests that end with an error of the server, that their clients gave up, that are answered with 4xx
 
 	Corrupted string // counter of requests whose logits were not numbers
 
@@ -295,6 +295,7 @@ func vllmWork() Work {
 		Token:         []string{"vllm:inter_token_latency_seconds", "vllm:time_per_output_token_seconds"},
 		Failed:        Part{Name: "vllm:request_success_total", Match: `finished_reason="error"`},
 		Aborted:       Part{Name: "vllm:request_success_total", Match: `finished_reason="abort"`},
+		Refused:       Part{Name: "http_requests_total", Match: `handler=~"/v1/.*",status=~"4.."`, Total: "http_requests_total"},
 		Corrupted:     "vllm:corrupted_requests_total",
 		Config:        "vllm:cache_config_info",
 		Drafted:       "vllm:spec_decode_num_draft_tokens_total", Accepted: "vllm:spec_decode_num_accepted_tokens_total",
@@ -315,6 +316,10 @@ func sglangWork() Work {
 		Token:         []string{"sglang:inter_token_latency_seconds", "sglang:time_per_output_token_seconds"},
 		Failed: Part{
 			Name: "sglang:http_responses_total", Match: `endpoint=~"/v1/.*|/generate",status_code=~"5.."`,
+			Total: `sglang:http_responses_total`,
+		},
+		Refused: Part{
+			Name: "sglang:http_responses_total", Match: `endpoint=~"/v1/.*|/generate",status_code=~"4.."`,
 			Total: `sglang:http_responses_total`,
 		},
 		Aborted:  Part{Name: "sglang:num_aborted_requests_total", Total: "sglang:num_requests_total"},

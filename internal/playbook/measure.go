@@ -19,6 +19,7 @@ const MeasurePrefix = "engine."
 // Measures are the measures of an engine that a proof may name, with what they mean.
 var Measures = []struct{ Name, Doc string }{
 	{"preemptions_per_second", "requests per second that lose their place in the KV cache"},
+	{"refused_per_second", "requests per second that the engine's server answers with 4xx, such as those too long for it"},
 	{"running", "requests that are computed"},
 	{"waiting", "requests in the queue"},
 	{"kv_usage", "share of the KV cache in use, of the replica that uses most"},

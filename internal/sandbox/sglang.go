@@ -50,6 +50,7 @@ func sglangMetrics(e *physics.Engine) []metric {
 		{"sglang:num_requests_total", func() float64 { return e.Finished + e.Lost }, nil},
 		{"sglang:num_aborted_requests_total", count(&e.Lost), nil},
 		{"sglang:http_responses_total", count(&e.Finished), answer("200")},
+		{"sglang:http_responses_total", count(&e.Rejected), answer("400")},
 		{"sglang:http_responses_total", count(&e.Failed), answer("500")},
 	}
 }

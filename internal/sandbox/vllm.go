@@ -31,6 +31,9 @@ func vllm() dialect {
 
 func vllmMetrics(e *physics.Engine) []metric {
 	ended := func(reason string) []string { return []string{"finished_reason", reason} }
+	answered := func(status string) []string {
+		return []string{"handler", "/v1/chat/completions", "method", "POST", "status", status}
+	}
 	return []metric{
 		{"vllm:num_requests_running", whole(e.Running), nil},
 		{"vllm:num_requests_waiting", whole(e.Waiting), nil},
@@ -47,6 +50,9 @@ func vllmMetrics(e *physics.Engine) []metric {
 		{"vllm:request_success_total", func() float64 { return math.Floor(e.Finished / 10) }, ended("length")},
 		{"vllm:request_success_total", count(&e.Aborted), ended("abort")},
 		{"vllm:request_success_total", count(&e.Failed), ended("error")},
+		{"http_requests_total", count(&e.Finished), answered("2xx")},
+		{"http_requests_total", count(&e.Rejected), answered("4xx")},
+		{"http_requests_total", count(&e.Failed), answered("5xx")},
 		{"vllm:cache_config_info", func() float64 { return 1 }, vllmCache(e)},
 	}
 }

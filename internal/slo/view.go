@@ -20,7 +20,7 @@ type Work struct {
 	PromptLength, OutputLength []string // histograms of tokens of a request
 	Queue, Prefill, Decode     string   // histograms of the seconds of a request in each phase
 	Token                      []string // histograms of the seconds between two tokens
-	Failed, Aborted            Part     // requests
+	Failed, Aborted, Refused   Part     // requests
 	Config                     string   // series whose labels hold num_gpu_blocks and block_size
 	Capacity                   string   // gauge of the tokens that the KV cache holds
 	Drafted, Accepted          string   // counters of tokens that speculative decoding drafted, and of those that were right
@@ -53,6 +53,7 @@ type Stretch struct {
 	OutputTokens  float64 // per second
 	Failed        float64 // requests per second that ended with an error of the server
 	Aborted       float64 // requests per second that their clients gave up
+	Refused       float64 // requests per second that were answered with 4xx, such as those too long
 	HitRate       float64 // share of prompt tokens that the prefix cache had
 	PromptMean    float64 // tokens of a request
 	Prompt        Quantiles
@@ -95,6 +96,7 @@ const (
 	partQueries   = "queries"
 	partFails     = "fails"
 	partAborts    = "aborts"
+	partRefuses   = "refuses"
 	partDrafted   = "drafted"
 	partAccepted  = "accepted"
 	partAccepts   = "accepts"
@@ -183,7 +185,7 @@ func (p Progress) stretch(service string, span Span) map[string]string {
 	if w.AcceptRate != "" {
 		out[partAccepts] = fmt.Sprintf("avg(avg_over_time(%s%s))", selector(w.AcceptRate, service), span)
 	}
-	for part, of := range map[string]Part{partFails: w.Failed, partAborts: w.Aborted} {
+	for part, of := range map[string]Part{partFails: w.Failed, partAborts: w.Aborted, partRefuses: w.Refused} {
 		out[part] = total(of.Match, of.Name)
 		if out[part] != "" && of.Total != "" {
 			out[part] = fmt.Sprintf("(%s or 0 * %s)", out[part], total("", of.Total))
@@ -296,7 +298,7 @@ func (a answered) view(all []Progress, at time.Time, spans []Span) View {
 func unmeasured() Stretch {
 	nan := math.NaN()
 	none := Quantiles{nan, nan}
-	return Stretch{nan, nan, nan, nan, nan, nan, nan, none, none, nan, nan, nan, nan, nan, nan}
+	return Stretch{nan, nan, nan, nan, nan, nan, nan, nan, none, none, nan, nan, nan, nan, nan, nan}
 }
 
 // stretch reads what one engine did over one span.
@@ -329,7 +331,7 @@ func (a answered) stretch(source, span int, window time.Duration) Stretch {
 		accepts = gauge // SGLang exports it without speculative decoding too, as 0
 	}
 	return Stretch{
-		Ended: rate(partEnded), PromptTokens: rate(partPrompts), OutputTokens: rate(partGenerated), Failed: rate(partFails), Aborted: rate(partAborts),
+		Ended: rate(partEnded), PromptTokens: rate(partPrompts), OutputTokens: rate(partGenerated), Failed: rate(partFails), Aborted: rate(partAborts), Refused: rate(partRefuses),
 		HitRate:    ratio(part(partHits), part(partQueries)),
 		PromptMean: prompt, Prompt: lengths("prompt"), Output: lengths("output"),
 		QueueSeconds: mean("queue"), PrefillSecs: mean("prefill"), DecodeSeconds: mean("decode"), TokenSeconds: mean("token"),
@@ -371,7 +373,7 @@ func quantileOf(buckets []Sample, q float64) float64 {
 // over returns the stretch of replicas that are scraped so many times; the numbers
 // of requests of unequal ones are not known.
 func (s Stretch) over(copies float64) Stretch {
-	for _, v := range []*float64{&s.Ended, &s.PromptTokens, &s.OutputTokens, &s.Failed, &s.Aborted, &s.Transfers} {
+	for _, v := range []*float64{&s.Ended, &s.PromptTokens, &s.OutputTokens, &s.Failed, &s.Aborted, &s.Refused, &s.Transfers} {
 		*v /= copies
 	}
 	return s

@@ -36,6 +36,11 @@ func measured(query string, svc playbook.Service) (string, error) {
 			for _, series := range p.Preempted {
 				terms = append(terms, fmt.Sprintf("sum(rate(%s[%s]))", in(series), measureWindow))
 			}
+		case "refused_per_second": // a status that was never answered has no series
+			if r := p.Work.Refused; r.Name != "" {
+				terms = append(terms, fmt.Sprintf("sum(rate(%s{%s,%s}[%s]))", r.Name, svc.Selector, r.Match, measureWindow),
+					fmt.Sprintf("0 * sum(rate(%s[%s]))", in(r.Total), measureWindow))
+			}
 		}
 	}
 	if len(terms) == 0 {

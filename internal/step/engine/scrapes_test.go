@@ -58,6 +58,7 @@ type vllm struct {
 	hits                    float64 // share of prompt tokens
 	queue, prefill, token   float64 // mean seconds
 	preempted, failed       float64 // requests
+	refused                 float64 // requests beside the others
 
 	was *vllm // until twenty minutes ago
 }
@@ -110,6 +111,11 @@ func (v vllm) add(s *store, pod string, change func(name string, i, value float6
 	put("vllm:request_success_total", rate(func(v vllm) float64 { return v.requests - v.failed }), "finished_reason", "stop")
 	put("vllm:request_success_total", rate(func(v vllm) float64 { return v.failed }), "finished_reason", "error")
 	put("vllm:request_success_total", rate(func(vllm) float64 { return 0 }), "finished_reason", "abort")
+	put("http_requests_total", rate(func(v vllm) float64 { return v.requests - v.failed }), "handler", "/v1/completions", "status", "2xx")
+	put("http_requests_total", rate(func(v vllm) float64 { return 9 }), "handler", "/metrics", "status", "4xx")
+	if v.refused > 0 {
+		put("http_requests_total", rate(func(v vllm) float64 { return v.refused }), "handler", "/v1/completions", "status", "4xx")
+	}
 	put("vllm:cache_config_info", gauge(1), "num_gpu_blocks", "2200", "block_size", "16", "gpu_memory_utilization", "0.9")
 	phases := map[string]func(v vllm) float64{
 		"vllm:request_queue_time_seconds":   func(v vllm) float64 { return v.queue },

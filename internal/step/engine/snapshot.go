@@ -57,6 +57,7 @@ type snapshotOut struct {
 	Preemptions *float64 `json:"preemptions_per_second,omitempty" doc:"Requests per second that lost their place in the KV cache."`
 	Failed      *float64 `json:"failed_per_second,omitempty" doc:"Requests per second that ended with an error of the engine."`
 	Aborted     *float64 `json:"aborted_per_second,omitempty" doc:"Requests per second that their clients gave up."`
+	Refused     *float64 `json:"refused_per_second,omitempty" doc:"Requests per second that the engine's server answered with 4xx, such as those too long for the engine: no latency and no error of the engine shows them."`
 
 	PromptRate *float64 `json:"prompt_tokens_per_second,omitempty" unit:"tokens" doc:"Prompt tokens that are computed or found in the prefix cache."`
 	OutputRate *float64 `json:"generation_tokens_per_second,omitempty" unit:"tokens" doc:"Tokens that are generated."`

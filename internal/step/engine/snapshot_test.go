@@ -39,6 +39,7 @@ func TestSnapshotBound(t *testing.T) {
 		"a slower prefill":          {changed(func(v *vllm) { v.prefill = 0.3 }), "prefill", "slower", "are as they were"},
 		"beyond the objective":      {vllm{running: 5, requests: 2, prompt: 20_000, output: 50, prefill: 0.8, token: 0.01}, "prefill", "none", "the objective allows 0.5 s in all"},
 		"longer, and it is nothing": {changed(func(v *vllm) { v.was.prefill, v.prefill = 0.02, 0.05 }), "none", "none", ""},
+		"too long for the engine":   {changed(func(v *vllm) { v.refused = 0.5 }), "none", "none", ""},
 		"large batches":             {changed(func(v *vllm) { v.running, v.prefill, v.token = 20, 0.16, 0.03 }), "decode", "none", "large batches"},
 		"a slow prefill in a batch": {changed(func(v *vllm) { v.running, v.prefill, v.token = 20, 0.6, 0.02 }), "decode", "none", "large batches"},
 		"a slow prefill alone":      {changed(func(v *vllm) { v.running, v.prefill = 20, 0.6 }), "prefill", "slower", "as they were"},
@@ -54,6 +55,10 @@ func TestSnapshotBound(t *testing.T) {
 		out, facts := snapshotOf(t, s)
 		if out.Bound != tt.bound || out.PrefillCause != tt.cause || !strings.Contains(out.Why, tt.why) {
 			t.Errorf("%s: %s, %s: %q", name, out.Bound, out.PrefillCause, facts)
+		}
+		// Requests that are refused are in no histogram and in no counter of the engine.
+		if got := value(out.Refused); math.Abs(got-3*tt.v.refused) > 0.1 || slices.ContainsFunc(facts, func(f string) bool { return strings.Contains(f, "are refused") }) != (tt.v.refused > 0) {
+			t.Errorf("%s: %v requests per second refused, %q", name, got, facts)
 		}
 		// Prompts beyond the last bucket have no p95.
 		if slices.Contains(out.Missing, "prompt_tokens_p95") != (name == "beyond the objective") {

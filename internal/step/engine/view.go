@@ -97,6 +97,7 @@ func (out *snapshotOut) fill(s sight) {
 	}{
 		{"failed_per_second", &out.Failed, now.Failed},
 		{"aborted_per_second", &out.Aborted, now.Aborted},
+		{"refused_per_second", &out.Refused, now.Refused},
 		{"prompt_tokens_per_second", &out.PromptRate, now.PromptTokens},
 		{"generation_tokens_per_second", &out.OutputRate, now.OutputTokens},
 		{"generation_tokens_per_second_before", &out.OutBefore, before.OutputTokens},
@@ -198,6 +199,9 @@ func (out snapshotOut) facts(s sight) []string {
 	}
 	if out.Failed != nil && *out.Failed > 0 || out.Aborted != nil && *out.Aborted > 0 {
 		add("%.2g requests per second fail, %.2g are given up by their clients", value(out.Failed), value(out.Aborted))
+	}
+	if out.Refused != nil && *out.Refused > 0 {
+		add("%.2g requests per second are refused (4xx)", *out.Refused)
 	}
 	for _, flag := range slices.Sorted(maps.Keys(out.Flags)) {
 		if strings.Contains(out.Flags[flag], " or ") {
