@@ -250,6 +250,10 @@ func (e Engine) Series(indicator string) []Series {
 	return out
 }
 
+// Fronted reports whether requests may queue in a server before the engine, where the
+// engine's gauges do not show them: in Dynamo's router.
+func (e Engine) Fronted() bool { return slices.Contains(e.programs, table().dynamo) }
+
 // Progress returns how replicas of the engine show that they work. The frontend
 // of Dynamo shows it for no replica; its workers pass their engine's series on.
 func (e Engine) Progress() []Progress {

@@ -15,6 +15,7 @@ type Load struct {
 	Tokens  float64 // prompt tokens per second that arrived: the rate, times the tokens of a request
 	Running float64 // requests that were computed at the end of the span
 	Waiting float64 // requests in the queue at the end of the span
+	Held    float64 // requests that were computed or in any queue then
 
 	Cache     float64 // share of the KV cache in use at the end of the span, of the replica that uses most
 	Preempted float64 // requests per second that lost their place in it; 0 while no counter of them exists yet
@@ -26,6 +27,7 @@ const (
 	partPrompts = "prompts" // tokens of their prompts
 	partRunning = "running" // at the end of the span
 	partWaiting = "waiting"
+	partHeld    = "held"
 	partEarlier = "earlier" // in flight at its beginning
 
 	partCache     = "cache"     // most of it in use
@@ -65,13 +67,18 @@ func Loads(ctx context.Context, q Asker, service string, all []Progress, at time
 			add(partPrompts, fmt.Sprintf("increase(%s%s)", selector(p.Prompts, service), span))
 			add(partRunning, ago(p.Running, span.Offset))
 			add(partWaiting, ago(p.Waiting, span.Offset))
+			held := fmt.Sprintf("sum(%s) + sum(%s)", ago(p.Running, span.Offset), ago(p.Waiting, span.Offset))
+			for _, queue := range p.Queues {
+				held += fmt.Sprintf(" + (sum(%s) or 0 * sum(%s))", ago(queue, span.Offset), ago(p.Waiting, span.Offset))
+			}
+			terms = append(terms, key{-2, j, k, partHeld}.ask(held))
 			terms = append(terms, key{-2, j, k, partEarlier}.ask(fmt.Sprintf("sum(%s) + sum(%s)", ago(p.Running, begin), ago(p.Waiting, begin))))
 		}
 	}
 	out := make([]Load, len(spans))
 	got, err := read(ctx, q, strings.Join(terms, " or "), at)
 	for k := range spans {
-		out[k] = Load{Ended: math.NaN(), Rate: math.NaN(), Tokens: math.NaN(), Running: math.NaN(), Waiting: math.NaN(), Cache: math.NaN()}
+		out[k] = Load{Ended: math.NaN(), Rate: math.NaN(), Tokens: math.NaN(), Running: math.NaN(), Waiting: math.NaN(), Held: math.NaN(), Cache: math.NaN()}
 		for j := range all {
 			if got.partial != "" {
 				break
@@ -93,7 +100,7 @@ func (a answered) load(source, span int, window time.Duration) Load {
 	}
 	ended, running, waiting := part(partEnded), part(partRunning), part(partWaiting)
 	out := Load{
-		Ended: ended / window.Seconds(), Rate: ended / window.Seconds(), Tokens: math.NaN(), Running: running, Waiting: waiting, Cache: part(partCache),
+		Ended: ended / window.Seconds(), Rate: ended / window.Seconds(), Tokens: math.NaN(), Running: running, Waiting: waiting, Held: part(partHeld), Cache: part(partCache),
 	}
 	if v := part(partPreempted); v > 0 {
 		out.Preempted = v / window.Seconds()

@@ -381,7 +381,7 @@ func (s Stretch) over(copies float64) Stretch {
 
 // Over returns the load of replicas that are scraped so many times.
 func (l Load) Over(copies float64) Load {
-	for _, v := range []*float64{&l.Ended, &l.Rate, &l.Tokens, &l.Running, &l.Waiting, &l.Preempted} {
+	for _, v := range []*float64{&l.Ended, &l.Rate, &l.Tokens, &l.Running, &l.Waiting, &l.Held, &l.Preempted} {
 		*v /= copies
 	}
 	return l

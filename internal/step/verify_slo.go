@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/inference-responder/responder/internal/engine"
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/slo"
@@ -18,8 +19,12 @@ import (
 const leastTraffic = 0.5
 
 // leastEarly is how long a change must be in effect before it can be called worse.
-// Half of that time is looked at: two scrapes at the usual interval of 15 s.
-const leastEarly = time.Minute
+// Half of that time is looked at: four scrapes at the usual interval of 15 s.
+const leastEarly = 2 * time.Minute
+
+// prompt are the indicators that tell of a request soon. The others tell when it
+// ends, so that what began before the change is told long after it.
+var prompt = []string{engine.TTFT, engine.ITL, engine.Errors}
 
 // A replica that has just started is slow for a while: its caches are cold. So before
 // the hold time at least half of the requests must be bad, and twice the share of before.
@@ -67,8 +72,8 @@ func (s *Set) proveSLO(ctx context.Context, e machine.Effect, now time.Time) loo
 
 // early looks for what is worse before the hold time is over. It looks at the later
 // half of the time in effect: right after a change, requests finish that waited for
-// it. While the queue gets shorter, or how long it is cannot be told, nothing is
-// said before the hold time.
+// it. While the engine holds fewer of them, or how many cannot be told, nothing is
+// said before the hold time, nor where everything that serves was started anew.
 func (s *Set) early(ctx context.Context, ask slo.Ask, e machine.Effect, now time.Time) look {
 	p := e.Proof
 	inEffect := now.Sub(p.FixedAt)
@@ -76,12 +81,16 @@ func (s *Set) early(ctx context.Context, ask slo.Ask, e machine.Effect, now time
 		verdict: slo.Watching, ends: slo.Inconclusive, reason: fault.NoData,
 		text: fmt.Sprintf("in effect for %s, judged after %s", inEffect.Round(time.Second), p.Spec.Hold),
 	}
-	if inEffect < leastEarly {
+	if server, _ := engine.Named(e.Service.Engine); inEffect < leastEarly || p.Anew || server.Fronted() {
 		return wait
 	}
 	w := windows{now: inEffect / 2, early: true, effect: e}
 	finished := ask
 	finished.Progress = nil // what stands still is counted from before the change was in effect
+	finished.Objectives = slices.DeleteFunc(slices.Clone(ask.Objectives), func(o slo.Objective) bool { return !slices.Contains(prompt, o.Indicator) })
+	if len(finished.Objectives) == 0 {
+		return wait
+	}
 	m, err := w.measure(ctx, s.deps.Querier, finished, now)
 	if err != nil {
 		return wait
@@ -92,10 +101,10 @@ func (s *Set) early(ctx context.Context, ask slo.Ask, e machine.Effect, now time
 	return wait
 }
 
-// piles reports whether the queue is known not to get shorter over the window.
+// piles reports whether the engine is known to hold no fewer requests than a window ago.
 func (w *windows) piles(ctx context.Context, q Querier, ask slo.Ask, now time.Time) bool {
 	load, err := slo.Loads(ctx, q, ask.Service, ask.Progress, now, slo.Span{Window: w.now}, slo.Span{Window: w.now, Offset: w.now})
-	return err == nil && load[0].Waiting >= load[1].Waiting // false for NaN
+	return err == nil && load[0].Held >= load[1].Held // false for NaN
 }
 
 // windows are the stretches of time that one sample compares.

@@ -70,6 +70,7 @@ type Proof struct {
 	HeldFrom time.Time  `json:"heldFrom,omitzero"` // start of the samples that satisfy the spec without interruption; zero: the last one did not
 	LastAt   time.Time  `json:"lastAt,omitzero"`   // time of the previous sample; a gap much longer than the interval breaks the hold
 	Deadline time.Time  `json:"deadline"`
+	Anew     bool       `json:"anew,omitempty"` // the change started everything that serves anew
 }
 
 // VerifySpec is a playbook's verify block with its expressions filled in.

@@ -15,20 +15,24 @@ import (
 // A change that does harm is called worse as soon as enough requests show it. Requests
 // that waited for a change that helps finish late, too, while the queue gets shorter.
 func TestWorseIsSaidEarly(t *testing.T) {
+	level := func(time.Duration) float64 { return 0 }
 	const fixed = 30 * time.Minute // after the first sample; every second request was slow for all of it
 	for name, c := range map[string]struct {
 		slow   float64 // share of the requests since the change
 		queue  func(since time.Duration) float64
-		silent bool // there is no gauge of the queue
+		change func(e *machine.Effect)
 		worse  time.Duration
 	}{
-		"without a queue":        {1, func(time.Duration) float64 { return 0 }, false, time.Minute},
-		"the queue grows":        {1, func(d time.Duration) float64 { return d.Seconds() }, false, time.Minute},
-		"the queue gets shorter": {1, func(d time.Duration) float64 { return 900 - d.Seconds() }, false, 0},
-		"no gauge of the queue":  {1, nil, true, 0},
-		"warming up":             {0.8, func(time.Duration) float64 { return 0 }, false, 0},
-		"as before":              {0.5, func(time.Duration) float64 { return 0 }, false, 0},
-		"better":                 {0.3, func(time.Duration) float64 { return 0 }, false, 0},
+		"without a queue":              {1, level, nil, 2 * time.Minute},
+		"the queue grows":              {1, func(d time.Duration) float64 { return d.Seconds() }, nil, 2 * time.Minute},
+		"the queue gets shorter":       {1, func(d time.Duration) float64 { return 900 - d.Seconds() }, nil, 0},
+		"no gauge of the queue":        {1, nil, nil, 0},
+		"warming up":                   {0.8, level, nil, 0},
+		"as before":                    {0.5, level, nil, 0},
+		"better":                       {0.3, level, nil, 0},
+		"all replicas started anew":    {1, level, func(e *machine.Effect) { e.Proof.Anew = true }, 0},
+		"the router's queue is hidden": {1, level, func(e *machine.Effect) { e.Service.Engine = "dynamo" }, 0},
+		"told when a request ends":     {1, level, func(e *machine.Effect) { e.Service.SLOs[0].Indicator = "e2e" }, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			store := slotest.Store{}
@@ -43,7 +47,7 @@ func TestWorseIsSaidEarly(t *testing.T) {
 				when := noon.Add(since)
 				fast, all = append(fast, slo.Point{At: when, Value: good}), append(all, slo.Point{At: when, Value: total})
 				running = append(running, slo.Point{At: when, Value: 8})
-				if !c.silent {
+				if c.queue != nil {
 					waiting = append(waiting, slo.Point{At: when, Value: c.queue(max(since, 0))})
 				}
 			}
@@ -54,9 +58,13 @@ func TestWorseIsSaidEarly(t *testing.T) {
 			store.Add(ttft+"bucket", labels("0.5"), fast)
 			store.Add(ttft+"bucket", labels("+Inf"), all)
 			store.Add(ttft+"count", labels(""), all)
+			const whole = "vllm:e2e_request_latency_seconds_"
+			store.Add(whole+"bucket", labels("0.5"), fast)
+			store.Add(whole+"bucket", labels("+Inf"), all)
+			store.Add(whole+"count", labels(""), all)
 			store.Add("vllm:request_success_total", labels(""), all)
 			store.Add("vllm:num_requests_running", labels(""), running)
-			if !c.silent {
+			if c.queue != nil {
 				store.Add("vllm:num_requests_waiting", labels(""), waiting)
 			}
 			worse := time.Duration(0)
@@ -67,6 +75,9 @@ func TestWorseIsSaidEarly(t *testing.T) {
 				e.Proof.Spec = machine.VerifySpec{SLO: true, Hold: 3 * time.Minute, Within: 20 * time.Minute, Interval: 15 * time.Second}
 				e.Proof.FixedAt, e.Proof.Planned = noon, noon.Add(-time.Minute)
 				e.Key, e.Run = "r-1/s#1/x#1", "r-1"
+				if c.change != nil {
+					c.change(&e)
+				}
 				o := kinds.New(step.Deps{Querier: store, Workloads: fleet{}, Now: func() time.Time { return now }}).Do(t.Context(), e)
 				if o.Status != machine.StatusOK {
 					t.Fatalf("%+v", o)
