@@ -142,9 +142,10 @@ func (r *runbookPage) changes() {
 			}
 			r.f("; without a decision: %s.\n\n", a.OnExpiry)
 		}
+		class, restarts := r.p.ClassOf(s)
 		r.f("| the proof shows | then |\n|---|---|\n")
 		for _, v := range playbook.Verdicts() {
-			r.f("| %s | %s |\n", v, machine.FateOf(s.Class, s.Restarts, machine.Verdict(v)).Text())
+			r.f("| %s | %s |\n", v, machine.FateOf(class, restarts, machine.Verdict(v)).Text())
 		}
 		r.f("\n")
 	}

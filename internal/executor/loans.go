@@ -14,7 +14,7 @@ import (
 // what was kept for the incident, under the same guards as any other change. It
 // is started in one batch with the end of the run that owes it, so that neither
 // is ever there without the other.
-const LoanReturn = "loan-return"
+const LoanReturn = playbook.LoanReturn
 
 // returnLoans stages the runs that give back what a run kept for its incident.
 // A loan that no run can return is owed by people, who are told at once.

@@ -18,6 +18,19 @@ const (
 	ClassTraffic  Class = "traffic"  // traffic moved to a warm revision
 )
 
+// LoanReturn is the name of the playbook whose runs give back what was kept for an
+// incident.
+const LoanReturn = "loan-return"
+
+// ClassOf returns the class of a state's lever, and whether taking its change back
+// restarts what serves. Whatever [LoanReturn] changes is given back.
+func (p *Playbook) ClassOf(s *State) (class Class, restarts bool) {
+	if p.Name == LoanReturn {
+		return ClassReturn, false
+	}
+	return s.Class, s.Restarts
+}
+
 // Classes returns all classes, in the order of the documentation.
 func Classes() []Class {
 	return []Class{ClassCapacity, ClassReturn, ClassRollback, ClassSetting, ClassHardware, ClassRepaired, ClassTraffic}

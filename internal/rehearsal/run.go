@@ -73,6 +73,12 @@ func (r *runner) run() error {
 		Run: "r-test", Playbook: r.p.Name, Digest: r.p.Digest, Service: r.c.service, Autonomy: playbook.Auto,
 		Alert: playbook.Alert{Fingerprint: "test", Status: playbook.Firing, Labels: r.c.alert, StartsAt: r.now.Add(-r.c.age)},
 	}
+	if r.c.asks() {
+		start.Service.Autonomy = playbook.Suggest
+	}
+	if r.p.Name == playbook.LoanReturn {
+		start.Loan = "r-incident/lever#1"
+	}
 	r.s.Playbook = r.p
 	if err := r.do(machine.Command{Kind: machine.CmdStart, Start: &start, Playbook: r.p}); err != nil {
 		return err
@@ -86,6 +92,19 @@ func (r *runner) run() error {
 		}
 	}
 	return fmt.Errorf("the run does not end: it is %s in state %s", r.s.Phase, r.s.Current)
+}
+
+// asks reports whether somebody does not approve in the case, so that a playbook that
+// acts by itself has to ask, too.
+func (c Case) asks() bool {
+	for _, answers := range c.answers {
+		for _, a := range answers {
+			if a.signal == playbook.OnDenied || a.signal == playbook.OnExpired {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // turn does what the run owes next, and lets the time pass until then.

@@ -3,13 +3,17 @@ package runview
 import (
 	"github.com/inference-responder/responder/internal/api"
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/playbook"
 )
 
 // LoanReturn is the playbook whose runs are the loans.
-const LoanReturn = "loan-return"
+const LoanReturn = playbook.LoanReturn
 
-// stillOwed is the state of that playbook in which a loan waits for a person.
-const stillOwed = "still-owed"
+// States of that playbook that tell where a loan stands.
+const (
+	stillOwed      = "still-owed"      // it waits for a person
+	returnedUnwell = "returned-unwell" // it was given back, and people were told that the service is not well
+)
 
 // owed is the status of a loan that no run can return.
 const owed = "owed: a person has to return it"
@@ -40,11 +44,14 @@ func LoanIsOver(r api.RunSummary) bool {
 	case machine.OutcomeResolved, machine.OutcomeCanceled, machine.OutcomeNoAction:
 		return true
 	}
-	return false
+	return r.Status == string(machine.OutcomeEscalated) && r.State == returnedUnwell
 }
 
 // LoanStatus describes where a loan stands, by its run.
 func LoanStatus(r api.RunSummary) string {
+	if LoanIsOver(r) && r.State == returnedUnwell {
+		return "returned, and the service is not well"
+	}
 	switch r.Status {
 	case string(machine.PhaseWatching):
 		if r.State == stillOwed {

@@ -11,8 +11,9 @@ import (
 )
 
 // branchesOf walks the edges of a lever or gate: what each result leads to.
-func branchesOf(pb *playbook.Playbook, st *playbook.State, class playbook.Class) []api.Branch {
+func branchesOf(pb *playbook.Playbook, st *playbook.State) []api.Branch {
 	var out []api.Branch
+	class, restarts := pb.ClassOf(st)
 	results := append([]playbook.Signal{playbook.OnApproved}, playbook.Verdicts()...)
 	for _, result := range append(results, playbook.OnDenied, playbook.OnExpired) {
 		if !slices.Contains(playbook.SignalsOf(st.Kind), result) {
@@ -20,7 +21,7 @@ func branchesOf(pb *playbook.Playbook, st *playbook.State, class playbook.Class)
 		}
 		b := api.Branch{Result: string(result)}
 		if slices.Contains(playbook.Verdicts(), result) {
-			fate := machine.FateOf(class, st.Restarts, machine.Verdict(result))
+			fate := machine.FateOf(class, restarts, machine.Verdict(result))
 			b.First = fate.Text()
 			if st.Steps != nil && machine.Continues(result, fate) {
 				b.First += "; " + further(st.Steps) + ", then"
@@ -42,11 +43,12 @@ func further(w *playbook.Stepwise) string {
 }
 
 // alone reports whether only an edge of its own handles a result.
-func alone(st *playbook.State, result playbook.Signal) bool {
+func alone(pb *playbook.Playbook, st *playbook.State, result playbook.Signal) bool {
 	if st.Kind != playbook.StateLever {
 		return false
 	}
-	return result.NeedsPeople() || slices.Contains(playbook.Verdicts(), result) && machine.FateOf(st.Class, st.Restarts, machine.Verdict(result)).Tell
+	class, restarts := pb.ClassOf(st)
+	return result.NeedsPeople() || slices.Contains(playbook.Verdicts(), result) && machine.FateOf(class, restarts, machine.Verdict(result)).Tell
 }
 
 // follows finds the first edge that a result takes, or says how the run ends
@@ -54,7 +56,7 @@ func alone(st *playbook.State, result playbook.Signal) bool {
 // be known only then.
 func follows(pb *playbook.Playbook, st *playbook.State, result playbook.Signal) (to, what string) {
 	for _, e := range st.Next {
-		if e.On != "" && e.On != result || e.On == "" && alone(st, result) {
+		if e.On != "" && e.On != result || e.On == "" && alone(pb, st, result) {
 			continue
 		}
 		next := pb.State(e.To)

@@ -124,7 +124,7 @@ func leversOf(setup setup, state machine.State, events []machine.Event) []api.Dr
 			if st := state.Playbook.State(name); st != nil {
 				l.Kind, l.Step = string(st.Kind), st.Step
 				l.Approval = approvalOf(setup.ceiling, state, st, nil)
-				l.Then = branchesOf(state.Playbook, st, st.Class)
+				l.Then = branchesOf(state.Playbook, st)
 			}
 		}
 		levers = append(levers, l)
