@@ -43,7 +43,9 @@ func (s *Service) tablePages() []web.TablePage {
 			return alertsPage(received{s.executor, s.library.set}.Alerts(webhook.AlertFilter{Limit: pageAlerts}), s.world.Now()), nil
 		}},
 		{Path: "loans", Title: "Loans", Table: func() (web.Table, error) {
-			return loansPage(s.executor.Runs(executor.Filter{Playbook: executor.LoanReturn, Limit: pageLoans})), nil
+			open, ended := true, false
+			loans := s.executor.Runs(executor.Filter{Playbook: executor.LoanReturn, Open: &open})
+			return loansPage(append(loans, s.executor.Runs(executor.Filter{Playbook: executor.LoanReturn, Open: &ended, Limit: pageLoans})...)), nil
 		}},
 		{Path: "ladder", Title: "Ladder", Table: func() (web.Table, error) {
 			return ladderPage(trackRecord{executor: s.executor, record: s.ladder}.Levers("", "")), nil

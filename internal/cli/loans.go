@@ -34,23 +34,28 @@ func newLoansListCommand(p *command.Process) *cobra.Command {
 	var service string
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "List what is on loan, newest first",
+		Short: "List what is on loan: what can still be returned first, then the newest first",
 		Args:  none,
 		Example: `  responder loans list
   responder loans list --all --service serving/chat -o json`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			query := url.Values{"limit": {strconv.Itoa(limit)}, "playbook": {runview.LoanReturn}}
-			if service != "" {
-				query.Set("service", service)
-			}
-			var answer api.RunList
-			if err := c.Get(cmd.Context(), client.RunsPath, query, &answer); err != nil {
-				return err
+			loans := []api.RunSummary{}
+			for _, open := range []bool{true, false} { // newer loans that are over never hide one that is owed
+				query := url.Values{"limit": {strconv.Itoa(limit)}, "playbook": {runview.LoanReturn}, "open": {strconv.FormatBool(open)}}
+				if service != "" {
+					query.Set("service", service)
+				}
+				var answer api.RunList
+				if err := c.Get(cmd.Context(), client.RunsPath, query, &answer); err != nil {
+					return err
+				}
+				loans = append(loans, answer.Runs...)
 			}
 			if !all {
-				answer.Runs = slices.DeleteFunc(answer.Runs, runview.LoanIsOver)
+				loans = slices.DeleteFunc(loans, runview.LoanIsOver)
 			}
-			return out.PrintTable(p.Stdout, answer.Runs, runview.LoanTable(answer.Runs))
+			loans = loans[:min(len(loans), limit)]
+			return out.PrintTable(p.Stdout, loans, runview.LoanTable(loans))
 		},
 	}
 	c.AddFlags(cmd)
