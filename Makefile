@@ -12,10 +12,11 @@ export GOFLAGS
 RIG       := test/e2e/rig
 GENERATED := docs/reference docs/runbooks playbooks/schema
 SEEDS     ?= 10000
+ARCHITECTURES ?= amd64 arm64
 GO_DIRS   := $(wildcard cmd internal test playbooks tools third_party)
 
 .DEFAULT_GOAL := help
-.PHONY: build sbom test lint vulnerabilities e2e soak bench demo generate clean help
+.PHONY: build sbom image test lint vulnerabilities e2e soak bench demo generate clean help
 
 build: ## build bin/responder, bin/responder-helm and bin/responder-agent
 	@go build -trimpath -buildvcs=auto -o bin/responder ./cmd/responder
@@ -24,6 +25,16 @@ build: ## build bin/responder, bin/responder-helm and bin/responder-agent
 
 sbom: build ## software bills of materials next to the binaries: bin/*.cdx.json, CycloneDX
 	@go run ./deploy/sbom bin/responder bin/responder-helm bin/responder-agent
+
+image: ## container images as OCI layouts: bin/image/responder (ARCHITECTURES="amd64 arm64"), bin/image/agent (this machine's)
+	@rm -rf bin/programs
+	@for arch in $(ARCHITECTURES); do dir=bin/programs/responder/$$arch; \
+	for program in responder:. responder-helm:./helm; do \
+	CGO_ENABLED=0 GOOS=linux GOARCH=$$arch go build -C cmd/responder -trimpath -buildvcs=auto -ldflags=-s -o ../../$$dir/$${program%%:*} $${program##*:} || exit 1; done; done
+	@go build -trimpath -buildvcs=auto -ldflags=-s -o bin/programs/agent/responder-agent ./cmd/responder/agent
+	@go run ./deploy/sbom bin/programs/responder/*/* bin/programs/agent/* >/dev/null
+	@go run ./deploy/image -o bin/image/responder $(foreach arch,$(ARCHITECTURES),linux/$(arch)=bin/programs/responder/$(arch))
+	@go run ./deploy/image -o bin/image/agent -libraries linux/$$(go env GOARCH)=bin/programs/agent
 
 test: ## unit tests: no servers, no root, no GPU
 	@go test ./...

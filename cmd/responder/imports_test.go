@@ -223,6 +223,7 @@ var mayImport = map[string][]string{
 	},
 	"deploy/kubernetes":   {}, // the manifests, embedded
 	"deploy/sbom":         {}, // what is in a program
+	"deploy/image":        {}, // programs as a container image
 	"cmd/responder":       {"internal/cli", "internal/cli/command"},
 	"cmd/responder/helm":  {"internal/gitops/helm/engine"},
 	"cmd/responder/agent": {"internal/cli/agentflags", "internal/gpu", "internal/gpu/agent", "internal/gpu/judge", "internal/gpu/nvml", "internal/gpu/podresources"},

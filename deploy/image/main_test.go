@@ -1,0 +1,204 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"crypto/x509"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"github.com/google/go-containerregistry/pkg/v1/validate"
+)
+
+// native is the platform that the test's program is built for.
+const native = runtime.GOOS + "/" + runtime.GOARCH
+
+// TestImage: whoever pulls the image finds the program, an account without rights, and
+// the certificate authorities, and the same programs make the same image.
+func TestImage(t *testing.T) {
+	folder := folderOf(t)
+	var digests []string
+	for range 2 {
+		out := filepath.Join(t.TempDir(), "image")
+		said := written(t, 0, "-o", out, native+"="+folder)
+		img := imageAt(t, out)
+		digest, err := img.Digest()
+		if err != nil {
+			t.Fatal(err)
+		}
+		digests = append(digests, digest.String())
+		config, err := img.ConfigFile()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := config.Config; got.User != "65532:65532" || !slices.Equal(got.Entrypoint, []string{"/hello"}) || config.OS+"/"+config.Architecture != native {
+			t.Errorf("%s for %s/%s: %+v", said, config.OS, config.Architecture, got)
+		}
+		files := content(t, img)
+		if h := files["hello"].header; h == nil || h.Mode != 0o755 || h.Uid != 0 {
+			t.Errorf("the program has the header %+v; want it executable, and root's", h)
+		}
+		if h := files["tmp/"].header; h == nil || h.Mode != 0o1777 {
+			t.Errorf("/tmp has the header %+v", h)
+		}
+		if string(files["sbom/hello.cdx.json"].data) != "{}\n" {
+			t.Error("the bill of materials is not in the image")
+		}
+		if pool := x509.NewCertPool(); !pool.AppendCertsFromPEM(files["etc/ssl/certs/ca-certificates.crt"].data) {
+			t.Error("the image has no certificate authority")
+		}
+	}
+	if digests[0] != digests[1] {
+		t.Errorf("one program made two images: %v", digests)
+	}
+}
+
+// TestImageIsReplaced: a layout is replaced, and nothing else is.
+func TestImageIsReplaced(t *testing.T) {
+	folder, out := folderOf(t), t.TempDir()
+	written(t, 0, "-o", out, native+"="+folder)
+	written(t, 0, "-o", out, native+"="+folder)
+	mine := t.TempDir()
+	if err := os.WriteFile(filepath.Join(mine, "thesis.tex"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if said := written(t, 1, "-o", mine, native+"="+folder); !strings.Contains(said, "holds something else") {
+		t.Error(said)
+	}
+	if _, err := os.Stat(filepath.Join(mine, "thesis.tex")); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestImageRefuses: what is no program, or one of another platform, becomes no image.
+func TestImageRefuses(t *testing.T) {
+	folder, wrong := folderOf(t), t.TempDir()
+	if err := os.WriteFile(filepath.Join(wrong, "notes"), []byte("no program"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, tt := range map[string]struct {
+		args []string
+		code int
+		says string
+	}{
+		"nothing":          {nil, 2, "usage"},
+		"no folder":        {[]string{native}, 1, "want PLATFORM=FOLDER"},
+		"no such folder":   {[]string{native + "=" + filepath.Join(wrong, "none")}, 1, "no such file"},
+		"another platform": {[]string{"linux/s390x=" + folder}, 1, "was built for " + native},
+		"no program":       {[]string{native + "=" + wrong}, 1, "not a Go program"},
+		"an empty folder":  {[]string{native + "=" + t.TempDir()}, 1, "holds no program"},
+		"without cgo":      {[]string{"-libraries", native + "=" + folder}, 1, "needs no library"},
+	} {
+		out := filepath.Join(t.TempDir(), "image")
+		if said := written(t, tt.code, append([]string{"-o", out}, tt.args...)...); !strings.Contains(said, tt.says) {
+			t.Errorf("%s: %q, want %q", name, said, tt.says)
+		}
+		if _, err := os.Stat(out); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s: something was written: %v", name, err)
+		}
+	}
+}
+
+// folderOf returns a folder with a program and its bill of materials.
+func folderOf(t *testing.T) string {
+	t.Helper()
+	source, folder := t.TempDir(), t.TempDir()
+	for name, text := range map[string]string{"go.mod": "module hello\n", "main.go": "package main\n\nfunc main() { println(\"hello\") }\n"} {
+		if err := os.WriteFile(filepath.Join(source, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-buildvcs=false", "-o", filepath.Join(folder, "hello"))
+	build.Dir, build.Env = source, append(os.Environ(), "GOFLAGS=", "CGO_ENABLED=0", "GOWORK=off")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if err := os.WriteFile(filepath.Join(folder, "hello.cdx.json"), []byte("{}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return folder
+}
+
+// written runs the program and returns what it said.
+func written(t *testing.T, code int, args ...string) string {
+	t.Helper()
+	var out bytes.Buffer
+	if got := run(args, &out, &out); got != code {
+		t.Fatalf("image %v: exit %d, want %d\n%s", args, got, code, &out)
+	}
+	return out.String()
+}
+
+// imageAt returns the only image of a layout, whose digests and sizes have to be right.
+func imageAt(t *testing.T, dir string) v1.Image {
+	t.Helper()
+	root, err := layout.ImageIndexFromPath(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := validate.Index(root); err != nil {
+		t.Fatal(err)
+	}
+	top, err := root.IndexManifest()
+	if err != nil || len(top.Manifests) != 1 {
+		t.Fatalf("%+v, %v; want one index of platforms", top, err)
+	}
+	platforms, err := root.ImageIndex(top.Manifests[0].Digest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := platforms.IndexManifest()
+	if err != nil || len(all.Manifests) != 1 || all.Manifests[0].Platform.String() != native {
+		t.Fatalf("%+v, %v; want one image for %s", all, err, native)
+	}
+	img, err := platforms.Image(all.Manifests[0].Digest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return img
+}
+
+type packed struct {
+	header *tar.Header
+	data   []byte
+}
+
+// content returns the files of an image by their paths.
+func content(t *testing.T, img v1.Image) map[string]packed {
+	t.Helper()
+	layers, err := img.Layers()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]packed{}
+	for _, l := range layers {
+		r, err := l.Uncompressed()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for files := tar.NewReader(r); ; {
+			h, err := files.Next()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			data, err := io.ReadAll(files)
+			if err != nil {
+				t.Fatal(err)
+			}
+			out[h.Name] = packed{h, data}
+		}
+	}
+	return out
+}
