@@ -51,6 +51,7 @@ type Counter struct {
 type Progress struct {
 	Running  string    // gauge of requests that are computed
 	Waiting  string    // gauge of requests in the queue
+	Capacity Counter   // gauge of those that wait for capacity alone, not for an adapter or a transfer; empty: Waiting tells no more
 	Queues   []string  // gauges of requests in further queues, which not every version has
 	Steps    []Counter // counters that grow with every step or token, newest name first
 	Finished string    // counter of requests that ended
@@ -262,6 +263,7 @@ func (e Engine) Progress() []Progress {
 	if slices.Contains(e.programs, t.vllm) {
 		out = append(out, Progress{
 			Running: "vllm:num_requests_running", Waiting: "vllm:num_requests_waiting",
+			Capacity: Counter{Name: "vllm:num_requests_waiting_by_reason", Match: `reason="capacity"`},
 			Steps:    []Counter{{Name: "vllm:iteration_tokens_total_count"}, {Name: "vllm:generation_tokens_total"}},
 			Finished: "vllm:e2e_request_latency_seconds_count", Seconds: "vllm:e2e_request_latency_seconds_sum", Prompts: "vllm:prompt_tokens_total",
 			Cache: []string{"vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc"}, Preempted: []string{"vllm:num_preemptions_total"},

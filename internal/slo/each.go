@@ -52,7 +52,11 @@ func Replicas(ctx context.Context, q Asker, service string, engines []Progress, 
 		ask(partAge, "max", "timestamp("+now(p.Running)+")")
 		ask(partRestarted, "max", p.resets(service, span))
 		ask(partRunning, "sum", now(p.Running))
-		ask(partWaiting, "sum", now(p.Waiting))
+		waits := "sum by (" + replicaLabels + ") (" + now(p.Waiting) + ")"
+		if c := p.Capacity; c.Name != "" {
+			waits = "(sum by (" + replicaLabels + ") (" + selector(c.Name, c.Match, service) + ") or " + waits + ")"
+		}
+		terms = append(terms, key{-5, j, 0, partWaiting}.ask(waits))
 		ask(partSteps, "sum", firstOf(p.Steps, grown))
 		ask(partCache, "max", firstOf(p.Cache, now))
 		ask(partPreempted, "sum", firstOf(p.Preempted, grown))

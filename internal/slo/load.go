@@ -14,11 +14,11 @@ type Load struct {
 	Rate    float64 // requests per second that arrived: those that ended, and by how many more were in flight
 	Tokens  float64 // prompt tokens per second that arrived: the rate, times the tokens of a request
 	Running float64 // requests that were computed at the end of the span
-	Waiting float64 // requests in the queue at the end of the span
+	Waiting float64 // requests in the queue at the end of the span; for capacity alone where the engine tells
 	Held    float64 // requests that were computed or in any queue then
 
 	Cache     float64 // share of the KV cache in use at the end of the span, of the replica that uses most
-	Preempted float64 // requests per second that lost their place in it; 0 while no counter of them exists yet
+	Preempted float64 // requests per second that lost their place in it
 }
 
 // The parts of the answer about load; the objective of their keys is -2.
@@ -42,8 +42,8 @@ func Loads(ctx context.Context, q Asker, service string, all []Progress, at time
 	for j, p := range all {
 		for k, span := range spans {
 			add := func(part, expr string) { terms = append(terms, key{-2, j, k, part}.ask("sum("+expr+")")) }
-			ago := func(name string, d time.Duration) string {
-				s := selector(name, service)
+			ago := func(name string, d time.Duration, match ...string) string {
+				s := selector(name, append(match, service)...)
 				if d > 0 {
 					s += fmt.Sprintf(" offset %dms", d.Milliseconds())
 				}
@@ -66,7 +66,11 @@ func Loads(ctx context.Context, q Asker, service string, all []Progress, at time
 			add(partEnded, fmt.Sprintf("increase(%s%s)", selector(p.Finished, service), span))
 			add(partPrompts, fmt.Sprintf("increase(%s%s)", selector(p.Prompts, service), span))
 			add(partRunning, ago(p.Running, span.Offset))
-			add(partWaiting, ago(p.Waiting, span.Offset))
+			waits := "sum(" + ago(p.Waiting, span.Offset) + ")"
+			if p.Capacity.Name != "" {
+				waits = "(sum(" + ago(p.Capacity.Name, span.Offset, p.Capacity.Match) + ") or " + waits + ")"
+			}
+			terms = append(terms, key{-2, j, k, partWaiting}.ask(waits))
 			held := fmt.Sprintf("sum(%s) + sum(%s)", ago(p.Running, span.Offset), ago(p.Waiting, span.Offset))
 			for _, queue := range p.Queues {
 				held += fmt.Sprintf(" + (sum(%s) or 0 * sum(%s))", ago(queue, span.Offset), ago(p.Waiting, span.Offset))
@@ -78,7 +82,7 @@ func Loads(ctx context.Context, q Asker, service string, all []Progress, at time
 	out := make([]Load, len(spans))
 	got, err := read(ctx, q, strings.Join(terms, " or "), at)
 	for k := range spans {
-		out[k] = Load{Ended: math.NaN(), Rate: math.NaN(), Tokens: math.NaN(), Running: math.NaN(), Waiting: math.NaN(), Held: math.NaN(), Cache: math.NaN()}
+		out[k] = Load{Ended: math.NaN(), Rate: math.NaN(), Tokens: math.NaN(), Running: math.NaN(), Waiting: math.NaN(), Held: math.NaN(), Cache: math.NaN(), Preempted: math.NaN()}
 		for j := range all {
 			if got.partial != "" {
 				break
@@ -101,9 +105,7 @@ func (a answered) load(source, span int, window time.Duration) Load {
 	ended, running, waiting := part(partEnded), part(partRunning), part(partWaiting)
 	out := Load{
 		Ended: ended / window.Seconds(), Rate: ended / window.Seconds(), Tokens: math.NaN(), Running: running, Waiting: waiting, Held: part(partHeld), Cache: part(partCache),
-	}
-	if v := part(partPreempted); v > 0 {
-		out.Preempted = v / window.Seconds()
+		Preempted: part(partPreempted) / window.Seconds(),
 	}
 	if more := running + waiting - part(partEarlier); more > 0 {
 		out.Rate += more / window.Seconds()

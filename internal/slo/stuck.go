@@ -13,6 +13,7 @@ import (
 // Progress is where replicas of one engine show that they work.
 type Progress struct {
 	Running, Waiting string   // gauges of requests
+	Capacity         Part     // gauge of those that wait for capacity alone, where the engine has it
 	Queues           []string // gauges of requests in further queues, which not every replica has
 	Steps            []string // counters that grow with every step; the first that a replica has counts
 	Finished         string   // counter of requests that ended

@@ -28,7 +28,7 @@ func Objectives(svc playbook.Service) slo.Ask {
 		ask.Objectives = append(ask.Objectives, x)
 	}
 	for _, p := range e.Progress() {
-		from := slo.Progress{Running: p.Running, Waiting: p.Waiting, Queues: p.Queues, Finished: p.Finished, Seconds: p.Seconds, Prompts: p.Prompts, Cache: p.Cache, Preempted: p.Preempted}
+		from := slo.Progress{Running: p.Running, Waiting: p.Waiting, Capacity: slo.Part{Name: p.Capacity.Name, Match: p.Capacity.Match}, Queues: p.Queues, Finished: p.Finished, Seconds: p.Seconds, Prompts: p.Prompts, Cache: p.Cache, Preempted: p.Preempted}
 		for _, s := range p.Steps {
 			from.Steps = append(from.Steps, s.Name)
 		}

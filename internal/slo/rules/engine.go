@@ -31,12 +31,6 @@ const (
 	rankLabels    = "pod, instance, engine, dp_rank" // tell the engines of a service apart
 )
 
-// capacity names the gauge of requests that wait for capacity alone, of engines
-// that tell it from others that wait: for an adapter, or for a transfer.
-var capacity = map[string]string{
-	"vllm:num_requests_waiting": `vllm:num_requests_waiting_by_reason{reason="capacity"}`,
-}
-
 // EngineGroup returns the alerts about the engine of a service that no objective
 // covers. A service without a name stands for all services of its engine, told
 // apart by the labels namespace and service of the series.
@@ -125,8 +119,8 @@ func (w writer) of(function, span string, names ...string) string {
 // them.
 func (w writer) waiting(p engine.Progress, function, span string) string {
 	all := w.by("sum", w.of(function, span, p.Waiting))
-	if c := capacity[p.Waiting]; c != "" {
-		return "(" + w.by("sum", w.of(function, span, c)) + " or " + all + ")"
+	if c := p.Capacity; c.Name != "" {
+		return "(" + w.by("sum", w.of(function, span, selector(c.Name, c.Match))) + " or " + all + ")"
 	}
 	return all
 }

@@ -59,6 +59,7 @@ type vllm struct {
 	queue, prefill, token   float64 // mean seconds
 	preempted, failed       float64 // requests
 	refused                 float64 // requests beside the others
+	deferred                float64 // requests that wait for an adapter or a transfer
 
 	was *vllm // until twenty minutes ago
 }
@@ -100,7 +101,11 @@ func (v vllm) add(s *store, pod string, change func(name string, i, value float6
 	rate := func(f func(v vllm) float64) func(float64) float64 { return counted(f(was), f(v)) }
 
 	put("vllm:num_requests_running", gauge(v.running))
-	put("vllm:num_requests_waiting", gauge(v.waiting))
+	put("vllm:num_requests_waiting", gauge(v.waiting+v.deferred))
+	if v.deferred > 0 { // today's versions always have it
+		put("vllm:num_requests_waiting_by_reason", gauge(v.waiting), "reason", "capacity")
+		put("vllm:num_requests_waiting_by_reason", gauge(v.deferred), "reason", "deferred")
+	}
 	put("vllm:kv_cache_usage_perc", gauge(v.cache))
 	put("vllm:num_preemptions_total", rate(func(v vllm) float64 { return v.preempted }))
 	put("vllm:prompt_tokens_total", rate(func(v vllm) float64 { return v.requests * v.prompt }))

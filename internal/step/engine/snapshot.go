@@ -277,13 +277,18 @@ func loadWords(l slo.Load) string {
 	return out
 }
 
+// thrashing is the share of requests that lose their place in the KV cache from which on
+// it limits the engine, however full it is at this moment: they come back, each with
+// all that was computed before.
+const thrashing = 0.05
+
 // bound returns what limits an engine, as far as its load shows it.
 func bound(l slo.Load, ready int) string {
 	replicas := float64(max(ready, 1))
 	switch {
 	case math.IsNaN(l.Running) || math.IsNaN(l.Waiting):
 		return boundUnknown
-	case l.Cache >= cacheFull && (l.Waiting >= 1 || l.Preempted > 0):
+	case l.Cache >= cacheFull && (l.Waiting >= 1 || l.Preempted > 0), l.Preempted >= thrashing*l.Rate && l.Preempted > 0:
 		return boundKV
 	case l.Waiting >= replicas:
 		return boundQueue

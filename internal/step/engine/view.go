@@ -279,7 +279,7 @@ func shownReplicas(all []slo.Shown) []shownOut {
 
 // boundOf returns what limits one replica.
 func boundOf(r slo.Shown) string {
-	return bound(slo.Load{Running: r.Running, Waiting: r.Waiting, Cache: r.Cache, Preempted: r.Preempted}, 1)
+	return bound(slo.Load{Running: r.Running, Waiting: r.Waiting, Rate: math.NaN(), Cache: r.Cache, Preempted: r.Preempted}, 1)
 }
 
 func perSecond(v *float64) string {
