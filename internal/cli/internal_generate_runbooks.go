@@ -54,7 +54,7 @@ func (r *runbookPage) text() string {
 		r.f("No alert starts it.\n\n")
 	} else {
 		r.f("It answers alerts that match one of:\n\n    %s\n\n", strings.Join(match, "\n    "))
-		r.f("[SLO rules](../how-to/slo-rules.md) and `deploy/prometheus/` have the rules that fire them.\n\n")
+		r.f("[SLO rules](../how-to/slo-rules.md) and `deploy/prometheus/` have the rules that fire those about latency, errors, the KV cache, engines and GPUs. An alert of another name is yours to send.\n\n")
 	}
 	drawn, err := playbook.Graph(p, nil, playbook.GraphMermaid)
 	if err != nil {
