@@ -110,6 +110,15 @@ type role struct {
 	without string
 }
 
+// whats names what roles show.
+func whats(roles []role) []string {
+	var out []string
+	for _, r := range roles {
+		out = append(out, r.what)
+	}
+	return out
+}
+
 func rolesOf(all []slo.Progress) []role {
 	out := []role{
 		{what: "running requests", without: "nothing is known of the engine"},
@@ -169,7 +178,7 @@ func (e *exam) engineSeries(ctx context.Context, s playbook.Service) []Finding {
 	case len(lacks) > 0:
 		out = append(out, warning(check, strings.Join(lacks, "; "), "see that the version of the engine is one that exports them, and that no relabelling drops them"))
 	default:
-		out = append(out, ok(check, "all that alerts and checks read is there"))
+		out = append(out, ok(check, "what alerts and the load are told by is there: "+strings.Join(whats(roles), ", ")))
 	}
 	out = append(out, e.up(ctx, s)...)
 	for _, key := range slices.Sorted(maps.Keys(places)) {
