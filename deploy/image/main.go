@@ -11,6 +11,7 @@ package main
 import (
 	"cmp"
 	"debug/buildinfo"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -88,7 +89,7 @@ func write(out string, libraries bool, folders []string, stdout io.Writer) error
 
 // replace writes the layout beside the old one and takes its place, so that nobody
 // finds half of one. A folder that is no layout stays.
-func replace(out string, index v1.ImageIndex, version string) error {
+func replace(out string, index v1.ImageIndex, version string) (err error) {
 	if entries, err := os.ReadDir(out); err == nil && len(entries) > 0 {
 		if _, err := os.Stat(filepath.Join(out, "oci-layout")); err != nil {
 			return fmt.Errorf("%s holds something else than an image: name another directory", out)
@@ -101,7 +102,7 @@ func replace(out string, index v1.ImageIndex, version string) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(next)
+	defer func() { err = errors.Join(err, os.RemoveAll(next)) }()
 	path, err := layout.Write(next, empty.Index)
 	if err != nil {
 		return err

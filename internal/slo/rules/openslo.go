@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"go.yaml.in/yaml/v3"
+
 	"github.com/inference-responder/responder/internal/yamldoc"
 )
 
@@ -76,7 +78,27 @@ func metadata(m *yamldoc.Mapping) openMetadata {
 	}
 	sub.Need("name", "")
 	sub.Text("displayName")
+	joinLists(sub.Get("labels"))
 	return openMetadata{sub.Text("name"), readLabels(sub), templates(sub, "annotations", texts(sub, "annotations"))}
+}
+
+// joinLists makes one text of each list of label values, which OpenSLO allows: a label
+// of Prometheus has one value.
+func joinLists(labels *yaml.Node) {
+	if labels == nil || labels.Kind != yaml.MappingNode {
+		return
+	}
+	for i := 1; i < len(labels.Content); i += 2 {
+		v := labels.Content[i]
+		if v.Kind != yaml.SequenceNode || slices.ContainsFunc(v.Content, func(n *yaml.Node) bool { return n.Kind != yaml.ScalarNode }) {
+			continue
+		}
+		var all []string
+		for _, n := range v.Content {
+			all = append(all, n.Value)
+		}
+		*v = yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: strings.Join(all, ","), Line: v.Line, Column: v.Column}
+	}
 }
 
 // openObjectives reads the objectives of a document of kind SLO.

@@ -97,7 +97,7 @@ func TestRefused(t *testing.T) {
 		"raw of what":    {openOf("", "target: 0.9", "raw: "+metric("a{w=\"{{.window}}\"}")+", rawType: bad"), `ratioMetric.rawType: unknown type "bad" (success or failure)`},
 		"no SLI":         {strings.Replace(openOf("", "target: 0.9", good), "  indicator:\n    metadata: {name: x}\n    spec:\n      ratioMetric: {"+good+"}\n", "  indicatorRef: y\n", 1), `spec.indicatorRef: no SLI is named "y" in the files (add its file with -f)`},
 		"twice":          {openOf("", "target: 0.9", good) + "---\n" + openOf("", "target: 0.9", good), `x.yaml:25:7: spec.objectives[0]: a second objective "chat-x", also at x.yaml:12:7 (give one of them another name or service)`},
-		"list of labels": {strings.Replace(openOf("", "target: 0.9", good), "{name: x}", "{name: x, labels: {team: [a, b]}}", 1), "x.yaml:3:36: metadata.labels.team: a list: a label of Prometheus has one value"},
+		"list of labels": {strings.Replace(openOf("", "target: 0.9", good), "{name: x}", "{name: x, labels: {team: [a, [b]]}}", 1), "x.yaml:3:36: metadata.labels.team: a list: a label of Prometheus has one value"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, _, err := Read([]Document{{"x.yaml", []byte(tt.file)}}, Options{})
@@ -105,6 +105,24 @@ func TestRefused(t *testing.T) {
 				t.Errorf("got:  %v\nwant: %s", err, tt.want)
 			}
 		})
+	}
+}
+
+// TestOpenSLOLabels: a label of OpenSLO may have several values, one of Prometheus has one.
+func TestOpenSLOLabels(t *testing.T) {
+	file := strings.Replace(openOf("", "target: 0.9", good), "{name: x}", "{name: x, labels: {team: [identity, rbac], tier: [one]}}", 1)
+	all, _, err := Read([]Document{{"x.yaml", []byte(file)}}, Options{})
+	if err != nil || len(all) != 1 {
+		t.Fatal(all, err)
+	}
+	g, _, err := all[0].Group()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range g.Rules {
+		if r.Record != "" && (r.Labels["team"] != "identity,rbac" || r.Labels["tier"] != "one") {
+			t.Errorf("a rule has the labels %v", r.Labels)
+		}
 	}
 }
 
