@@ -27,6 +27,7 @@ const (
 	partPrompts = "prompts" // tokens of their prompts
 	partRunning = "running" // at the end of the span
 	partWaiting = "waiting"
+	partQueue   = "queue" // whatever it waits for
 	partHeld    = "held"
 	partEarlier = "earlier" // in flight at its beginning
 
@@ -71,6 +72,7 @@ func Loads(ctx context.Context, q Asker, service string, all []Progress, at time
 				waits = "(sum(" + ago(p.Capacity.Name, span.Offset, p.Capacity.Match) + ") or " + waits + ")"
 			}
 			terms = append(terms, key{-2, j, k, partWaiting}.ask(waits))
+			add(partQueue, ago(p.Waiting, span.Offset))
 			held := fmt.Sprintf("sum(%s) + sum(%s)", ago(p.Running, span.Offset), ago(p.Waiting, span.Offset))
 			for _, queue := range p.Queues {
 				held += fmt.Sprintf(" + (sum(%s) or 0 * sum(%s))", ago(queue, span.Offset), ago(p.Waiting, span.Offset))
@@ -107,7 +109,7 @@ func (a answered) load(source, span int, window time.Duration) Load {
 		Ended: ended / window.Seconds(), Rate: ended / window.Seconds(), Tokens: math.NaN(), Running: running, Waiting: waiting, Held: part(partHeld), Cache: part(partCache),
 		Preempted: part(partPreempted) / window.Seconds(),
 	}
-	if more := running + waiting - part(partEarlier); more > 0 {
+	if more := running + part(partQueue) - part(partEarlier); more > 0 {
 		out.Rate += more / window.Seconds()
 	}
 	if ended > 0 {
