@@ -199,7 +199,10 @@ func readSuite(file string, books map[string]*playbook.Playbook) (*rehearsal.Sui
 	if err != nil {
 		return nil, "", err
 	}
-	of := filepath.Join(filepath.Dir(file), suite.Playbook)
+	of := suite.Playbook
+	if !filepath.IsAbs(of) {
+		of = filepath.Join(filepath.Dir(file), of)
+	}
 	if books[of] == nil {
 		data, err := app.ReadPlaybookFile(of)
 		if err != nil {
