@@ -28,7 +28,8 @@ the run, which first undoes an unproven change.
 Scenarios:
 ` + scenarioHelp() + `
 Exit codes:
-  0  the run ended resolved, and its audit log verified
+  0  the run ended resolved, or changed nothing where no change repairs the scenario,
+     and its audit log verified
   1  anything else`,
 		Args: none,
 		Example: `  responder demo

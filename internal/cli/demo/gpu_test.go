@@ -119,7 +119,8 @@ func playDemo(t *testing.T, world *sandbox.World) (api.Demo, string) {
 	if bad := json.Unmarshal(stdout.Bytes(), &report); bad != nil {
 		t.Fatalf("%v, %v: %s", err, bad, stderr.String())
 	}
-	if (err == nil) != (report.Outcome == string(machine.OutcomeResolved)) {
+	well := report.Outcome == string(machine.OutcomeResolved) || world.Scenario().Fix == "" && report.Levers == 0
+	if (err == nil) != well {
 		t.Errorf("the demo ended %s with %v", report.Outcome, err)
 	}
 	return report, screen.String()
