@@ -93,8 +93,8 @@ func (e *Executor) begin(r *run, eff machine.Effect) {
 	}
 }
 
-// slot waits until an observation may be made and gives what frees its place for
-// the next. It reports false when ctx ended first. A change does not wait.
+// slot waits until an observation may be made and returns the function that frees its
+// slot. It reports false when ctx ended first. A change does not wait.
 func (e *Executor) slot(ctx context.Context, action machine.Action) (free func(), ok bool) {
 	if action != machine.ActionCheck && action != machine.ActionPlan {
 		return func() {}, true

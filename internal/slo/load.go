@@ -67,11 +67,12 @@ func Loads(ctx context.Context, q Asker, service string, all []Progress, at time
 			add(partEnded, fmt.Sprintf("increase(%s%s)", selector(p.Finished, service), span))
 			add(partPrompts, fmt.Sprintf("increase(%s%s)", selector(p.Prompts, service), span))
 			add(partRunning, ago(p.Running, span.Offset))
-			waits := "sum(" + ago(p.Waiting, span.Offset) + ")"
-			if p.Capacity.Name != "" {
-				waits = "(sum(" + ago(p.Capacity.Name, span.Offset, p.Capacity.Match) + ") or " + waits + ")"
+			waits := ago(p.Waiting, span.Offset)
+			if p.Capacity.Name != "" { // not every replica has the version that tells
+				each := "sum by (" + replicaLabels + ") ("
+				waits = each + ago(p.Capacity.Name, span.Offset, p.Capacity.Match) + ") or " + each + waits + ")"
 			}
-			terms = append(terms, key{-2, j, k, partWaiting}.ask(waits))
+			add(partWaiting, waits)
 			add(partQueue, ago(p.Waiting, span.Offset))
 			held := fmt.Sprintf("sum(%s) + sum(%s)", ago(p.Running, span.Offset), ago(p.Waiting, span.Offset))
 			for _, queue := range p.Queues {

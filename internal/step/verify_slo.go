@@ -22,9 +22,9 @@ const leastTraffic = 0.5
 // Half of that time is looked at: four scrapes at the usual interval of 15 s.
 const leastEarly = 2 * time.Minute
 
-// prompt are the indicators that tell of a request soon. The others tell when it
-// ends, so that what began before the change is told long after it.
-var prompt = []string{engine.TTFT, engine.ITL, engine.Errors}
+// soonKnown are the indicators that are known soon after a request arrives. The others
+// are known when it ends, long after the change for one that began before it.
+var soonKnown = []string{engine.TTFT, engine.ITL, engine.Errors}
 
 // A replica that has just started is slow for a while: its caches are cold. So before
 // the hold time at least half of the requests must be bad, and twice the share of before.
@@ -87,7 +87,7 @@ func (s *Set) early(ctx context.Context, ask slo.Ask, e machine.Effect, now time
 	w := windows{now: inEffect / 2, early: true, effect: e}
 	finished := ask
 	finished.Progress = nil // what stands still is counted from before the change was in effect
-	finished.Objectives = slices.DeleteFunc(slices.Clone(ask.Objectives), func(o slo.Objective) bool { return !slices.Contains(prompt, o.Indicator) })
+	finished.Objectives = slices.DeleteFunc(slices.Clone(ask.Objectives), func(o slo.Objective) bool { return !slices.Contains(soonKnown, o.Indicator) })
 	if len(finished.Objectives) == 0 {
 		return wait
 	}

@@ -100,10 +100,11 @@ func (s State) leverEffect(e *Effect) {
 		if e.Observe && !l.PlannedAt.IsZero() {
 			e.At = l.PlannedAt // the world before the change, whenever it is observed
 		}
-		class, restarts := s.class()
+		class, _ := s.class()
+		st := s.current()
 		p := &Proof{
 			Spec: *l.Verify, FixedAt: l.FixedAt, Before: l.Before, Planned: l.PlannedAt, Deadline: l.Deadline,
-			Anew: restarts || class == playbook.ClassRollback,
+			Anew: class == playbook.ClassRollback || st != nil && st.Restarts, // also of a flag that is given back
 		}
 		if n := len(l.Samples); n > 0 {
 			p.HeldFrom, p.LastAt = l.Samples[n-1].HeldFrom, l.Samples[n-1].At

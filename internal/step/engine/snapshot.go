@@ -51,7 +51,7 @@ type snapshotOut struct {
 
 	Age         *float64 `json:"age_seconds,omitempty" unit:"seconds" doc:"Age of the newest sample."`
 	Running     *float64 `json:"running,omitempty" unit:"requests" doc:"Requests that are computed now."`
-	Waiting     *float64 `json:"waiting,omitempty" unit:"requests" doc:"Requests in the queue."`
+	Waiting     *float64 `json:"waiting,omitempty" unit:"requests" doc:"Requests that wait for capacity; in the queue, where the engine does not tell why they wait."`
 	Rate        *float64 `json:"rate,omitempty" doc:"Requests per second that arrive, as far as the engine shows: a client that gave up in the queue is not seen."`
 	KVUsage     *float64 `json:"kv_usage,omitempty" unit:"ratio" doc:"Share of the KV cache in use, of the replica that uses most."`
 	Preemptions *float64 `json:"preemptions_per_second,omitempty" doc:"Requests per second that lost their place in the KV cache."`
@@ -253,7 +253,11 @@ func judgeLoad(l slo.Load, ready, answering int) snapshotOut {
 		out.Why = "the engine is not saturated: " + loadWords(l)
 		return out
 	case boundKV:
-		out.Why = "the KV cache is full: " + loadWords(l)
+		out.Why = "the KV cache is full: "
+		if !(l.Cache >= cacheFull) {
+			out.Why = "requests lose their place in the KV cache again and again: "
+		}
+		out.Why += loadWords(l)
 	case boundQueue:
 		out.Why = "saturated, requests queue: " + loadWords(l)
 	case boundDecode:
@@ -268,6 +272,9 @@ func judgeLoad(l slo.Load, ready, answering int) snapshotOut {
 
 func loadWords(l slo.Load) string {
 	out := fmt.Sprintf("%.0f requests are computed, %.0f wait, %.3g per second arrive", l.Running, l.Waiting, l.Rate)
+	if other := l.Held - l.Running - l.Waiting; other >= 1 {
+		out += fmt.Sprintf(", %.0f more wait for something else, such as an adapter or a transfer", other)
+	}
 	if !math.IsNaN(l.Cache) {
 		out += fmt.Sprintf(", %s of the KV cache is in use", slo.Percent(l.Cache))
 	}
