@@ -40,8 +40,8 @@ func newLoansListCommand(p *command.Process) *cobra.Command {
   responder loans list --all --service serving/chat -o json`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			loans := []api.RunSummary{}
-			for _, open := range []bool{true, false} { // newer loans that are over never hide one that is owed
-				query := url.Values{"limit": {strconv.Itoa(limit)}, "playbook": {runview.LoanReturn}, "open": {strconv.FormatBool(open)}}
+			for _, open := range []bool{true, false} { // those that can still be returned come first
+				query := url.Values{"limit": {"1000"}, "playbook": {runview.LoanReturn}, "open": {strconv.FormatBool(open)}}
 				if service != "" {
 					query.Set("service", service)
 				}
@@ -49,10 +49,15 @@ func newLoansListCommand(p *command.Process) *cobra.Command {
 				if err := c.Get(cmd.Context(), client.RunsPath, query, &answer); err != nil {
 					return err
 				}
-				loans = append(loans, answer.Runs...)
+				loans = append(loans, slices.DeleteFunc(answer.Runs, func(r api.RunSummary) bool { // it ended in between
+					return slices.ContainsFunc(loans, func(l api.RunSummary) bool { return l.Run == r.Run })
+				})...)
 			}
 			if !all {
 				loans = slices.DeleteFunc(loans, runview.LoanIsOver)
+			}
+			if limit < 1 || limit > 1000 {
+				return fmt.Errorf("--limit %d: must be between 1 and 1000", limit)
 			}
 			loans = loans[:min(len(loans), limit)]
 			return out.PrintTable(p.Stdout, loans, runview.LoanTable(loans))
