@@ -13,7 +13,7 @@ RIG       := test/e2e/rig
 GENERATED := docs/reference docs/runbooks playbooks/schema
 SEEDS     ?= 10000
 ARCHITECTURES ?= amd64 arm64
-GO_DIRS   := $(wildcard cmd internal test playbooks tools third_party)
+GO_DIRS   := $(wildcard cmd internal deploy test playbooks tools third_party)
 
 .DEFAULT_GOAL := help
 .PHONY: build sbom image test lint vulnerabilities e2e soak bench demo generate clean help

@@ -72,7 +72,7 @@ func (p *programs) ground(libraries bool) ([]file, error) {
 }
 
 // authorities are those that Mozilla trusts, in PEM. One that is trusted with
-// constraints is left out: a file of certificates cannot tell them.
+// constraints is left out: PEM cannot express constraints.
 func authorities() []byte {
 	var out bytes.Buffer
 	for root := range bundle.Roots() {

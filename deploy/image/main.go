@@ -90,6 +90,7 @@ func write(out string, libraries bool, folders []string, stdout io.Writer) error
 // replace writes the layout beside the old one and takes its place, so that nobody
 // finds half of one. A folder that is no layout stays.
 func replace(out string, index v1.ImageIndex, version string) (err error) {
+	out = filepath.Clean(out)
 	if entries, err := os.ReadDir(out); err == nil && len(entries) > 0 {
 		if _, err := os.Stat(filepath.Join(out, "oci-layout")); err != nil {
 			return fmt.Errorf("%s holds something else than an image: name another directory", out)

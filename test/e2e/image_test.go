@@ -24,7 +24,7 @@ import (
 
 // TestImage runs the programs from their images, as a container does: with nothing of
 // this machine below their root but /proc and /dev/null, and as an account without rights. The service plays an
-// incident in its sandbox there, and the agent finds no driver.
+// incident in its sandbox there, and the agent finds its C library.
 func TestImage(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
@@ -52,7 +52,7 @@ func unpacked(t *testing.T, program string) string {
 	if err := os.WriteFile(filepath.Join(folder, filepath.Base(program)), data, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	// The programs of these tests need the C library; those of make image do not.
+	// Both programs need the C library here. The service of make image is built without.
 	cmd := exec.CommandContext(t.Context(), "go", "run", "./deploy/image", "-o", image, "-libraries", runtime.GOOS+"/"+runtime.GOARCH+"="+folder)
 	cmd.Dir = rig.Repository()
 	if out, err := cmd.CombinedOutput(); err != nil {
