@@ -39,6 +39,9 @@ func newLoansListCommand(p *command.Process) *cobra.Command {
 		Example: `  responder loans list
   responder loans list --all --service serving/chat -o json`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if limit < 1 || limit > 1000 {
+				return fmt.Errorf("--limit %d: must be between 1 and 1000", limit)
+			}
 			loans := []api.RunSummary{}
 			for _, open := range []bool{true, false} { // those that can still be returned come first
 				query := url.Values{"limit": {"1000"}, "playbook": {runview.LoanReturn}, "open": {strconv.FormatBool(open)}}
@@ -55,9 +58,6 @@ func newLoansListCommand(p *command.Process) *cobra.Command {
 			}
 			if !all {
 				loans = slices.DeleteFunc(loans, runview.LoanIsOver)
-			}
-			if limit < 1 || limit > 1000 {
-				return fmt.Errorf("--limit %d: must be between 1 and 1000", limit)
 			}
 			loans = loans[:min(len(loans), limit)]
 			return out.PrintTable(p.Stdout, loans, runview.LoanTable(loans))
