@@ -81,17 +81,24 @@ func (r *reader) quorum(m *yamldoc.Mapping, a *Approve, at place) {
 }
 
 // guards reads a state's own guard settings.
-func (r *reader) guards(n *yaml.Node, path string) *Guards {
-	m := r.d.Mapping(n, path, "cooldown", "evidence_age", "min_ready")
+func (r *reader) guards(n *yaml.Node, path string, at place) *Guards {
+	g := &Guards{}
+	fields := []struct {
+		number string
+		into   **Value
+	}{{NumberCooldown, &g.Cooldown}, {NumberEvidenceAge, &g.EvidenceAge}, {NumberMinReady, &g.MinReady}}
+	var names []string
+	for _, f := range fields {
+		names = append(names, lastOf(f.number))
+	}
+	m := r.d.Mapping(n, path, names...)
 	if m == nil {
 		return nil
 	}
-	g := &Guards{
-		Cooldown:    m.Duration("cooldown", maxCooldown),
-		EvidenceAge: m.Duration("evidence_age", maxAge),
-	}
-	if ready, ok := m.Integer("min_ready", 0, 100_000); ok {
-		g.MinReady = &ready
+	for i, f := range fields {
+		if n := m.Get(names[i]); n != nil {
+			*f.into = r.number(n, m.At(names[i]), f.number, at)
+		}
 	}
 	return g
 }

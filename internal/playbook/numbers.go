@@ -20,6 +20,10 @@ const (
 	NumberAttempts = "retry.attempts"
 	NumberBackoff  = "retry.backoff"
 
+	NumberCooldown    = "guards.cooldown"
+	NumberEvidenceAge = "guards.evidence_age"
+	NumberMinReady    = "guards.min_ready"
+
 	numberFor       = "wait"
 	numberProof     = "verify.within"
 	numberProofHold = "verify.hold"
@@ -54,6 +58,9 @@ func numberFields() []Field {
 		usual(durationField(NumberTimeout, 0, maxTimeout), nil, "Of one attempt of the step."),
 		usual(wholeField(NumberAttempts, 1, maxAttempts), nil, "In all. Default: 3 of a check, 1 of a lever. A lever that is not idempotent has 1."),
 		usual(durationField(NumberBackoff, 0, maxBackoff), time.Second, "Before the second attempt; doubled after each."),
+		usual(durationField(NumberCooldown, 0, maxCooldown), nil, "Since the last lever of another run on the service. The configuration's holds where it is longer."),
+		usual(durationField(NumberEvidenceAge, 0, maxAge), nil, "Oldest evidence that the lever may act on. The configuration's holds where it is shorter."),
+		usual(wholeField(NumberMinReady, 0, maxReady), nil, "Replicas that must stay ready. The service's or the configuration's holds where it is higher."),
 		usual(durationField(numberProof, 0, maxProof), defaultWithin, "The deadline of the proof, from when the change takes effect."),
 		usual(durationField(numberProofHold, 0, maxProof), defaultHold, "How long it must hold. At most within."),
 		usual(durationField(numberInterval, leastSample, maxProof), defaultInterval, "Between two samples."), // Prometheus scrapes no faster
@@ -173,6 +180,11 @@ func (s *State) Numbers() map[string]*Value {
 	}
 	if s.Steps != nil {
 		add(NumberTimes, s.Steps.Times)
+	}
+	if s.Guards != nil {
+		add(NumberCooldown, s.Guards.Cooldown)
+		add(NumberEvidenceAge, s.Guards.EvidenceAge)
+		add(NumberMinReady, s.Guards.MinReady)
 	}
 	add(NumberTimeout, s.Timeout)
 	add(NumberAttempts, s.Retry.Attempts)

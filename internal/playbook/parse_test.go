@@ -85,7 +85,7 @@ func TestParse(t *testing.T) {
 		t.Errorf("states (-want +got):\n%s", diff)
 	}
 	add := p.State("add")
-	ready := 2
+
 	checks := []struct {
 		name      string
 		got, want any
@@ -103,7 +103,8 @@ func TestParse(t *testing.T) {
 		{"signal shorthand", add.Next[0], Edge{On: OnVerified, To: "resolved", Line: 57, Column: 11}},
 		{"approve", *add.Approve, Approve{By: []string{"service.owners"}, OnExpiry: ExpiryEscalate}},
 		{"gate", *p.State("sure").Approve, Approve{By: []string{"service.owners", "group:oncall"}, OnExpiry: ExpiryDeny}},
-		{"guards", *add.Guards, Guards{Cooldown: 30 * time.Minute, EvidenceAge: 5 * time.Minute, MinReady: &ready}},
+		{"times of the guards", []time.Duration{add.Guards.Cooldown.fixed(), add.Guards.EvidenceAge.fixed()}, []time.Duration{30 * time.Minute, 5 * time.Minute}},
+		{"replicas of the guards", number(t, add.Guards.MinReady), 2.0},
 		{"times of approvals", []time.Duration{add.Approve.Within.fixed(), p.State("sure").Approve.Within.fixed()}, []time.Duration{15 * time.Minute, 10 * time.Minute}},
 		{"times of the proof", []time.Duration{add.Verify.Within.fixed(), add.Verify.Hold.fixed(), add.Verify.Interval.fixed()}, []time.Duration{15 * time.Minute, 3 * time.Minute, 15 * time.Second}},
 		{"least traffic", []float64{number(t, add.Verify.MinRate), number(t, add.Verify.MinTraffic)}, []float64{0.1, 0.5}},

@@ -1,9 +1,6 @@
 package playbook
 
-import (
-	"slices"
-	"time"
-)
+import "slices"
 
 // Playbook is a loaded, compiled and analysed playbook. It is immutable and
 // safe for concurrent use.
@@ -185,12 +182,12 @@ type Burn struct {
 	Max        *Value // a number; default 1
 }
 
-// Guards are a state's own settings of the executor's guards. A zero field
+// Guards are a state's own settings of the executor's guards. A nil field
 // keeps the configured default. A state can only tighten it.
 type Guards struct {
-	Cooldown    time.Duration // since the last lever on this service
-	EvidenceAge time.Duration // maximum age of the evidence that a lever acts on
-	MinReady    *int          // replicas that must stay ready while it applies
+	Cooldown    *Value // duration since the last lever on this service
+	EvidenceAge *Value // duration: maximum age of the evidence that a lever acts on
+	MinReady    *Value // replicas that must stay ready while it applies
 }
 
 // signals lists every signal.

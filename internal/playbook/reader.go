@@ -20,6 +20,7 @@ const (
 	maxProof    = 24 * time.Hour
 	maxCooldown = 7 * 24 * time.Hour
 	maxAge      = 24 * time.Hour
+	maxReady    = 100_000
 	maxBackoff  = 10 * time.Minute
 	maxAttempts = 10
 	leastSample = time.Second
@@ -252,7 +253,7 @@ func (r *reader) state(sn stateNode) {
 		s.Undo = r.undo(n, m.At("undo"), s.Class)
 	}
 	if n := m.Get("guards"); n != nil {
-		s.Guards = r.guards(n, m.At("guards"))
+		s.Guards = r.guards(n, m.At("guards"), at)
 	}
 	if n := m.Get("on_error"); n != nil {
 		s.OnError = r.target(n, m.At("on_error"))

@@ -61,7 +61,7 @@ func variablesReference(b *strings.Builder) {
 func numbersReference(b *strings.Builder) {
 	b.WriteString("\nThese numbers and durations can be `${...}`. A run evaluates them when it enters the state, and those of `verify`\n" +
 		"with the proof. A duration may also be its text. A value that is out of its limits, NaN or cannot be evaluated refuses\n" +
-		"the lever; any other state fails. `step.by` and the parameters of steps can be `${...}`, too. `guards` are constants.\n" +
+		"the lever; any other state fails. `step.by` and the parameters of steps can be `${...}`, too.\n" +
 		"\n| number | type | allowed | default | meaning |\n|---|---|---|---|---|\n")
 	for _, f := range numberFields() {
 		fmt.Fprintf(b, "| `%s` | %s | %s | %s | %s |\n", f.Name, f.Type.Name, limitsOf(f), defaultWord(f), cell(f.Doc))

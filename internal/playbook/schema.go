@@ -37,7 +37,7 @@ func Schema(kinds []Kind) []byte {
 			"always":    schemaObject{"type": "boolean", "description": "Ask even at level auto."},
 		}),
 		"guards": closed(nil, schemaObject{
-			"cooldown": def("duration"), "evidence_age": def("duration"), "min_ready": schemaObject{"type": "integer", "minimum": 0},
+			"cooldown": numberSchema(NumberCooldown), "evidence_age": numberSchema(NumberEvidenceAge), "min_ready": numberSchema(NumberMinReady),
 		}),
 		"verify": verifySchema(),
 		"state":  stateSchema(kinds, defsOf(kinds)),

@@ -211,9 +211,13 @@ func guardBlastRadius(q Question) machine.GuardVerdict {
 // since, what they approve is a fresh plan, and their answer has a limit of its
 // own.
 func guardEvidence(q Question) machine.GuardVerdict {
+	own, err := q.Run.Guarding(q.State, q.Now)
+	if err != nil {
+		return refuse("evidence", "%v", err)
+	}
 	limit := q.ledger.config.EvidenceAge
-	if g := q.State.Guards; g != nil && g.EvidenceAge > 0 {
-		limit = min(limit, g.EvidenceAge)
+	if own.EvidenceAge > 0 {
+		limit = min(limit, own.EvidenceAge)
 	}
 	if q.Run.LookedAt.IsZero() {
 		return refuse("evidence", "there is none")
@@ -238,9 +242,11 @@ func guardMinReady(q Question) machine.GuardVerdict {
 	if need == 0 {
 		need = q.ledger.config.MinReady
 	}
-	if g := q.State.Guards; g != nil && g.MinReady != nil {
-		need = max(need, *g.MinReady)
+	asked, err := q.Run.Guarding(q.State, q.Now)
+	if err != nil {
+		return refuse("min-ready", "%v", err)
 	}
+	need = max(need, asked.MinReady)
 	own := stayReady("", q.Run.Lever.Plan.Capacity, need)
 	for _, other := range q.Run.Lever.Plan.Others {
 		need := other.MinReady
@@ -276,11 +282,12 @@ func stayReady(of string, c machine.Capacity, need int) machine.GuardVerdict {
 // the other run itself, where it may still look again afterwards. What a playbook
 // asks for beyond is its limit for the lever, and refuses.
 func guardCooldown(q Question) machine.GuardVerdict {
-	limit := q.ledger.config.Cooldown
-	own := limit
-	if g := q.State.Guards; g != nil {
-		own = max(limit, g.Cooldown)
+	asked, err := q.Run.Guarding(q.State, q.Now)
+	if err != nil {
+		return refuse("cooldown", "%v", err)
 	}
+	limit := q.ledger.config.Cooldown
+	own := max(limit, asked.Cooldown)
 	last, ok := q.ledger.lastBy(q.Run.Start.Service.Name, q.Run.Start.Run)
 	if !ok {
 		return pass("cooldown", "no other run's lever on this service, cooldown %s", short(own))

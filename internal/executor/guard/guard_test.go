@@ -22,6 +22,7 @@ func goodQuestion() Question {
 			Episodes: machine.EpisodesOf(map[string]*machine.Episode{"f": {Alert: alert, Firing: true}}),
 			Began:    now.Add(-2 * time.Minute),
 			LookedAt: now.Add(-time.Minute),
+			Numbers:  map[string]any{},
 			Lever:    &machine.Lever{Plan: &machine.Plan{Locks: []string{"service:a"}, Capacity: machine.Capacity{ReadyNow: 3, LowestReady: 2, ReadyAfter: 3}}},
 		},
 	}
@@ -44,9 +45,20 @@ func (q Question) act(run, service string, ago time.Duration) {
 	q.ledger.applied(startOf(run, service), q.Now.Add(-ago))
 }
 
+// asks gives the state a setting of its own, as a run journals it that entered
+// the state.
+func (q Question) asks(path string, value any) {
+	v := &playbook.Value{}
+	q.State.Guards = map[string]*playbook.Guards{
+		playbook.NumberCooldown:    {Cooldown: v},
+		playbook.NumberEvidenceAge: {EvidenceAge: v},
+		playbook.NumberMinReady:    {MinReady: v},
+	}[path]
+	q.Run.Numbers[path] = value
+}
+
 // TestGuards is one list: what is spoilt, and which guard says what about it.
 func TestGuards(t *testing.T) {
-	three := 3
 	tests := []struct {
 		name  string
 		spoil func(q *Question)
@@ -65,9 +77,9 @@ func TestGuards(t *testing.T) {
 		}, "blast-radius: 256 alerts fire, the most that a run remembers", false},
 		{"no evidence", func(q *Question) { q.Run.LookedAt = time.Time{} }, "evidence: there is none", false},
 		{"stale evidence", func(q *Question) { q.Run.LookedAt = q.Now.Add(-6 * time.Minute) }, "evidence: newest is 6m old, limit 5m", false},
-		{"playbook wants fresher", func(q *Question) { q.State.Guards = &playbook.Guards{EvidenceAge: 30 * time.Second} }, "evidence: newest is 1m old, limit 30s", false},
+		{"playbook wants fresher", func(q *Question) { q.asks(playbook.NumberEvidenceAge, "30s") }, "evidence: newest is 1m old, limit 30s", false},
 		{"playbook cannot loosen", func(q *Question) {
-			q.State.Guards = &playbook.Guards{EvidenceAge: time.Hour}
+			q.asks(playbook.NumberEvidenceAge, "1h")
 			q.Run.LookedAt = q.Now.Add(-6 * time.Minute)
 		}, "evidence: newest is 6m old, limit 5m", false},
 		{"approved on fresh evidence", func(q *Question) {
@@ -83,7 +95,7 @@ func TestGuards(t *testing.T) {
 		}, "evidence: newest is 20m old, limit 5m", false},
 		{"capacity unknown", func(q *Question) { q.Run.Lever.Plan.Capacity.Unknown = true }, "min-ready: the effect on capacity is unknown", false},
 		{"too few ready", func(q *Question) { q.Run.Lever.Plan.Capacity.LowestReady = 1 }, "min-ready: 1 would stay ready, needed 2", false},
-		{"playbook wants more ready", func(q *Question) { q.State.Guards = &playbook.Guards{MinReady: &three} }, "min-ready: 2 would stay ready, needed 3", false},
+		{"playbook wants more ready", func(q *Question) { q.asks(playbook.NumberMinReady, 3.0) }, "min-ready: 2 would stay ready, needed 3", false},
 		{"an outage may be repaired", func(q *Question) { q.Run.Lever.Plan.Capacity = machine.Capacity{ReadyAfter: 3} }, "", false},
 		{"an outage may not grow", func(q *Question) {
 			q.Run.Lever.Plan.Capacity = machine.Capacity{ReadyNow: 1, LowestReady: 0, ReadyAfter: 3}
@@ -99,7 +111,7 @@ func TestGuards(t *testing.T) {
 		}, "lock: waits for run r-0, which acts on the service", true},
 		{"playbook wants longer cooldown", func(q *Question) {
 			q.act("r-0", "a", 30*time.Minute)
-			q.State.Guards = &playbook.Guards{Cooldown: time.Hour}
+			q.asks(playbook.NumberCooldown, "1h")
 		}, "cooldown: last lever 30m ago by r-0, cooldown 1h", false},
 		{"own ladder has no cooldown", func(q *Question) { q.act("r-1", "a", time.Minute) }, "", false},
 		{"another service's lever", func(q *Question) { q.act("r-0", "b", time.Minute) }, "", false},

@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -58,6 +59,27 @@ func (s State) count(path string, v *playbook.Value, now time.Time) (int, error)
 		return 0, fmt.Errorf("%s: %w", path, s.lacksAlert(err))
 	}
 	return n, nil
+}
+
+// Guarding is what a state asks of the guards beyond the configuration. A zero
+// field asks for nothing.
+type Guarding struct {
+	Cooldown    time.Duration // since the last lever of another run on the service
+	EvidenceAge time.Duration // oldest evidence
+	MinReady    int           // replicas that stay ready
+}
+
+// Guarding returns what the current state asks of the guards.
+func (s State) Guarding(st *playbook.State, now time.Time) (Guarding, error) {
+	var g Guarding
+	if st.Guards == nil {
+		return g, nil
+	}
+	var errs [3]error
+	g.Cooldown, errs[0] = s.lasting(playbook.NumberCooldown, st.Guards.Cooldown, now)
+	g.EvidenceAge, errs[1] = s.lasting(playbook.NumberEvidenceAge, st.Guards.EvidenceAge, now)
+	g.MinReady, errs[2] = s.count(playbook.NumberMinReady, st.Guards.MinReady, now)
+	return g, errors.Join(errs[:]...)
 }
 
 // numberless leaves a state whose numbers cannot be evaluated. A lever is

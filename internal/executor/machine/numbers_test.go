@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -68,6 +69,28 @@ spec:
 			if diff := cmp.Diff([]float64{42, 22, 0.995, 2.1, 0.21, 0.25}, got); diff != "" || spec.Until[1].Query != "engine.waiting" {
 				t.Errorf("query %q, numbers (-want +got):\n%s", spec.Until[1].Query, diff)
 			}
+		}
+	}
+}
+
+// What a state asks of the guards may be ${...}. What cannot be told is an error,
+// by which the guards refuse.
+func TestGuarding(t *testing.T) {
+	p := testPlaybooks(t).ByName("numbers")
+	for _, c := range []struct {
+		look, want string
+		guarding   Guarding
+	}{
+		{`{"bad":true,"value":4}`, "", Guarding{Cooldown: 4 * time.Minute, EvidenceAge: 2 * time.Minute, MinReady: 3}},
+		{`{"bad":true,"value":0}`, "guards.min_ready", Guarding{}},
+	} {
+		s := State{Playbook: p, Current: "more", Evidence: map[string]*Evidence{"look": {Data: json.RawMessage(c.look)}}}
+		got, err := s.Guarding(p.State("more"), epoch)
+		switch {
+		case c.want == "" && (err != nil || got != c.guarding):
+			t.Errorf("%s: %+v, %v, want %+v", c.look, got, err, c.guarding)
+		case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
+			t.Errorf("%s: %v, want %q", c.look, err, c.want)
 		}
 	}
 }
