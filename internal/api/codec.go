@@ -479,7 +479,7 @@ func ServiceOf(s playbook.Service) Service {
 		Endpoint: s.Endpoint, Gateway: s.Gateway, Owners: list(s.Owners), Autonomy: s.Autonomy.String(), MinReady: s.MinReady, MaxScale: s.MaxScale, Selector: s.Selector,
 		LoadTime: duration(s.LoadTime), Recovery: duration(s.Recovery),
 		SLOs: each(s.SLOs, func(o playbook.SLO) SLO {
-			return SLO{o.Name, o.Objective, playbook.FormatDuration(o.Window), o.Threshold, o.Indicator, o.Model, o.Route, o.By}
+			return SLO{o.Name, o.Objective, playbook.FormatDuration(o.Window), o.Threshold, o.Indicator, o.Model, o.Route, o.By, o.CustomBuckets}
 		}),
 	}
 	if g := s.GitOps; g != (playbook.GitOps{}) {
@@ -500,7 +500,7 @@ func (s Service) Playbook() playbook.Service {
 		SLOs: some(s.SLOs, func(o SLO) playbook.SLO {
 			return playbook.SLO{
 				Name: o.Name, Objective: o.Objective, Window: parseDuration(o.Window), Threshold: o.Threshold,
-				Indicator: o.Indicator, Model: o.Model, Route: o.Route, By: o.By,
+				Indicator: o.Indicator, Model: o.Model, Route: o.Route, By: o.By, CustomBuckets: o.CustomBuckets,
 			}
 		}),
 	}

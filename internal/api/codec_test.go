@@ -26,7 +26,7 @@ var (
 	service = playbook.Service{
 		Name: "serving/chat", Namespace: "serving", Workload: playbook.Workload{Kind: "Deployment", Name: "chat"}, Container: "vllm", Engine: "vllm",
 		Model: "llama", Endpoint: "http://chat.serving:8000", Gateway: "edge-eu", Owners: []string{"group:ml-platform"}, Autonomy: playbook.Auto, MinReady: 1, MaxScale: 8,
-		Selector: `model_name="llama"`, SLOs: []playbook.SLO{{Name: "ttft", Objective: 0.99, Window: 28 * 24 * time.Hour, Threshold: 0.5, Indicator: "ttft", Model: "llama", Route: "chat", By: "pod"}},
+		Selector: `model_name="llama"`, SLOs: []playbook.SLO{{Name: "ttft", Objective: 0.99, Window: 28 * 24 * time.Hour, Threshold: 0.5, Indicator: "ttft", Model: "llama", Route: "chat", By: "pod", CustomBuckets: true}},
 		LoadTime: 12 * time.Minute, Recovery: time.Hour,
 		GitOps: playbook.GitOps{Application: "argocd/chat", Repository: "https://git.example/fleet", Branch: "main", Path: "apps/chat", Object: playbook.Workload{Kind: "InferenceService", Name: "chat"}},
 	}

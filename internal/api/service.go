@@ -50,6 +50,8 @@ type SLO struct {
 	Model     string  `json:"model,omitempty"`     // only requests of this model
 	Route     string  `json:"route,omitempty"`     // only series with the label route
 	By        string  `json:"by,omitempty"`        // label whose every value must meet the objective
+
+	CustomBuckets bool `json:"customBuckets,omitempty"` // the histogram has other buckets than the engine's own
 }
 
 // GitOps is where Git holds a service's manifests.

@@ -178,8 +178,7 @@ func probesTell(summary *api.ConfigCheck, c config.Config, w World) {
 	}
 }
 
-// objectivesTell adds what services are judged by, and which of their objectives
-// may not be measurable.
+// objectivesTell adds what services without objectives of their own are judged by.
 func objectivesTell(summary *api.ConfigCheck, c config.Config) {
 	summary.DefaultSLOs, summary.Defaulted = []string{}, []string{}
 	engines := map[string]bool{}
@@ -188,9 +187,6 @@ func objectivesTell(summary *api.ConfigCheck, c config.Config) {
 			summary.Defaulted = append(summary.Defaulted, e.Service.Name)
 			engines[e.Service.Engine] = true
 			continue
-		}
-		for _, problem := range catalog.Unusual(e.Service) {
-			summary.Warnings = append(summary.Warnings, e.Service.Name+": "+problem)
 		}
 	}
 	defaultsTell(summary, c, engines)

@@ -93,7 +93,7 @@ func objectiveAlerts(t *testing.T) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	objectives, _, err := services[0].Objectives(false)
+	objectives, _, err := services[0].Objectives()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -65,7 +65,7 @@ func RuleService(resolve func(playbook.Alert) ([]playbook.Service, string, error
 	for _, o := range s.SLOs {
 		out.SLOs = append(out.SLOs, slorules.SLO{
 			Name: o.Name, Indicator: o.Measures(), Objective: o.Objective, Window: o.Window, Threshold: o.Threshold,
-			Model: o.Model, Route: o.Route, By: o.By,
+			Model: o.Model, Route: o.Route, By: o.By, Custom: o.CustomBuckets,
 		})
 	}
 	var why string

@@ -55,10 +55,11 @@ type SLO struct {
 	Indicator string        `yaml:"indicator" enum:"ttft,tpot,itl,e2e,errors,goodput" doc:"What is measured, by the series of the service's engine: time to first token, time per output token, time between tokens, time of the whole request, requests that fail, requests that end in time and do not fail. Default: name."`
 	Objective float64       `yaml:"objective" doc:"Share of good requests, between 0 and 1; 0.99 means 99 %."`
 	Window    time.Duration `yaml:"window" doc:"Over which the error budget is counted, e.g. 28d."`
-	Threshold float64       `yaml:"threshold" doc:"Seconds that count as good; a bucket of the engine's histogram must end there, unless it is native. Not for errors."`
+	Threshold float64       `yaml:"threshold" doc:"Seconds that count as good; a bucket of the engine's histogram must end there. Not for errors."`
 	Model     string        `yaml:"model" doc:"Only requests of this model, by the engine's own label."`
 	Route     string        `yaml:"route" doc:"Only series whose label route has this value."`
 	By        string        `yaml:"by" doc:"Label whose every value must meet the objective by itself, e.g. model_name."`
+	Custom    bool          `yaml:"custom_buckets" doc:"The histogram is native, or has other buckets than the engine's own: threshold is then not held to those. While no bucket ends there, the objective is unknown."`
 }
 
 // GitOps declares where Git has the manifests of a service.
@@ -133,6 +134,9 @@ func Check(list []Declaration, at string, source func(i int) string, bad setting
 		s, path := d.service(), fmt.Sprintf("%s[%d]", at, i)
 		for _, p := range validate(s) {
 			bad(path+"."+p.field, p.hint, "%s", p.message)
+		}
+		for _, p := range unmeasured(path+".slos", s) {
+			bad(p.field, p.hint, "%s", p.message)
 		}
 		checkProbe(d.Probe, s, path, bad)
 		if s.Workload.Name == "" {

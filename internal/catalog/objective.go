@@ -48,7 +48,7 @@ func (d Defaults) Of(name string) []playbook.SLO {
 	for i, o := range list {
 		below, above := engine.Around(e.Bounds(o.Measures()), o.Threshold)
 		switch {
-		case math.IsNaN(below) && math.IsNaN(above):
+		case o.CustomBuckets, math.IsNaN(below) && math.IsNaN(above):
 		case math.IsNaN(below) || above/o.Threshold < o.Threshold/below:
 			list[i].Threshold = above
 		default:
@@ -79,7 +79,7 @@ func Objectives(list []SLO) []playbook.SLO {
 	for _, o := range list {
 		out = append(out, playbook.SLO{
 			Name: o.Name, Objective: o.Objective, Window: o.Window, Threshold: o.Threshold,
-			Indicator: o.Indicator, Model: o.Model, Route: o.Route, By: o.By,
+			Indicator: o.Indicator, Model: o.Model, Route: o.Route, By: o.By, CustomBuckets: o.Custom,
 		})
 	}
 	return out
@@ -135,15 +135,14 @@ func validateSLO(s playbook.SLO) []problem {
 	return ps
 }
 
-// Unusual returns the objectives of a service whose threshold no bucket of its
-// engine has unless an operator configured the buckets, in words. They are
-// measured when the live series have the bucket, and are unknown otherwise.
-func Unusual(s playbook.Service) []string {
+// unmeasured returns the objectives, below a path, of which the service's engine
+// cannot tell what is good: none of its buckets ends at the threshold.
+func unmeasured(path string, s playbook.Service) []problem {
 	e, _ := engine.Named(s.Engine)
-	var out []string
-	for _, o := range s.SLOs {
+	var ps []problem
+	for i, o := range s.SLOs {
 		below, above := engine.Around(e.Bounds(o.Measures()), o.Threshold)
-		if math.IsNaN(below) && math.IsNaN(above) || below == above {
+		if o.CustomBuckets || math.IsNaN(below) && math.IsNaN(above) || below == above {
 			continue
 		}
 		var near []string
@@ -152,8 +151,11 @@ func Unusual(s playbook.Service) []string {
 				near = append(near, fmt.Sprintf("%v s", b))
 			}
 		}
-		out = append(out, fmt.Sprintf("%s: %s has no bucket that ends at %v s unless configured; the nearest are %s",
-			o.Name, e.Title, o.Threshold, strings.Join(near, " and ")))
+		ps = append(ps, problem{
+			fmt.Sprintf("%s[%d].threshold", path, i),
+			fmt.Sprintf("%s has no bucket of %s that ends at %v s; the nearest are %s", e.Title, o.Measures(), o.Threshold, strings.Join(near, " and ")),
+			"take one of them; where its buckets are configured otherwise, or native, add custom_buckets: true",
+		})
 	}
-	return out
+	return ps
 }

@@ -20,16 +20,23 @@ func TestDefaultThresholds(t *testing.T) {
 				t.Errorf("%s, %s: within %v s, want %v s", engine, s.SLOs[i].Name, got, w)
 			}
 		}
-		if unusual := Unusual(s); len(unusual) > 0 {
-			t.Errorf("%s: %q", engine, unusual)
+		if ps := unmeasured("slos", s); len(ps) > 0 {
+			t.Errorf("%s: %q", engine, ps)
 		}
 	}
 }
 
-func TestUnusual(t *testing.T) {
-	s := playbook.Service{Engine: "sglang", SLOs: []playbook.SLO{{Name: "ttft", Threshold: 0.5}, {Name: "tpot", Threshold: 0.04}}}
-	got := Unusual(s)
-	if len(got) != 1 || !strings.Contains(got[0], "no bucket that ends at 0.5 s") || !strings.Contains(got[0], "0.4 s and 0.6 s") {
+// TestUnmeasured: a threshold that no bucket has is refused where it stands, with
+// the nearest; one that is measured by other buckets is taken, also of a default.
+func TestUnmeasured(t *testing.T) {
+	s := playbook.Service{Engine: "sglang", SLOs: []playbook.SLO{
+		{Name: "ttft", Threshold: 0.5}, {Name: "tpot", Threshold: 0.04}, {Name: "itl", Threshold: 0.05, CustomBuckets: true}, {Name: "errors"},
+	}}
+	got := unmeasured("slos", s)
+	if len(got) != 1 || got[0].field != "slos[0].threshold" || !strings.Contains(got[0].message, "0.5 s; the nearest are 0.4 s and 0.6 s") {
 		t.Errorf("%q", got)
+	}
+	if of := (Defaults{SLOs: s.SLOs}).Of("sglang"); of[0].Threshold != 0.4 && of[0].Threshold != 0.6 || of[2].Threshold != 0.05 {
+		t.Errorf("defaults %+v", of)
 	}
 }

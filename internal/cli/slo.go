@@ -85,7 +85,7 @@ threshold where none of its buckets ends. Notes go to standard error.`,
 	flags.StringVar(&f.runbook, "runbook-url", "", "annotation runbook_url of alerts that no document gives one")
 	flags.StringVar(&f.period, "period", "30d", "over which the budget of documents is counted that name no period")
 	flags.BoolVar(&f.keepNames, "keep-names", false, "name alerts as Sloth's documents do, though no shipped playbook may match them")
-	flags.BoolVar(&f.custom, "custom-buckets", false, "take thresholds that the engines have no bucket for unless configured")
+	flags.BoolVar(&f.custom, "custom-buckets", false, "of -f: take thresholds that the engines have no bucket for unless configured")
 	f.out.AddFlag(cmd)
 	for name, values := range map[string][]string{"format": {"rules", "prometheusrule"}, "only": {"slo", "engine"}, "engine": engine.Names()} {
 		// The error is of a flag that does not exist; it was added above.
@@ -111,7 +111,7 @@ func (f *sloRules) groups(ctx context.Context, configured bool) (out []rules.Gro
 		for _, s := range services {
 			s.Runbook = f.runbook
 			engines = append(engines, s)
-			o, n, err := s.Objectives(f.custom)
+			o, n, err := s.Objectives()
 			if err != nil && f.only != "engine" {
 				refused = append(refused, err)
 			}

@@ -196,7 +196,7 @@ func (d *decoder) workload(w *playbook.Workload) *problem {
 // slo decodes what playbook.SLO writes. One without a window is not for it to
 // judge.
 func (d *decoder) slo(o *playbook.SLO) *problem {
-	err := d.object([]string{"name", "objective", "window", "threshold", "indicator", "model", "route", "by"}, func(field string) *problem {
+	err := d.object([]string{"name", "objective", "window", "threshold", "indicator", "model", "route", "by", "customBuckets"}, func(field string) *problem {
 		switch field {
 		case "name":
 			return text(d, &o.Name)
@@ -212,8 +212,10 @@ func (d *decoder) slo(o *playbook.SLO) *problem {
 			return text(d, &o.Model)
 		case "route":
 			return text(d, &o.Route)
-		default: // by
+		case "by":
 			return text(d, &o.By)
+		default: // customBuckets
+			return d.truth(&o.CustomBuckets)
 		}
 	})
 	if err == nil && o.Window == 0 {

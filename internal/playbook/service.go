@@ -58,6 +58,9 @@ type SLO struct {
 	Model     string        `json:"model,omitempty"`     // only requests of this model, by the engine's own label
 	Route     string        `json:"route,omitempty"`     // only series with the label route
 	By        string        `json:"by,omitempty"`        // every value of this label must meet the objective by itself
+	// CustomBuckets says that the histogram has other buckets than the engine's
+	// own, or is native: Threshold is not held to those.
+	CustomBuckets bool `json:"customBuckets,omitempty"`
 }
 
 // Measures returns the indicator that the objective is about.
@@ -78,11 +81,12 @@ type sloJSON struct {
 	Model     string  `json:"model,omitempty"`
 	Route     string  `json:"route,omitempty"`
 	By        string  `json:"by,omitempty"`
+	Custom    bool    `json:"customBuckets,omitempty"`
 }
 
 // MarshalJSON writes the window as text.
 func (o SLO) MarshalJSON() ([]byte, error) {
-	return json.Marshal(sloJSON{o.Name, o.Objective, FormatDuration(o.Window), o.Threshold, o.Indicator, o.Model, o.Route, o.By})
+	return json.Marshal(sloJSON{o.Name, o.Objective, FormatDuration(o.Window), o.Threshold, o.Indicator, o.Model, o.Route, o.By, o.CustomBuckets})
 }
 
 // UnmarshalJSON reads what MarshalJSON writes.
@@ -95,7 +99,7 @@ func (o *SLO) UnmarshalJSON(data []byte) error {
 	if err != nil {
 		return fmt.Errorf("decode SLO %s: window: %w", j.Name, err)
 	}
-	*o = SLO{j.Name, j.Objective, window, j.Threshold, j.Indicator, j.Model, j.Route, j.By}
+	*o = SLO{j.Name, j.Objective, window, j.Threshold, j.Indicator, j.Model, j.Route, j.By, j.Custom}
 	return nil
 }
 

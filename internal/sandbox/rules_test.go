@@ -19,7 +19,7 @@ func TestRulesAreThoseOfObjectives(t *testing.T) {
 		{Name: "ttft", Indicator: "ttft", Objective: 0.99, Window: month, Threshold: 0.5, By: by},
 		{Name: "tpot", Indicator: "tpot", Objective: 0.99, Window: month, Threshold: 0.05, By: by},
 	}}
-	objectives, _, err := service.Objectives(false)
+	objectives, _, err := service.Objectives()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -161,7 +161,7 @@ func rulesOf(t *testing.T, file string) []rules.Group {
 	}
 	var out []rules.Group
 	for _, s := range services {
-		objectives, _, err := s.Objectives(false)
+		objectives, _, err := s.Objectives()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -227,14 +227,13 @@ func labelText(labels map[string]string) string {
 	return "{" + strings.Join(out, ", ") + "}"
 }
 
-// wanted returns the rules that `slo rules` writes for a service. Whether buckets fit
-// is measured, not assumed.
+// wanted returns the rules that `slo rules` writes for a service.
 func (e *exam) wanted(s playbook.Service) (out []rules.Rule, err error) {
 	r, err := app.RuleService(e.world.Resolve, s, "service "+s.Name)
 	if err != nil {
 		return nil, err
 	}
-	objectives, _, err := r.Objectives(true)
+	objectives, _, err := r.Objectives()
 	if err != nil {
 		return nil, err
 	}

@@ -36,6 +36,7 @@ type SLO struct {
 	Model     string  // only requests of this model
 	Route     string  // only series whose label route has this value
 	By        string  // label whose every value must meet the objective by itself
+	Custom    bool    // the histogram has other buckets than the engine's own
 }
 
 // titles name the indicators in alert names, and what is bad for people.
@@ -53,9 +54,9 @@ func alertPrefix(indicator string) string { return "Inference" + titles[indicato
 
 // Objectives returns the objectives of a service. Each is measured by the series
 // of the service's engine, in the order in which a run tries them. A threshold
-// where no bucket ends is an error, unless the engine is configured with other
-// buckets than its own (custom). notes tells what could not be checked.
-func (s Service) Objectives(custom bool) (out []Objective, notes []string, err error) {
+// where no bucket ends is an error, unless the objective has custom buckets. notes
+// tells what could not be checked.
+func (s Service) Objectives() (out []Objective, notes []string, err error) {
 	e, err := s.engine()
 	if err != nil {
 		return nil, nil, err
@@ -65,7 +66,7 @@ func (s Service) Objectives(custom bool) (out []Objective, notes []string, err e
 	}
 	var refused []error
 	for _, o := range s.SLOs {
-		sources, note, err := s.sources(e, o, custom)
+		sources, note, err := s.sources(e, o)
 		if err != nil {
 			refused = append(refused, fmt.Errorf("%s: service %s, slo %s: %w", s.Source, s.Name, o.Name, err))
 			continue
@@ -108,7 +109,7 @@ type source struct {
 
 // sources returns where an objective is found. The first source decides whether
 // the threshold can be measured. Others are left out if they have no bucket there.
-func (s Service) sources(e engine.Engine, o SLO, custom bool) (out []source, note string, err error) {
+func (s Service) sources(e engine.Engine, o SLO) (out []source, note string, err error) {
 	all := e.Series(o.Indicator)
 	if len(all) == 0 {
 		return nil, "", fmt.Errorf("%s exports no series for the indicator %q; it has %s", e.Title, o.Indicator, strings.Join(measured(e), ", "))
@@ -116,11 +117,11 @@ func (s Service) sources(e engine.Engine, o SLO, custom bool) (out []source, not
 	for i, x := range all {
 		exact, near := bounded(x, o.Threshold)
 		switch {
-		case custom || exact || x.Histogram == "":
+		case o.Custom || exact || x.Histogram == "":
 		case near == "":
 			note = fmt.Sprintf("the buckets of %s are not known: see that one ends at %s s, else the alerts never fire", x.Histogram, number(o.Threshold))
 		case i == 0:
-			return nil, "", fmt.Errorf("no bucket of %s ends at %s s; the nearest are %s: take one of them, or configure the engine's buckets and add --custom-buckets",
+			return nil, "", fmt.Errorf("no bucket of %s ends at %s s; the nearest are %s: take one of them, or configure the engine's buckets and add custom_buckets: true to the objective",
 				x.Histogram, number(o.Threshold), near)
 		default:
 			continue

@@ -35,9 +35,9 @@ func chat(engine string, o SLO) Service {
 }
 
 // one returns the only objective of a service.
-func one(t *testing.T, s Service, custom bool) Objective {
+func one(t *testing.T, s Service) Objective {
 	t.Helper()
-	all, _, err := s.Objectives(custom)
+	all, _, err := s.Objectives()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +101,7 @@ func TestIndicators(t *testing.T) {
 	at := start.Add(59 * time.Minute)
 	for name, tt := range indicatorCases {
 		t.Run(name, func(t *testing.T) {
-			o := one(t, chat(tt.engine, tt.slo), false)
+			o := one(t, chat(tt.engine, tt.slo))
 			g, _, err := o.Group()
 			if err != nil {
 				t.Fatal(err)
@@ -158,7 +158,7 @@ func TestTwoVersions(t *testing.T) {
 		p.scrape("vllm:"+name+"_seconds_count"+labels+"}", 60, func(m int) float64 { return 100 * float64(m) })
 		p.scrape("vllm:"+name+"_seconds_bucket"+labels+`,le="0.05"}`, 60, func(m int) float64 { return map[string]float64{"a": 100, "b": 0}[pod] * float64(m) })
 	}
-	o := one(t, chat("vllm", SLO{Indicator: "tpot", Threshold: 0.05}), false)
+	o := one(t, chat("vllm", SLO{Indicator: "tpot", Threshold: 0.05}))
 	v := p.query(over(o.Ratio, 5*time.Minute), start.Add(59*time.Minute))
 	if len(v) != 1 || math.Abs(v[0].F-0.5) > 1e-9 {
 		t.Errorf("%v, want half", v)
@@ -177,15 +177,15 @@ func TestServicesRefused(t *testing.T) {
 		"no indicator":   {chat("vllm", SLO{Indicator: "ttfb"}), `vLLM exports no series for the indicator "ttfb"; it has ttft, tpot, itl, e2e, errors, goodput`},
 		"no objectives":  {Service{Name: "a", Engine: "vllm", Source: "x.yaml:2"}, "x.yaml:2: service a has no objectives: declare slos, or slo.defaults"},
 	} {
-		_, _, err := tt.service.Objectives(false)
+		_, _, err := tt.service.Objectives()
 		if err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s:\ngot:  %v\nwant: %s", name, err, tt.want)
 		}
 	}
-	if o := one(t, chat("vllm", SLO{Indicator: "ttft", Threshold: 0.6}), true); !strings.Contains(o.Ratio, `le="0.6"`) {
+	if o := one(t, chat("vllm", SLO{Indicator: "ttft", Threshold: 0.6, Custom: true})); !strings.Contains(o.Ratio, `le="0.6"`) {
 		t.Errorf("with configured buckets: %s", o.Ratio)
 	}
-	if _, notes, err := chat("sglang", SLO{Indicator: "e2e", Threshold: 9}).Objectives(false); err != nil || len(notes) != 1 {
+	if _, notes, err := chat("sglang", SLO{Indicator: "e2e", Threshold: 9}).Objectives(); err != nil || len(notes) != 1 {
 		t.Errorf("buckets that are not known: %v, %v", notes, err)
 	}
 }
@@ -204,7 +204,7 @@ func TestEveryEngine(t *testing.T) {
 					o.Threshold = b[len(b)/2]
 				}
 			}
-			g, _, err := one(t, chat(name, o), false).Group()
+			g, _, err := one(t, chat(name, o)).Group()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -242,7 +242,7 @@ func TestUselessAlerts(t *testing.T) {
 		"a week":     {0.99, 7 * 24 * time.Hour, 2, "no alert for 2h and 1d: with a period of 7d its burn rate is 0.7, at which the objective is met"},
 		"impossible": {0.01, month, 1, "no alert for 5m and 1h"},
 	} {
-		o := one(t, chat("vllm", SLO{Indicator: "errors", Objective: tt.target, Window: tt.period}), false)
+		o := one(t, chat("vllm", SLO{Indicator: "errors", Objective: tt.target, Window: tt.period}))
 		g, notes, err := o.Group()
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -258,7 +258,7 @@ func TestUselessAlerts(t *testing.T) {
 			t.Errorf("%s: %d alerts, want %d; notes %q", name, alerts, tt.alerts, notes)
 		}
 	}
-	o := one(t, chat("vllm", SLO{Indicator: "errors", Objective: 0.01, Window: 24 * time.Hour}), false)
+	o := one(t, chat("vllm", SLO{Indicator: "errors", Objective: 0.01, Window: 24 * time.Hour}))
 	if _, _, err := o.Group(); err == nil || !strings.Contains(err.Error(), "no alert can be made of it") {
 		t.Errorf("of a day: %v", err)
 	}
