@@ -412,7 +412,7 @@ func (d Decision) machine() machine.Decision {
 func EventOf(seq uint64, e machine.Event) Event {
 	return Event{
 		Seq: seq, Time: e.At.UTC(), Kind: string(e.Kind), State: e.State, Visit: e.Visit, To: e.To, Effect: e.Effect,
-		Action: string(e.Action), Attempt: e.Attempt, ReadBack: e.Observe, NotBefore: utc(e.NotUntil), Started: one(e.Start, startedOf),
+		Action: string(e.Action), Attempt: e.Attempt, ReadBack: e.Observe, NotBefore: utc(e.NotUntil), HeldFrom: utc(e.HeldFrom), Started: one(e.Start, startedOf),
 		Alert: one(e.Alert, AlertOf), With: e.With, Data: e.Data, Facts: e.Facts, Plan: one(e.Plan, PlanOf), Digest: e.Digest,
 		Gathered: some(e.Gathered, func(g machine.Gathered) Gathered {
 			return Gathered{g.Name, g.Step, g.Data, g.Facts, string(g.Reason), g.Why}
@@ -431,7 +431,7 @@ func EventOf(seq uint64, e machine.Event) Event {
 func (e Event) Machine() machine.Event {
 	return machine.Event{
 		Kind: machine.EventKind(e.Kind), At: e.Time, State: e.State, Visit: e.Visit, To: e.To, Effect: e.Effect,
-		Action: machine.Action(e.Action), Attempt: e.Attempt, Observe: e.ReadBack, NotUntil: e.NotBefore, Start: one(e.Started, Started.machine),
+		Action: machine.Action(e.Action), Attempt: e.Attempt, Observe: e.ReadBack, NotUntil: e.NotBefore, HeldFrom: e.HeldFrom, Start: one(e.Started, Started.machine),
 		Alert: one(e.Alert, Alert.Playbook), With: e.With, Data: e.Data, Facts: e.Facts, Plan: one(e.Plan, Plan.machine), Digest: e.Digest,
 		Gathered: some(e.Gathered, func(g Gathered) machine.Gathered {
 			return machine.Gathered{Name: g.Name, Step: g.Check, Data: g.Data, Facts: g.Facts, Reason: fault.Reason(g.Reason), Why: g.Unknown}

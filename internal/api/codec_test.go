@@ -97,7 +97,7 @@ func event() machine.Event {
 			{Edge: "GPU at fault", To: "hardware", Result: playbook.Unknown, Why: "gpus is unknown: no answer"},
 			{Edge: "met", To: "fine", Result: playbook.True, Values: []string{"slo.status = met"}},
 		}, Digest: plan.Digest(), Guards: guards, Gate: &gate,
-		Tier: 1, Decision: &decision, Sample: &sample, Verdict: machine.VerdictFailed, To: "escalated", NotUntil: later, Waits: "https://git.example/pull/7",
+		Tier: 1, Decision: &decision, Sample: &sample, Verdict: machine.VerdictFailed, To: "escalated", NotUntil: later, HeldFrom: noon, Waits: "https://git.example/pull/7",
 		Ending: &ending, Reason: fault.Timeout, Message: "m",
 	}
 }

@@ -20,6 +20,7 @@ type Event struct {
 	Attempt   int             `json:"attempt,omitempty"`
 	ReadBack  bool            `json:"readBack,omitempty"` // the effect only reads what became of an earlier attempt
 	NotBefore time.Time       `json:"notBefore,omitzero"` // of a retry
+	HeldFrom  time.Time       `json:"heldFrom,omitzero"`  // of a look of a wait: since when its condition holds; absent: it does not
 	Started   *Started        `json:"started,omitempty"`
 	Alert     *Alert          `json:"alert,omitempty"`
 	With      map[string]any  `json:"with,omitempty"`     // parameters of the check or lever; of state.entered the numbers and durations that are expressions
