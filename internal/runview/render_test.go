@@ -99,6 +99,35 @@ func TestProgressIsShown(t *testing.T) {
 	}
 }
 
+// Of looks that repeat each other a person sees what is new, and now and then that
+// the run still looks.
+func TestLooksAreNotRepeated(t *testing.T) {
+	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	lines := Timeline{Brief: true}
+	for i, c := range []struct {
+		after time.Duration
+		kind  machine.EventKind
+		facts []string
+		want  string
+	}{
+		{0, machine.WaitLooked, []string{"4 of 5 ready", "142x Unhealthy"}, "does not hold yet: 4 of 5 ready, 142x Unhealthy"},
+		{30 * time.Second, machine.WaitLooked, []string{"4 of 5 ready", "148x Unhealthy"}, ""},
+		{60 * time.Second, machine.WaitLooked, []string{"5 of 5 ready", "154x Unhealthy"}, "does not hold yet: 5 of 5 ready"},
+		{90 * time.Second, machine.WaitLooked, []string{"5 of 5 ready"}, ""},
+		{3 * time.Minute, machine.WaitLooked, []string{"5 of 5 ready"}, "does not hold yet: "},
+		{5 * time.Minute, machine.WaitLooked, []string{"5 of 5 ready"}, "does not hold yet: "},
+		{5 * time.Minute, machine.StateEntered, nil, "state : "},
+		{6 * time.Minute, machine.Settling, []string{"in flight: unknown, 24s left"}, "taking effect: in flight: unknown, 24s left"},
+		{7 * time.Minute, machine.Settling, []string{"in flight: unknown, 19s left"}, ""},
+		{7 * time.Minute, machine.Settling, []string{"in flight: 3, 19s left"}, "taking effect: in flight: 3, 19s left"},
+	} {
+		line, shown := lines.Line(machine.Event{At: at.Add(c.after), Kind: c.kind, Facts: c.facts})
+		if got := line.What + ": " + strings.Join(line.Details, ", "); shown != (c.want != "") || shown && got != c.want {
+			t.Errorf("%d: shown %v %q, want %q", i, shown, got, c.want)
+		}
+	}
+}
+
 // What a person must be able to tell from a held run: why, and what to type.
 func TestHeldRun(t *testing.T) {
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)

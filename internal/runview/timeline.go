@@ -1,6 +1,8 @@
 package runview
 
 import (
+	"regexp"
+	"slices"
 	"time"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
@@ -30,10 +32,39 @@ type Line struct {
 // Timeline describes the events of a run, oldest first.
 type Timeline struct {
 	Book  *playbook.Playbook // of the run; nil: states are shown by name only
-	Brief bool               // of samples with the same verdict, and of the same lines in a row, only the first
+	Brief bool               // of samples with the same verdict, and of the same lines in a row, only the first; of looks only what is new
 
 	verdict machine.Verdict // of the previous sample
 	said    string          // the previous line, if it has no details
+	seen    map[string]bool // what the looks of this state said, without its times and counts
+	looked  time.Time       // when a look was last shown
+}
+
+// quiet is how long looks that say nothing new are left out, before one is shown as
+// a sign that the run is still looking.
+const quiet = 2 * time.Minute
+
+// passing are times and counts of repeats, which differ from look to look.
+var passing = regexp.MustCompile(`\b(\d+(\.\d+)?(ms|[dhms]))+\b|\b\d+x\b`)
+
+// news returns what a look says that the looks before it did not; false: nothing.
+func (t *Timeline) news(what string, details []string, at time.Time) ([]string, bool) {
+	said := func(line string) bool {
+		plain := passing.ReplaceAllString(line, "")
+		was := t.seen[plain]
+		t.seen[plain] = true
+		return was
+	}
+	if t.seen == nil {
+		t.seen = map[string]bool{}
+	}
+	before := said(what)
+	details = slices.DeleteFunc(slices.Clone(details), said)
+	if before && len(details) == 0 && at.Sub(t.looked) < quiet {
+		return nil, false
+	}
+	t.looked = at
+	return details, true
 }
 
 // Line returns an event in words; false: there is nothing to show.
@@ -57,6 +88,19 @@ func (t *Timeline) Line(e machine.Event) (Line, bool) {
 		if st := t.Book.State(e.State); st != nil {
 			what += ": " + StateWhat(st)
 		}
+	}
+	switch e.Kind {
+	case machine.StateEntered:
+		t.seen = nil
+	case machine.WaitLooked, machine.Settling:
+		if !t.Brief {
+			break
+		}
+		var new bool
+		if details, new = t.news(what, details, e.At); !new {
+			return Line{}, false
+		}
+		t.said = ""
 	}
 	if len(details) > 0 {
 		t.said = ""
