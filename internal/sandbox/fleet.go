@@ -38,6 +38,7 @@ type replicaSet struct {
 	revision int64
 	created  time.Time
 	active   time.Time // when it last became the current one
+	complete bool      // its rollout: all replicas were of it, and ready
 	cause    string
 	fields   map[string]string
 	image    image
@@ -75,8 +76,12 @@ func (f *fleet) surge() int { return max(1, f.spec.surge) }
 const progressDeadline = 10 * time.Minute
 
 // stuck returns what the Deployment controller says of a rollout in which no pod
-// became ready within the progress deadline; empty: it says nothing.
+// became ready within the progress deadline; empty: it says nothing. Of replicas
+// that are added or replaced after a rollout was complete it says nothing either.
 func (f *fleet) stuck(at time.Time) string {
+	if f.current().complete {
+		return ""
+	}
 	since := f.current().active
 	ready := 0
 	for _, p := range f.pods {
@@ -149,7 +154,7 @@ func (f *fleet) undo(revision int64, at time.Time) {
 	set := f.sets[i]
 	rev := f.revision() + 1
 	f.sets = append(slices.Delete(f.sets, i, i+1), set)
-	set.revision, set.active = rev, at
+	set.revision, set.active, set.complete = rev, at, false
 	f.generation++
 }
 
@@ -169,6 +174,9 @@ func (f *fleet) control(at time.Time, place func() string) {
 		if p.ready {
 			ready++
 		}
+	}
+	if updated == len(f.pods) && ready == updated && ready >= f.replicas {
+		f.current().complete = true
 	}
 	for len(f.pods) > f.replicas {
 		i := f.spare(ready > f.replicas)

@@ -164,6 +164,17 @@ func TestNotificationsAreAlertmanagersOwn(t *testing.T) {
 	}
 }
 
+// A replica that is added after the rollout was complete may load for long: the
+// Deployment controller calls no rollout stuck for it.
+func TestAddedReplicaIsNoStuckRollout(t *testing.T) {
+	w, clock := open(t, "cold-start")
+	_, ref := chat(w)
+	clock.Advance(time.Minute)
+	if now := workload(t, w, ref); now.Ready >= now.Replicas || now.Stuck != "" {
+		t.Errorf("%d of %d ready, stuck %q", now.Ready, now.Replicas, now.Stuck)
+	}
+}
+
 // A rollback that loads its model longer than the progress deadline is called
 // stuck, and comes into effect later.
 func TestSlowLoadOutlastsTheProgressDeadline(t *testing.T) {
