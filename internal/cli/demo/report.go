@@ -132,6 +132,7 @@ func measure(ctx context.Context, w *sandbox.World, s playbook.Service, at time.
 		{Name: "time to first token, p99", Unit: " ms", Before: ask(p99(names.ttft)), Target: "under " + ttft},
 		{Name: "time per output token, p99", Unit: " ms", Before: ask(p99(names.token)), Target: "under " + tpot},
 		{Name: "requests served", Unit: "/s", Before: ask(fmt.Sprintf("sum(rate(%s_count{%s}[2m]))", names.ttft, sel))},
+		{Name: "held without a step", Before: ask(held(s, "2m"))},
 		{Name: "requests waiting", Before: ask(fmt.Sprintf("sum(%s{%s})", names.waiting, sel))},
 	}
 	ref := kube.Ref{Kind: s.Workload.Kind, Namespace: s.Namespace, Name: s.Workload.Name}

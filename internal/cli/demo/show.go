@@ -5,12 +5,15 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
+	"github.com/inference-responder/responder/internal/engine"
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/runview"
 	"github.com/inference-responder/responder/internal/sandbox"
+	"github.com/inference-responder/responder/internal/slo"
 )
 
 // show is what the demo tells around the run: what happens before it, the
@@ -80,13 +83,26 @@ func (d *show) curve(ctx context.Context, to time.Time, marks []mark) {
 	c := chart{from: d.world.Incident().Add(-3 * time.Minute), to: to, marks: marks, ascii: d.screen.ascii}
 	c.marks = slices.DeleteFunc(c.marks, func(m mark) bool { return m.at.IsZero() })
 	m, err := d.world.Range(ctx, slowTTFT(d.world.Services()[0], "1m"), c.from, c.to, c.step())
-	if err != nil || len(m.Series) != 1 {
+	if err != nil || len(m.Series) != 1 || !slices.ContainsFunc(m.Series[0].Points, func(p slo.Point) bool { return p.Value > 0 }) {
 		return // the chart is an ornament: the run's own evidence stands above
 	}
 	d.screen.raw("")
 	d.screen.detail(plain, "Share of requests with the first token after %s, by minute", millis(threshold(d.world.Services()[0], "ttft")))
 	c.points = m.Series[0].Points
 	d.screen.raw(c.lines()...)
+}
+
+// held is how many requests are held by replicas that take no step over a window:
+// they are in no histogram.
+func held(s playbook.Service, window string) string {
+	e, _ := engine.Named(s.Engine)
+	var of []string
+	for _, p := range e.Progress() {
+		for _, c := range p.Steps {
+			of = append(of, fmt.Sprintf("sum(sum by (pod) (%s{%s}) and sum by (pod) (increase(%s{%[2]s}[%[4]s])) == 0)", p.Running, s.Selector, c.Name, window))
+		}
+	}
+	return strings.Join(append(of, "vector(0)"), " or ")
 }
 
 // slowTTFT is the share of first tokens that come after the objective's
