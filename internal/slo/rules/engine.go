@@ -116,13 +116,14 @@ func (w writer) of(function, span string, names ...string) string {
 }
 
 // waiting returns the requests that wait for capacity, or what function makes of
-// them.
+// them. Of an engine that does not tell why requests wait, such as an older one
+// beside newer ones, it is all that wait.
 func (w writer) waiting(p engine.Progress, function, span string) string {
-	all := w.by("sum", w.of(function, span, p.Waiting))
+	all := w.of(function, span, p.Waiting)
 	if c := p.Capacity; c.Name != "" {
-		return "(" + w.by("sum", w.of(function, span, selector(c.Name, c.Match))) + " or " + all + ")"
+		all = "\n  " + w.by("sum", w.of(function, span, selector(c.Name, c.Match)), rankLabels) + "\n  or " + w.by("sum", all, rankLabels) + "\n"
 	}
-	return all
+	return w.by("sum", all)
 }
 
 // stalled counts the engines that ran requests for two minutes without a step. An
