@@ -106,31 +106,53 @@ func fixSeries(x slo.Measured, s playbook.Service) string {
 // role is something that an engine shows, by the names of its versions.
 type role struct {
 	what    string
-	names   []string
+	of      func(p slo.Progress) []string
 	without string
+	names   []string
 }
 
-// whats names what roles show.
-func whats(roles []role) []string {
+// roles are what alerts, checks and proofs read of an engine. What is missing for good
+// or until a first request ends cannot be told apart.
+func roles() []role {
+	work := func(of func(w slo.Work) []string) func(slo.Progress) []string {
+		return func(p slo.Progress) []string { return of(p.Work) }
+	}
+	return []role{
+		{what: "running requests", of: func(p slo.Progress) []string { return []string{p.Running} }, without: "nothing is known of the engine"},
+		{what: "waiting requests", of: func(p slo.Progress) []string { return []string{p.Waiting} }, without: "queues are not seen (InferenceQueueGrowth, InferenceKVPressure)"},
+		{what: "steps", of: func(p slo.Progress) []string { return p.Steps }, without: "an engine that stands still is not seen (InferenceStalled)"},
+		{what: "requests that end", of: func(p slo.Progress) []string { return []string{p.Finished} }, without: "hanging requests and the growth of queues are not seen (InferenceQueueGrowth)"},
+		{what: "usage of the KV cache", of: func(p slo.Progress) []string { return p.Cache }, without: "a full KV cache is not seen (InferenceKVPressure)"},
+		{what: "preemptions", of: func(p slo.Progress) []string { return p.Preempted }, without: "preemptions are not seen (InferencePreemptionThrash)"},
+		{what: "output tokens", of: work(func(w slo.Work) []string { return []string{w.Generated} }), without: "its throughput is not known (engine.snapshot)"},
+		{what: "prompt lengths", of: work(func(w slo.Work) []string { return histograms(w.PromptLength...) }), without: "longer prompts are not seen (engine.snapshot, traffic.shape, engine.kv_fit)"},
+		{what: "output lengths", of: work(func(w slo.Work) []string { return histograms(w.OutputLength...) }), without: "how many sequences fit the KV cache is not known (engine.kv_fit)"},
+		{what: "time in the queue", of: work(func(w slo.Work) []string { return histograms(w.Queue) }), without: "what bounds it is told by its queue alone (engine.snapshot)"},
+		{what: "time of prefill", of: work(func(w slo.Work) []string { return histograms(w.Prefill) }), without: "prefill is not told from decode by time (engine.snapshot)"},
+		{what: "time of decode", of: work(func(w slo.Work) []string { return histograms(w.Decode) }), without: "prefill is not told from decode by time (engine.snapshot)"},
+		{what: "hits of the prefix cache", of: work(func(w slo.Work) []string { return w.PrefixHits }), without: "hits that collapse are not seen (engine.snapshot)"},
+		{what: "size of the KV cache", of: work(func(w slo.Work) []string { return []string{w.Config, w.Capacity} }), without: "how many sequences fit the KV cache is not known (engine.kv_fit)"},
+		{what: "answers by status", of: work(func(w slo.Work) []string { return []string{w.Refused.Total} }), without: "refused requests are not seen (engine.refused_per_second)"},
+	}
+}
+
+// histograms returns the names by which histograms are found: classic, then native.
+func histograms(names ...string) []string {
 	var out []string
-	for _, r := range roles {
-		out = append(out, r.what)
+	for _, n := range names {
+		if n != "" {
+			out = append(out, n+"_count", n)
+		}
 	}
 	return out
 }
 
+// rolesOf returns what the programs of an engine show.
 func rolesOf(all []slo.Progress) []role {
-	out := []role{
-		{what: "running requests", without: "nothing is known of the engine"},
-		{what: "waiting requests", without: "queues are not seen (InferenceQueueGrowth, InferenceKVPressure)"},
-		{what: "steps", without: "an engine that stands still is not seen (InferenceStalled)"},
-		{what: "requests that end", without: "hanging requests and the growth of queues are not seen (InferenceQueueGrowth)"},
-		{what: "usage of the KV cache", without: "a full KV cache is not seen (InferenceKVPressure)"},
-		{what: "preemptions", without: "preemptions are not seen (InferencePreemptionThrash)"},
-	}
-	for _, p := range all {
-		for i, names := range [][]string{{p.Running}, {p.Waiting}, p.Steps, {p.Finished}, p.Cache, p.Preempted} {
-			for _, n := range names {
+	out := roles()
+	for i, r := range out {
+		for _, p := range all {
+			for _, n := range r.of(p) {
 				if n, _, _ = strings.Cut(n, "{"); n != "" && !slices.Contains(out[i].names, n) {
 					out[i].names = append(out[i].names, n)
 				}
@@ -164,21 +186,22 @@ func (e *exam) engineSeries(ctx context.Context, s playbook.Service) []Finding {
 		maps.DeleteFunc(at, func(_, value string) bool { return value == "" })
 		places[fmt.Sprint(at)] = at
 	}
-	var out []Finding
-	var lacks []string
-	for _, r := range roles {
-		if !slices.ContainsFunc(r.names, func(n string) bool { return there[n] }) {
-			lacks = append(lacks, fmt.Sprintf("no %s (%s): %s", r.what, strings.Join(r.names, ", "), r.without))
-		}
-	}
-	switch {
-	case len(lacks) == len(roles):
+	if len(there) == 0 {
 		e.bar(s.Name, "engine.", "none of the engine's series exists")
 		return []Finding{failed(check, fmt.Sprintf("none of the series of %s exists with {%s}", s.Engine, s.Selector), "see that the replicas are scraped, and that engine and selector of the service are right")}
-	case len(lacks) > 0:
-		out = append(out, warning(check, strings.Join(lacks, "; "), "see that the version of the engine is one that exports them, and that no relabelling drops them"))
-	default:
-		out = append(out, ok(check, "what alerts and the load are told by is there: "+strings.Join(whats(roles), ", ")))
+	}
+	var out []Finding
+	var shown []string
+	for _, r := range roles {
+		if slices.ContainsFunc(r.names, func(n string) bool { return there[n] }) {
+			shown = append(shown, r.what)
+			continue
+		}
+		out = append(out, warning(check, fmt.Sprintf("no %s (%s): %s", r.what, strings.Join(r.names, ", "), r.without),
+			"see that the engine's version and flags are such that it exports them, that no relabelling drops them, and that a request has ended"))
+	}
+	if len(out) == 0 {
+		out = append(out, ok(check, "what alerts, checks and proofs read of it is there: "+strings.Join(shown, ", ")))
 	}
 	out = append(out, e.up(ctx, s)...)
 	for _, key := range slices.Sorted(maps.Keys(places)) {
