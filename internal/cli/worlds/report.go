@@ -20,7 +20,7 @@ type Result struct {
 	Alerts    []string      // that fired, the first one first
 	Runs      []Run         // oldest first
 	Changes   []Change      // in the order of the runs
-	Outcome   string        // of the last run of the first service that gives nothing back
+	Outcome   string        // of the last run of the first service; of one that changed something, if any did; without runs that give back
 	Bad       int           // minutes after the first alert in which a service missed its objectives
 	Red       bool          // one misses them at the end
 	Recovered time.Duration // after the first alert: the end of the last bad minute
@@ -29,7 +29,8 @@ type Result struct {
 	told     []string // edges, proposals, notices and endings, in words
 	found    []string // evidence of checks
 	notices  []string
-	started  int // runs, without those that were handed over to and those that give back
+	acted    bool // the run of the outcome changed something
+	started  int  // runs, without those that were handed over to and those that give back
 	shown    map[string]shown
 	Failures []Failure
 }
@@ -190,8 +191,9 @@ func (p *player) ended(r *Result, s api.RunSummary, t *teller) bool {
 	if s.DivertedFrom == "" {
 		r.started++
 	}
-	if s.Status != string(machine.OutcomeDiverted) && (s.Service == p.world.Services()[0].Name || r.Outcome == noRun) {
-		r.Outcome = s.Status
+	first := s.Service == p.world.Services()[0].Name || r.Outcome == noRun
+	if s.Status != string(machine.OutcomeDiverted) && (t.made && !r.acted || t.made == r.acted && first) {
+		r.Outcome, r.acted = s.Status, t.made
 	}
 	return s.Status == string(machine.OutcomeEscalated)
 }
