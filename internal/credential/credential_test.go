@@ -55,7 +55,7 @@ func TestNamedInText(t *testing.T) {
 		}
 	}
 	for _, name := range others {
-		for _, text := range []string{name + "=shown", name + ": shown", "--" + name + " shown"} {
+		for _, text := range []string{name + "=shown", name + ": 17", "--" + name + " shown"} {
 			if got := RedactLine(text, ""); got != text {
 				t.Errorf("%q became %q", text, got)
 			}
@@ -92,6 +92,33 @@ func TestFormed(t *testing.T) {
 	} {
 		if got := RedactLine(text, ""); got != want {
 			t.Errorf("%q became %q, want %q", text, got, want)
+		}
+	}
+}
+
+// TestVariables: the literal value of an environment variable in a manifest is shown
+// only if the variable is known to hold no credential, however the list is written.
+func TestVariables(t *testing.T) {
+	for _, c := range []struct{ before, line, want string }{
+		{"", "- {name: DB_PARAMS, value: u=me p=canary}", "- {name: DB_PARAMS, value: (redacted)}"},
+		{"", `- {name: "CANARY_OPTS", value: "a canary"}`, `- {name: "CANARY_OPTS", value: "(redacted)"}`},
+		{"- name: LICENCE", "  value: canary", "  value: (redacted)"},
+		{"- name: LICENCE # of the vendor", "  value: 'a canary'", "  value: '(redacted)'"},
+		{"env:", "  LICENCE: canary", "  LICENCE: (redacted)"},
+		{"", `{"LICENCE": "canary", "PORT": "8000"}`, `{"LICENCE": "(redacted)", "PORT": "8000"}`},
+		{"- name: VLLM_ATTENTION_BACKEND", "  value: FLASH_ATTN", "  value: FLASH_ATTN"},
+		{"- name: WORKERS", "  value: \"4\"", "  value: \"4\""},
+		{"- name: EMPTY", "  value: \"\"", "  value: \"\""},
+		{"- name: LICENCE", "  valueFrom: {secretKeyRef: {name: licence, key: file}}", "  valueFrom: {secretKeyRef: {name: licence, key: file}}"},
+		{"", "  SEQS: --max-num-seqs=128", "  SEQS: --max-num-seqs=128"},
+		{"- name: SEQS", "  value: --max-num-seqs=128 --api-key=canary", "  value: --max-num-seqs=128 --api-key=(redacted)"},
+		{"", "- {name: SEQS, value: $(BASE)}", "- {name: SEQS, value: $(BASE)}"},
+		{"- name: chat", "  value: shown", "  value: shown"},
+		{"", "- {name: LOG_LEVEL, value: debug}", "- {name: LOG_LEVEL, value: debug}"},
+		{"- name: HTTP", "  containerPort: 8000", "  containerPort: 8000"},
+	} {
+		if got := RedactLine(c.line, c.before); got != c.want {
+			t.Errorf("%q after %q became %q, want %q", c.line, c.before, got, c.want)
 		}
 	}
 }

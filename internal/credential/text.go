@@ -79,14 +79,27 @@ func bare(v string) string { return strings.Trim(v, `"'\`) }
 var (
 	namedSecret = regexp.MustCompile(`(?i)\bname["']?:\s*["']?([A-Za-z0-9_.-]+)`)
 	flagAlone   = regexp.MustCompile(`^\s*-\s*["']?--([A-Za-z0-9_.-]+)["']?\s*$`)
+	literal     = regexp.MustCompile(`()(\bvalue)(["']?:\s+)(` + quoted + `|[^\s"'#{},][^#,}]*)`)
 	valueOf     = regexp.MustCompile(`(\bvalue["']?:\s*)(.+)$`)
 	itemOf      = regexp.MustCompile(`^(\s*-\s*)([^-\s].*)$`)
+
+	reference     = regexp.MustCompile(`^\$[({][A-Z_][A-Z0-9_]*[)}]$`)
+	namedVariable = regexp.MustCompile(`\bname["']?:\s*["']?([A-Z_][A-Z0-9_]*)["']?\s*(?:[,}#]|$)`)
+	keyedVariable = regexp.MustCompile(`(^|[\s{,"'])([A-Z_][A-Z0-9_]+)(["']?:\s+)(` + value + `)`)
 )
 
-// RedactLine replaces the credentials in a line of a manifest; before is the line
-// above it, which may be the name of its value.
+// RedactLine replaces the credentials in a line of a manifest, and the values of
+// environment variables that are not known to hold none; before is the line above it,
+// which may be the name of its value.
 func RedactLine(line, before string) string {
 	line = named(member, Redact(line))
+	line = replaceValue(keyedVariable, line, func(m []string) bool { return !plainLiteral(m[2], bare(m[4])) })
+	for _, above := range []string{line, before} {
+		if m := namedVariable.FindStringSubmatch(above); m != nil {
+			line = replaceValue(literal, line, func(v []string) bool { return !plainLiteral(m[1], strings.TrimSpace(bare(v[4]))) })
+			break
+		}
+	}
 	for _, above := range []string{line, before} {
 		if m := namedSecret.FindStringSubmatch(above); m != nil && Named(m[1]) {
 			line = valueOf.ReplaceAllString(line, "${1}"+Redacted)
@@ -96,6 +109,12 @@ func RedactLine(line, before string) string {
 		line = itemOf.ReplaceAllString(line, "${1}"+Redacted)
 	}
 	return line
+}
+
+// plainLiteral is Plain for a manifest, in which a variable may also hold flags, of
+// which Redact hides the credentials, or name another variable.
+func plainLiteral(name, value string) bool {
+	return value == "" || Plain(name, value) || !Named(name) && !Formed(value) && (strings.HasPrefix(value, "--") || reference.MatchString(value))
 }
 
 // RedactManifest replaces the credentials in a text of several lines that may be a
