@@ -5,10 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
-	"github.com/inference-responder/responder/internal/engine"
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/runview"
@@ -95,14 +93,8 @@ func (d *show) curve(ctx context.Context, to time.Time, marks []mark) {
 // held is how many requests are held by replicas that take no step over a window:
 // they are in no histogram.
 func held(s playbook.Service, window string) string {
-	e, _ := engine.Named(s.Engine)
-	var of []string
-	for _, p := range e.Progress() {
-		for _, c := range p.Steps {
-			of = append(of, fmt.Sprintf("sum(sum by (pod) (%s{%s}) and sum by (pod) (increase(%s{%[2]s}[%[4]s])) == 0)", p.Running, s.Selector, c.Name, window))
-		}
-	}
-	return strings.Join(append(of, "vector(0)"), " or ")
+	names := seriesOf(s)
+	return fmt.Sprintf("sum(sum by (pod) (%s{%s}) and sum by (pod) (increase(%s{%[2]s}[%[4]s])) == 0) or vector(0)", names.running, s.Selector, names.steps, window)
 }
 
 // slowTTFT is the share of first tokens that come after the objective's
@@ -113,14 +105,14 @@ func slowTTFT(s playbook.Service, window string) string {
 }
 
 // names are series of a service's engine: histograms of the time to the first token and
-// per token, and the gauge of the queue.
-type names struct{ ttft, token, waiting string }
+// per token, gauges of the queue and of what is computed, and the counter of steps.
+type names struct{ ttft, token, waiting, running, steps string }
 
 func seriesOf(s playbook.Service) names {
 	if s.Engine == "sglang" {
-		return names{"sglang:time_to_first_token_seconds", "sglang:inter_token_latency_seconds", "sglang:num_queue_reqs"}
+		return names{"sglang:time_to_first_token_seconds", "sglang:inter_token_latency_seconds", "sglang:num_queue_reqs", "sglang:num_running_reqs", "sglang:realtime_tokens_total"}
 	}
-	return names{"vllm:time_to_first_token_seconds", "vllm:request_time_per_output_token_seconds", "vllm:num_requests_waiting"}
+	return names{"vllm:time_to_first_token_seconds", "vllm:request_time_per_output_token_seconds", "vllm:num_requests_waiting", "vllm:num_requests_running", "vllm:iteration_tokens_total_count"}
 }
 
 // threshold is how long the service's objective of that name allows; 0: it has none.
