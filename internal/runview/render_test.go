@@ -113,13 +113,20 @@ func TestLooksAreNotRepeated(t *testing.T) {
 		{0, machine.WaitLooked, []string{"4 of 5 ready", "142x Unhealthy"}, "does not hold yet: 4 of 5 ready, 142x Unhealthy"},
 		{30 * time.Second, machine.WaitLooked, []string{"4 of 5 ready", "148x Unhealthy"}, ""},
 		{60 * time.Second, machine.WaitLooked, []string{"5 of 5 ready", "154x Unhealthy"}, "does not hold yet: 5 of 5 ready"},
-		{90 * time.Second, machine.WaitLooked, []string{"5 of 5 ready"}, ""},
-		{3 * time.Minute, machine.WaitLooked, []string{"5 of 5 ready"}, "does not hold yet: "},
-		{5 * time.Minute, machine.WaitLooked, []string{"5 of 5 ready"}, "does not hold yet: "},
+		{70 * time.Second, machine.WaitLooked, []string{"5 of 5 ready"}, "does not hold yet: "}, // a line is gone
+		{80 * time.Second, machine.WaitLooked, []string{"5 of 5 ready"}, ""},
+		{90 * time.Second, machine.WaitLooked, []string{"4 of 5 ready"}, "does not hold yet: 4 of 5 ready"}, // as before, and not as it was last
+		{2 * time.Minute, machine.WaitLooked, []string{"4 of 5 ready"}, "does not hold yet: 4 of 5 ready"},
+		{3 * time.Minute, machine.WaitLooked, []string{"4 of 5 ready"}, ""},
+		{4 * time.Minute, machine.WaitLooked, []string{"4 of 5 ready"}, "does not hold yet: 4 of 5 ready"},
 		{5 * time.Minute, machine.StateEntered, nil, "state : "},
 		{6 * time.Minute, machine.Settling, []string{"in flight: unknown, 24s left"}, "taking effect: in flight: unknown, 24s left"},
-		{7 * time.Minute, machine.Settling, []string{"in flight: unknown, 19s left"}, ""},
+		{6 * time.Minute, machine.Settling, []string{"in flight: unknown, 19s left"}, ""},
 		{7 * time.Minute, machine.Settling, []string{"in flight: 3, 19s left"}, "taking effect: in flight: 3, 19s left"},
+		{7 * time.Minute, machine.Settling, []string{"took 0.2s"}, "taking effect: took 0.2s"},
+		{7 * time.Minute, machine.Settling, []string{"took 25s"}, "taking effect: took 25s"},
+		{7 * time.Minute, machine.Applied, nil, "APPLIED: "},
+		{7 * time.Minute, machine.Settling, []string{"took 25s"}, "taking effect: took 25s"},
 	} {
 		line, shown := lines.Line(machine.Event{At: at.Add(c.after), Kind: c.kind, Facts: c.facts})
 		if got := line.What + ": " + strings.Join(line.Details, ", "); shown != (c.want != "") || shown && got != c.want {

@@ -36,35 +36,37 @@ type Timeline struct {
 
 	verdict machine.Verdict // of the previous sample
 	said    string          // the previous line, if it has no details
-	seen    map[string]bool // what the looks of this state said, without its times and counts
-	looked  time.Time       // when a look was last shown
+	look    []string        // what the last look said, without what differs from look to look
+	looked  time.Time       // when a look was last shown with all it said
 }
 
-// quiet is how long looks that say nothing new are left out, before one is shown as
-// a sign that the run is still looking.
+// quiet is how long looks that say nothing new are left out, before one is shown with
+// all it says: the run is still looking, and the numbers are today's.
 const quiet = 2 * time.Minute
 
-// passing are times and counts of repeats, which differ from look to look.
-var passing = regexp.MustCompile(`\b(\d+(\.\d+)?(ms|[dhms]))+\b|\b\d+x\b`)
+// passing are counts of repeats and the time that is left.
+var passing = regexp.MustCompile(`\b\d+x\b|\b(\d+(\.\d+)?(ms|[dhms]))+ (left|ago)\b`)
 
-// news returns what a look says that the looks before it did not; false: nothing.
+// news returns what a look says that the one before it did not; false: nothing.
 func (t *Timeline) news(what string, details []string, at time.Time) ([]string, bool) {
-	said := func(line string) bool {
-		plain := passing.ReplaceAllString(line, "")
-		was := t.seen[plain]
-		t.seen[plain] = true
-		return was
+	look := []string{passing.ReplaceAllString(what, "")}
+	var fresh []string
+	for _, d := range details {
+		plain := passing.ReplaceAllString(d, "")
+		look = append(look, plain)
+		if !slices.Contains(t.look, plain) {
+			fresh = append(fresh, d)
+		}
 	}
-	if t.seen == nil {
-		t.seen = map[string]bool{}
+	before := t.look
+	t.look = look
+	switch {
+	case before == nil, before[0] != look[0], at.Sub(t.looked) >= quiet:
+		t.looked = at
+		return details, true
+	default: // a line that is gone is news, too
+		return fresh, len(fresh) > 0 || len(before) != len(look)
 	}
-	before := said(what)
-	details = slices.DeleteFunc(slices.Clone(details), said)
-	if before && len(details) == 0 && at.Sub(t.looked) < quiet {
-		return nil, false
-	}
-	t.looked = at
-	return details, true
 }
 
 // Line returns an event in words; false: there is nothing to show.
@@ -90,8 +92,8 @@ func (t *Timeline) Line(e machine.Event) (Line, bool) {
 		}
 	}
 	switch e.Kind {
-	case machine.StateEntered:
-		t.seen = nil
+	case machine.StateEntered, machine.WaitBegan, machine.Applied, machine.Undone:
+		t.look = nil
 	case machine.WaitLooked, machine.Settling:
 		if !t.Brief {
 			break
