@@ -104,6 +104,10 @@ func TestVariables(t *testing.T) {
 		{"", `- {name: "CANARY_OPTS", value: "a canary"}`, `- {name: "CANARY_OPTS", value: "(redacted)"}`},
 		{"- name: LICENCE", "  value: canary", "  value: (redacted)"},
 		{"- name: LICENCE # of the vendor", "  value: 'a canary'", "  value: '(redacted)'"},
+		{"- name: LICENCE", "  value: abc,canary", "  value: (redacted)"},
+		{"- name: LICENCE", "  value: 8000,canary # of May", "  value: (redacted)"},
+		{"env:", "  DB_PARAMS: u=me p=canary", "  DB_PARAMS: (redacted)"},
+		{"", "# NOTE: keep this", "# NOTE: keep this"},
 		{"env:", "  LICENCE: canary", "  LICENCE: (redacted)"},
 		{"", `{"LICENCE": "canary", "PORT": "8000"}`, `{"LICENCE": "(redacted)", "PORT": "8000"}`},
 		{"- name: VLLM_ATTENTION_BACKEND", "  value: FLASH_ATTN", "  value: FLASH_ATTN"},
@@ -120,6 +124,15 @@ func TestVariables(t *testing.T) {
 		if got := RedactLine(c.line, c.before); got != c.want {
 			t.Errorf("%q after %q became %q, want %q", c.line, c.before, got, c.want)
 		}
+	}
+}
+
+// A text of several lines that a variable holds is hidden whole, and a comment does not
+// part a variable from its value.
+func TestVariablesOfSeveralLines(t *testing.T) {
+	text := "env:\n- name: LICENCE\n  value: |-\n    canary\n\n    canary 2\n- name: OTHER\n  # of the vendor\n  value: canary 3\nKEY_FILE: >\n  canary 4\nport: 8000"
+	if got := RedactManifest(text); strings.Contains(got, "canary") || !strings.Contains(got, "port: 8000") || !strings.Contains(got, "- name: OTHER") {
+		t.Error(got)
 	}
 }
 

@@ -28,8 +28,23 @@ var (
 // [Secrets] finds it, also in a text that is the value of a field. The manifest is
 // YAML or JSON; all of a document that cannot be read and speaks of a Secret is
 // told. Lines that are comments are not read. [HideLine] is how such a line is
-// shown. The time is in proportion to the lines.
-func InSecret(lines []string) []bool { return inSecret(lines, 0) }
+// shown. So are the lines of a text that a variable holds, as in value: |-. The time is in
+// proportion to the lines.
+func InSecret(lines []string) []bool {
+	hidden := inSecret(lines, 0)
+	for i := 0; i < len(lines); i++ {
+		if !block.MatchString(lines[i]) {
+			continue
+		}
+		for in := len(indent(lines[i])); i+1 < len(lines) && (strings.TrimSpace(lines[i+1]) == "" || len(indent(lines[i+1])) > in); i++ {
+			hidden[i+1] = true
+		}
+	}
+	return hidden
+}
+
+// block is the first line of a text of several lines that a variable holds.
+var block = regexp.MustCompile(`^\s*(?:-\s+)?["']?(?:value|[A-Z_][A-Z0-9_]+)["']?:\s+[|>][-+0-9]*\s*(?:#.*)?$`)
 
 // HideLine is a line with nothing left but its indentation.
 func HideLine(line string) string { return indent(line) + Redacted }

@@ -85,6 +85,8 @@ var (
 
 	reference     = regexp.MustCompile(`^\$[({][A-Z_][A-Z0-9_]*[)}]$`)
 	namedVariable = regexp.MustCompile(`\bname["']?:\s*["']?([A-Z_][A-Z0-9_]*)["']?\s*(?:[,}#]|$)`)
+	keyedLine     = regexp.MustCompile(`^(\s*(?:-\s+)?["']?)([A-Z_][A-Z0-9_]+)(["']?:\s+)(\S.*)$`)
+	literalLine   = regexp.MustCompile(`^(\s*(?:-\s+)?["']?)(value)(["']?:\s+)(\S.*)$`)
 	keyedVariable = regexp.MustCompile(`(^|[\s{,"'])([A-Z_][A-Z0-9_]+)(["']?:\s+)(` + value + `)`)
 )
 
@@ -93,13 +95,7 @@ var (
 // which may be the name of its value.
 func RedactLine(line, before string) string {
 	line = named(member, Redact(line))
-	line = replaceValue(keyedVariable, line, func(m []string) bool { return !plainLiteral(m[2], bare(m[4])) })
-	for _, above := range []string{line, before} {
-		if m := namedVariable.FindStringSubmatch(above); m != nil {
-			line = replaceValue(literal, line, func(v []string) bool { return !plainLiteral(m[1], strings.TrimSpace(bare(v[4]))) })
-			break
-		}
-	}
+	line = variables(line, before)
 	for _, above := range []string{line, before} {
 		if m := namedSecret.FindStringSubmatch(above); m != nil && Named(m[1]) {
 			line = valueOf.ReplaceAllString(line, "${1}"+Redacted)
@@ -109,6 +105,31 @@ func RedactLine(line, before string) string {
 		line = itemOf.ReplaceAllString(line, "${1}"+Redacted)
 	}
 	return line
+}
+
+// variables replaces the literal values of environment variables in a line. Outside of
+// braces a value reaches to the end of its line.
+func variables(line, before string) string {
+	if comment(line) {
+		return line
+	}
+	keyed, valued := keyedVariable, literal
+	if !strings.Contains(line, "{") {
+		keyed, valued = keyedLine, literalLine
+	}
+	line = replaceValue(keyed, line, func(m []string) bool { return !plainLiteral(m[2], trimmed(m[4])) })
+	for _, above := range []string{line, before} {
+		if m := namedVariable.FindStringSubmatch(above); m != nil {
+			return replaceValue(valued, line, func(v []string) bool { return !plainLiteral(m[1], trimmed(v[4])) })
+		}
+	}
+	return line
+}
+
+// trimmed is a value without its quotes, and without a comment behind it.
+func trimmed(v string) string {
+	v, _, _ = strings.Cut(v, " #")
+	return bare(strings.TrimSpace(v))
 }
 
 // plainLiteral is Plain for a manifest, in which a variable may also hold flags, of
@@ -124,7 +145,10 @@ func RedactManifest(text string) string {
 	hidden := InSecret(lines)
 	before := ""
 	for i, line := range lines {
-		lines[i], before = RedactLine(line, before), line
+		lines[i] = RedactLine(line, before)
+		if !comment(line) {
+			before = line
+		}
 		if hidden[i] {
 			lines[i] = HideLine(line)
 		}

@@ -64,7 +64,7 @@ func unified(path, before, after string) string {
 }
 
 // readingOnly precedes a file of a diff that hides a credential in a hunk.
-const readingOnly = "# A credential is redacted in the next file's diff: it is for reading only, git apply refuses it."
+const readingOnly = "# A value that may be a credential is redacted in the next file's diff: it is for reading only, git apply refuses it."
 
 func split(s string) []string {
 	lines := strings.SplitAfter(s, "\n")
@@ -120,11 +120,19 @@ func (s side) line(i int) string {
 	switch {
 	case s.hidden[i]:
 		return credential.HideLine(text) + end
-	case i > 0:
-		return credential.RedactLine(text, strings.TrimRight(s.lines[i-1], "\r\n")) + end
 	default:
-		return credential.RedactLine(text, "") + end
+		return credential.RedactLine(text, s.above(i)) + end
 	}
+}
+
+// above returns the line above one that is no comment; empty: there is none.
+func (s side) above(i int) string {
+	for i--; i >= 0; i-- {
+		if text := strings.TrimRight(s.lines[i], "\r\n"); !strings.HasPrefix(strings.TrimSpace(text), "#") {
+			return text
+		}
+	}
+	return ""
 }
 
 // shown reports whether lines are shown as they are.
