@@ -186,7 +186,7 @@ func (e *exam) engineSeries(ctx context.Context, s playbook.Service) []Finding {
 		maps.DeleteFunc(at, func(_, value string) bool { return value == "" })
 		places[fmt.Sprint(at)] = at
 	}
-	if len(there) == 0 {
+	if !slices.ContainsFunc(names, func(n string) bool { return there[n] && strings.Contains(n, ":") }) { // other programs answer HTTP requests, too
 		e.bar(s.Name, "engine.", "none of the engine's series exists")
 		return []Finding{failed(check, fmt.Sprintf("none of the series of %s exists with {%s}", s.Engine, s.Selector), "see that the replicas are scraped, and that engine and selector of the service are right")}
 	}
