@@ -142,7 +142,7 @@ func unmeasured(path string, s playbook.Service) []problem {
 	var ps []problem
 	for i, o := range s.SLOs {
 		below, above := engine.Around(e.Bounds(o.Measures()), o.Threshold)
-		if o.CustomBuckets || math.IsNaN(below) && math.IsNaN(above) || below == above {
+		if o.CustomBuckets || o.Threshold <= 0 || math.IsNaN(below) && math.IsNaN(above) || below == above {
 			continue
 		}
 		var near []string
@@ -153,8 +153,8 @@ func unmeasured(path string, s playbook.Service) []problem {
 		}
 		ps = append(ps, problem{
 			fmt.Sprintf("%s[%d].threshold", path, i),
-			fmt.Sprintf("%s has no bucket of %s that ends at %v s; the nearest are %s", e.Title, o.Measures(), o.Threshold, strings.Join(near, " and ")),
-			"take one of them; where its buckets are configured otherwise, or native, add custom_buckets: true",
+			fmt.Sprintf("%s has no bucket of %s that ends at %v s in the versions that are known; the nearest are %s", e.Title, o.Measures(), o.Threshold, strings.Join(near, " and ")),
+			"take one of them; where yours has others, by its version or configuration, or native ones, add custom_buckets: true",
 		})
 	}
 	return ps

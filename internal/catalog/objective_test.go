@@ -33,7 +33,7 @@ func TestUnmeasured(t *testing.T) {
 		{Name: "ttft", Threshold: 0.5}, {Name: "tpot", Threshold: 0.04}, {Name: "itl", Threshold: 0.05, CustomBuckets: true}, {Name: "errors"},
 	}}
 	got := unmeasured("slos", s)
-	if len(got) != 1 || got[0].field != "slos[0].threshold" || !strings.Contains(got[0].message, "0.5 s; the nearest are 0.4 s and 0.6 s") {
+	if len(got) != 1 || got[0].field != "slos[0].threshold" || !strings.Contains(got[0].message, "0.5 s in the versions that are known; the nearest are 0.4 s and 0.6 s") {
 		t.Errorf("%q", got)
 	}
 	if of := (Defaults{SLOs: s.SLOs}).Of("sglang"); of[0].Threshold != 0.4 && of[0].Threshold != 0.6 || of[2].Threshold != 0.05 {

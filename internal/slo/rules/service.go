@@ -117,7 +117,9 @@ func (s Service) sources(e engine.Engine, o SLO) (out []source, note string, err
 	for i, x := range all {
 		exact, near := bounded(x, o.Threshold)
 		switch {
-		case o.Custom || exact || x.Histogram == "":
+		case exact || x.Histogram == "":
+		case o.Custom:
+			note = fmt.Sprintf("the threshold of %s s is taken as it is: without a bucket of %s that ends there, as with native histograms alone, the alerts never fire", number(o.Threshold), x.Histogram)
 		case near == "":
 			note = fmt.Sprintf("the buckets of %s are not known: see that one ends at %s s, else the alerts never fire", x.Histogram, number(o.Threshold))
 		case i == 0:
