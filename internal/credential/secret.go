@@ -37,7 +37,7 @@ func InSecret(lines []string) []bool {
 			continue
 		}
 		for in := len(indent(lines[i])); i+1 < len(lines) && (strings.TrimSpace(lines[i+1]) == "" || len(indent(lines[i+1])) > in); i++ {
-			hidden[i+1] = true
+			hidden[i+1] = hidden[i+1] || !strings.HasPrefix(strings.TrimSpace(lines[i+1]), "--") // flags are judged by their names
 		}
 	}
 	return hidden
