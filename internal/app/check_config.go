@@ -186,7 +186,6 @@ func objectivesTell(summary *api.ConfigCheck, c config.Config) {
 		if len(c.Services[i].SLOs) == 0 {
 			summary.Defaulted = append(summary.Defaulted, e.Service.Name)
 			engines[e.Service.Engine] = true
-			continue
 		}
 	}
 	defaultsTell(summary, c, engines)

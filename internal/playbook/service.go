@@ -58,8 +58,8 @@ type SLO struct {
 	Model     string        `json:"model,omitempty"`     // only requests of this model, by the engine's own label
 	Route     string        `json:"route,omitempty"`     // only series with the label route
 	By        string        `json:"by,omitempty"`        // every value of this label must meet the objective by itself
-	// CustomBuckets says that the histogram has other buckets than the engine's
-	// own, or is native: Threshold is not held to those.
+	// CustomBuckets is set if the histogram is native, or has other buckets than the
+	// engine's known versions. Threshold is then not checked against those.
 	CustomBuckets bool `json:"customBuckets,omitempty"`
 }
 

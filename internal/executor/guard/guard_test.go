@@ -45,8 +45,8 @@ func (q Question) act(run, service string, ago time.Duration) {
 	q.ledger.applied(startOf(run, service), q.Now.Add(-ago))
 }
 
-// asks gives the state a setting of its own, as a run journals it that entered
-// the state.
+// asks sets one number of the state's guards to what its expression came to when
+// the run entered the state.
 func (q Question) asks(path string, value any) {
 	v := &playbook.Value{}
 	q.State.Guards = map[string]*playbook.Guards{
