@@ -106,6 +106,7 @@ func TestVariables(t *testing.T) {
 		{"- name: LICENCE # of the vendor", "  value: 'a canary'", "  value: '(redacted)'"},
 		{"- name: LICENCE", "  value: abc,canary", "  value: (redacted)"},
 		{"- name: LICENCE", "  value: 8000,canary # of May", "  value: (redacted)"},
+		{"- name: LICENCE", `  value: "8000 #canary"`, `  value: "(redacted)"`},
 		{"env:", "  DB_PARAMS: u=me p=canary", "  DB_PARAMS: (redacted)"},
 		{"", "# NOTE: keep this", "# NOTE: keep this"},
 		{"env:", "  LICENCE: canary", "  LICENCE: (redacted)"},

@@ -126,9 +126,12 @@ func variables(line, before string) string {
 	return line
 }
 
-// trimmed is a value without its quotes, and without a comment behind it.
+// trimmed is a value without its quotes, or without the comment behind it: in quotes a
+// # is part of the value.
 func trimmed(v string) string {
-	v, _, _ = strings.Cut(v, " #")
+	if i := strings.Index(v, " #"); i >= 0 && !strings.HasPrefix(v, `"`) && !strings.HasPrefix(v, "'") {
+		v = v[:i]
+	}
 	return bare(strings.TrimSpace(v))
 }
 
