@@ -236,6 +236,8 @@ func (f *sloRules) check() (period time.Duration, err error) {
 		return 0, fmt.Errorf("--only: there is no %q; there is slo, engine", f.only)
 	case !objectName.MatchString(f.object.Name):
 		return 0, fmt.Errorf("--name: %q is not the name of an object: write lower-case letters, digits, dashes and dots", f.object.Name)
+	case f.custom && len(f.files) == 0:
+		return 0, errors.New("--custom-buckets is of documents, which -f names: in a service's entry add custom_buckets: true to the objective")
 	case f.format == "rules" && (len(f.labels) > 0 || f.object.Namespace != ""):
 		return 0, errors.New("--label and --namespace are of a PrometheusRule: add --format prometheusrule")
 	}
