@@ -107,15 +107,15 @@ func RedactLine(line, before string) string {
 	return line
 }
 
-// variables replaces the literal values of environment variables in a line. Outside of
-// braces a value reaches to the end of its line.
+// variables replaces the literal values of environment variables in a line. A value
+// reaches to the end of its line, unless its name stands within braces.
 func variables(line, before string) string {
 	if comment(line) {
 		return line
 	}
-	keyed, valued := keyedVariable, literal
-	if !strings.Contains(line, "{") {
-		keyed, valued = keyedLine, literalLine
+	keyed, valued := keyedLine, literalLine
+	if strings.Contains(line, "{") && !keyedLine.MatchString(line) && !literalLine.MatchString(line) {
+		keyed, valued = keyedVariable, literal
 	}
 	line = replaceValue(keyed, line, func(m []string) bool { return !plainLiteral(m[2], trimmed(m[4])) })
 	for _, above := range []string{line, before} {
