@@ -488,6 +488,12 @@ func ServiceOf(s playbook.Service) Service {
 			out.GitOps.Object = &Workload{g.Object.Kind, g.Object.Name}
 		}
 	}
+	if w := s.Warm; w != (playbook.Warm{}) {
+		out.Warm = &Warm{Route: Workload(w.Route), Backend: w.Backend, Most: w.Most}
+		if w.Workload != (playbook.Workload{}) {
+			out.Warm.Workload = &Workload{w.Workload.Kind, w.Workload.Name}
+		}
+	}
 	return out
 }
 
@@ -508,6 +514,12 @@ func (s Service) Playbook() playbook.Service {
 		out.GitOps = playbook.GitOps{Application: g.Application, Repository: g.Repository, Branch: g.Branch, Path: g.Path, Component: g.Component}
 		if g.Object != nil {
 			out.GitOps.Object = playbook.Workload(*g.Object)
+		}
+	}
+	if w := s.Warm; w != nil {
+		out.Warm = playbook.Warm{Route: playbook.Workload(w.Route), Backend: w.Backend, Most: w.Most}
+		if w.Workload != nil {
+			out.Warm.Workload = playbook.Workload(*w.Workload)
 		}
 	}
 	return out

@@ -32,6 +32,15 @@ type Service struct {
 	Selector string `json:"selector,omitempty"` // label matchers of its series
 	LoadTime string `json:"loadTime,omitempty"` // duration: how long a replica takes to load its model
 	Recovery string `json:"recovery,omitempty"` // duration: how long its objectives must hold before a loan is returned
+	Warm     *Warm  `json:"warm,omitempty"`     // the last-good revision that is kept ready beside it
+}
+
+// Warm is a revision that is kept ready beside a service.
+type Warm struct {
+	Route    Workload  `json:"route"` // the object that splits the requests
+	Backend  string    `json:"backend,omitempty"`
+	Workload *Workload `json:"workload,omitempty"` // whose pods serve behind the backend
+	Most     int       `json:"most,omitempty"`     // percent of the requests that it takes at most
 }
 
 // Workload names a Kubernetes object in the service's namespace.

@@ -38,6 +38,7 @@ type Declaration struct {
 	MaxScale   int                `yaml:"max_scale" doc:"Most replicas a lever may ask for. Default 0: no lever may scale up."`
 	LoadTime   time.Duration      `yaml:"load_time" doc:"How long a replica takes to load its model, at most 24h: so long a slow rollout is no failed one. Default: unknown; a change then waits twice as long as the replicas before took, 30m to 2h."`
 	Recovery   time.Duration      `yaml:"recovery" doc:"How long all objectives must have been met before capacity that was added for an incident is given back, at most 24h. Default: loans.recovery."`
+	Warm       Warm               `yaml:"warm" doc:"The last-good revision that is kept ready beside the service. traffic.shift moves requests to it."`
 	Selector   string             `yaml:"selector" doc:"PromQL label matchers of the service's series, without braces. Default: its namespace and workload's name as service."`
 	Probe      *Probe             `yaml:"probe" doc:"How engine.probe asks it for completions. Left out: it is not asked. probe: {} asks its endpoint and replicas for a few common ones."`
 	Match      Match              `yaml:"match" type:"list of string" doc:"Alerts that are certainly this service's, in Alertmanager's matcher syntax, e.g. {namespace=\"serving\", service=\"chat\"}. Or a mapping of labels to values, which must all match."`
@@ -78,6 +79,20 @@ type Object struct {
 	Name string `yaml:"name" doc:"Its name."`
 }
 
+// Warm declares the revision that is kept ready beside the service.
+type Warm struct {
+	Route    Route    `yaml:"route" doc:"The object that splits the requests, in the service's namespace. Required."`
+	Backend  string   `yaml:"backend" doc:"Of an HTTPRoute: name of the backend (a Service or an InferencePool) that is the warm revision. KServe knows its own."`
+	Workload Workload `yaml:"workload" doc:"Of an HTTPRoute: the object whose pods serve behind that backend."`
+	Most     int      `yaml:"most" doc:"Percent of the requests that it takes when all of its replicas are ready, 1 to 100. Default: as many for each of them as a replica of the service has."`
+}
+
+// Route declares an object that splits requests.
+type Route struct {
+	Kind string `yaml:"kind" doc:"HTTPRoute (default), or InferenceService in Serverless mode."`
+	Name string `yaml:"name" doc:"Its name. Required."`
+}
+
 // Match is a list of matcher sets, or a mapping of labels that must all match.
 type Match []labels.Matchers
 
@@ -91,7 +106,7 @@ func (d Declaration) service() playbook.Service {
 			Object: playbook.Workload(d.GitOps.Object), Component: d.GitOps.Component,
 		},
 		Owners: d.Owners, Autonomy: d.Autonomy, MinReady: d.MinReady, MaxScale: d.MaxScale, Selector: d.Selector,
-		SLOs: Objectives(d.SLOs), LoadTime: d.LoadTime, Recovery: d.Recovery,
+		SLOs: Objectives(d.SLOs), LoadTime: d.LoadTime, Recovery: d.Recovery, Warm: d.Warm.warm(),
 	}
 	if s.Workload.Kind == "" {
 		s.Workload.Kind = "Deployment"

@@ -86,6 +86,7 @@ func validate(s playbook.Service) []problem {
 		add("selector", err.Error(), `PromQL label matchers without braces, like namespace="serving",service="chat"`)
 	}
 	ps = append(ps, validateGitOps(s.GitOps)...)
+	ps = append(ps, validateWarm(s)...)
 	for i, o := range s.Owners {
 		if !isPrincipal(o) {
 			add(fmt.Sprintf("owners[%d]", i), fmt.Sprintf("%q is neither user:NAME nor group:NAME", o), "write user:ada or group:ml-platform")

@@ -142,7 +142,7 @@ func (d *decoder) start(s *machine.Start) *problem {
 func (d *decoder) service(s *playbook.Service) *problem {
 	fields := [...]string{
 		"name", "namespace", "workload", "container", "engine", "model", "endpoint", "gateway", "slos", "gitops", "owners", "autonomy", "minReady", "maxScale",
-		"loadTime", "recovery", "selector",
+		"loadTime", "recovery", "warm", "selector",
 	}
 	return d.object(fields[:], func(field string) *problem {
 		switch field {
@@ -178,6 +178,8 @@ func (d *decoder) service(s *playbook.Service) *problem {
 			return whole(d, &s.LoadTime)
 		case "recovery":
 			return whole(d, &s.Recovery)
+		case "warm":
+			return d.other(&s.Warm)
 		default: // selector
 			return text(d, &s.Selector)
 		}

@@ -1,6 +1,10 @@
 package gitops
 
-import "time"
+import (
+	"slices"
+	"strings"
+	"time"
+)
 
 // Application is the state of an Argo CD application.
 type Application struct {
@@ -29,9 +33,26 @@ type Application struct {
 	Deleting  bool
 	Problems  []string   // error conditions: ComparisonError: ..., SyncError: ...
 	Overrides []Override // what its spec decides beside its sources' manifests
+	Ignored   []Ignored  // fields that neither a sync nor self-heal changes back
 
 	Resources []Resource
 	History   []Deployment // oldest first
+}
+
+// Ignored are fields of objects that an application leaves alone
+// (spec.ignoreDifferences, with RespectIgnoreDifferences).
+type Ignored struct {
+	Group, Kind, Namespace, Name string   // empty Namespace or Name: of all
+	Fields                       []string // JSON pointers and jq paths
+}
+
+// Ignores reports whether the application leaves a field of an object alone. It is
+// told by the last name of the field's path, such as weight.
+func (a Application) Ignores(group, kind, namespace, name, field string) bool {
+	return slices.ContainsFunc(a.Ignored, func(i Ignored) bool {
+		return i.Group == group && i.Kind == kind && (i.Namespace == "" || i.Namespace == namespace) && (i.Name == "" || i.Name == name) &&
+			slices.ContainsFunc(i.Fields, func(f string) bool { return strings.HasSuffix(f, "/"+field) || strings.HasSuffix(f, "."+field) })
+	})
 }
 
 // Operation is a sync of an application.

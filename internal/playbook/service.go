@@ -32,9 +32,20 @@ type Service struct {
 	LoadTime time.Duration `json:"loadTime,omitempty"`
 	Recovery time.Duration `json:"recovery,omitempty"`
 
+	Warm Warm `json:"warm,omitzero"`
+
 	// PromQL label matchers of this service's series, without braces:
 	// ${service.selector} in an expression.
 	Selector string `json:"selector,omitempty"`
+}
+
+// Warm is the last-good revision that is kept ready beside the service, so that
+// requests can be moved to it at once; the zero value: there is none.
+type Warm struct {
+	Route    Workload `json:"route"`             // the HTTPRoute or InferenceService that splits the requests, in the service's namespace
+	Backend  string   `json:"backend,omitempty"` // of an HTTPRoute: name of the backend that is the warm revision
+	Workload Workload `json:"workload,omitzero"` // of an HTTPRoute: the object whose pods serve behind that backend
+	Most     int      `json:"most,omitempty"`    // percent of the requests that it takes with all replicas ready; 0: as many for each replica as one of the service's has
 }
 
 // DefaultRecovery is how long a service must meet its objectives until its loans

@@ -201,6 +201,16 @@ type Pods interface {
 	ChangePod(ctx context.Context, c kube.PodChange) (kube.PodState, error)
 }
 
+// Routes reads and changes how requests are split between revisions: a cluster, or
+// the sandbox.
+type Routes interface {
+	// Route returns how an object splits requests.
+	Route(ctx context.Context, ref kube.Ref) (kube.Route, error)
+	// SetRoute sets the weights of a route. It has a dry-run, and a precondition on the
+	// object's UID and generation.
+	SetRoute(ctx context.Context, c kube.RouteChange) (kube.Route, error)
+}
+
 // Nodes reads nodes and what runs on them: a cluster, or the sandbox.
 type Nodes interface {
 	// Node returns one node.

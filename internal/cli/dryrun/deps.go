@@ -21,6 +21,9 @@ func readOnly(d step.Deps) step.Deps {
 	if d.Pods != nil {
 		d.Pods = dryRunPods{d.Pods}
 	}
+	if d.Routes != nil {
+		d.Routes = dryRunRoutes{d.Routes}
+	}
 	if d.NodeChanger != nil {
 		d.NodeChanger = dryRunNodes{d.NodeChanger}
 	}
@@ -81,6 +84,22 @@ func (c dryRunPods) ChangePod(ctx context.Context, change kube.PodChange) (kube.
 		return kube.PodState{}, refuseIn("change pod " + change.Namespace + "/" + change.Name)
 	}
 	return c.next.ChangePod(ctx, change)
+}
+
+// dryRunRoutes does the same for routes.
+type dryRunRoutes struct{ next step.Routes }
+
+// Route reads.
+func (c dryRunRoutes) Route(ctx context.Context, ref kube.Ref) (kube.Route, error) {
+	return c.next.Route(ctx, ref)
+}
+
+// SetRoute refuses everything but a server-side dry-run.
+func (c dryRunRoutes) SetRoute(ctx context.Context, change kube.RouteChange) (kube.Route, error) {
+	if !change.DryRun {
+		return kube.Route{}, refuseWrite("split the requests of", change.Ref)
+	}
+	return c.next.SetRoute(ctx, change)
 }
 
 // dryRunNodes does the same for nodes.

@@ -79,7 +79,7 @@ func convert(raw *v1alpha1.Application) gitops.Application {
 		Hydrated:  raw.Spec.SourceHydrator != nil,
 		Deleting:  raw.DeletionTimestamp != nil,
 		Operation: operation(raw),
-		Overrides: overrides(raw.Spec),
+		Overrides: overrides(raw.Spec), Ignored: ignored(raw.Spec),
 	}
 	if raw.Status.ReconciledAt != nil {
 		app.Compared = raw.Status.ReconciledAt.Time

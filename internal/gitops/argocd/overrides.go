@@ -39,6 +39,19 @@ func overrides(spec v1alpha1.ApplicationSpec) []gitops.Override {
 	return out
 }
 
+// ignored lists the fields that a sync leaves alone. Without RespectIgnoreDifferences
+// it only hides them.
+func ignored(spec v1alpha1.ApplicationSpec) []gitops.Ignored {
+	if spec.SyncPolicy == nil || !spec.SyncPolicy.SyncOptions.HasOption("RespectIgnoreDifferences=true") {
+		return nil
+	}
+	var out []gitops.Ignored
+	for _, d := range spec.IgnoreDifferences {
+		out = append(out, gitops.Ignored{Group: d.Group, Kind: d.Kind, Namespace: d.Namespace, Name: d.Name, Fields: slices.Concat(d.JSONPointers, d.JQPathExpressions)})
+	}
+	return out
+}
+
 func helm(at string, h *v1alpha1.ApplicationSourceHelm) []gitops.Override {
 	if h == nil {
 		return nil

@@ -282,6 +282,7 @@ func kinds() map[string]string {
 		"controllerrevisions": "ControllerRevision", "pods": "Pod", "events": "Event", "nodes": "Node",
 		"horizontalpodautoscalers": "HorizontalPodAutoscaler", "scaledobjects": "ScaledObject",
 		"poddisruptionbudgets": "PodDisruptionBudget", "endpointslices": "EndpointSlice",
+		"httproutes": "HTTPRoute", "inferenceservices": "InferenceService",
 	}
 }
 

@@ -192,6 +192,8 @@ func TestKinds(t *testing.T) {
 		"gitops.set_flag":     seqs,
 		"gitops.set_replicas": {"by": int64(2)},
 		"traffic.shape":       nil,
+		"traffic.shift":       {"by": int64(50)},
+		"traffic.split":       nil,
 	}
 	svc := service("Deployment")
 	svc.Endpoint = srv.URL
@@ -214,6 +216,10 @@ func TestKinds(t *testing.T) {
 			live := live
 			if strings.HasPrefix(k.Name, "slo.") || k.Name == "service.changes" || strings.HasPrefix(k.Name, "engine.") || k.Name == "traffic.shape" {
 				live, e.Service = badRelease(t)
+			}
+			if k.Name == "traffic.shift" || k.Name == "traffic.split" {
+				w := warmWorld(t, warmCluster(t, kube.HTTPRoute), kube.HTTPRoute)
+				live, e.Service = kinds.New(w.Deps), w.Service
 			}
 			o := stepsFor(t, k.Name, live).Do(t.Context(), e)
 			if o.Status != machine.StatusOK {

@@ -64,6 +64,8 @@ func All() map[string]step.Kind {
 		"slo.burn":            {Decl: slo.BurnKind(), Check: slo.NewBurn},
 		"slo.headroom":        {Decl: slo.HeadroomKind(), Check: slo.NewHeadroom},
 		"traffic.shape":       {Decl: engine.TrafficKind(), Check: engine.NewTraffic},
+		"traffic.shift":       {Decl: kube.ShiftKind(), Lever: kube.NewShift},
+		"traffic.split":       {Decl: kube.SplitKind(), Check: kube.NewSplit},
 	}
 }
 

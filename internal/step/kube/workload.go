@@ -41,6 +41,7 @@ func NewWorkload(d step.Deps) step.Check { return kubeWorkload{d.Workloads} }
 type workloadOut struct {
 	Desired       int        `json:"desired" unit:"replicas" doc:"Replicas asked for."`
 	Ready         int        `json:"ready" unit:"replicas" doc:"Replicas that are ready."`
+	Revision      int        `json:"revision" doc:"Number of the current revision."`
 	Updated       int        `json:"updated" unit:"replicas" doc:"Replicas of the current revision."`
 	Available     int        `json:"available" unit:"replicas" doc:"Replicas ready for as long as the workload demands."`
 	Unavailable   int        `json:"unavailable" unit:"replicas" doc:"Replicas missing to the desired number."`
@@ -115,7 +116,7 @@ func (c kubeWorkload) Run(ctx context.Context, in step.Input) (step.Finding, err
 
 func workloadEvidence(w kube.Workload) workloadOut {
 	out := workloadOut{
-		Desired: w.Replicas, Ready: w.Ready, Updated: w.Updated, Available: w.Available,
+		Desired: w.Replicas, Ready: w.Ready, Revision: int(w.Revision), Updated: w.Updated, Available: w.Available,
 		Unavailable: max(w.Unavailable, w.Replicas-w.Available, 0),
 		Waiting:     []string{}, Stuck: w.Stuck, Paused: w.Paused,
 		Nodes: []nodeOut{}, Events: []eventOut{}, Owners: []ownerOut{},

@@ -25,6 +25,7 @@ type flaky struct {
 	step.Commits
 	step.Applications
 	step.NodeChanger
+	step.Routes
 
 	lose   int
 	writes int
@@ -63,6 +64,16 @@ func (f *flaky) Undo(ctx context.Context, c kube.UndoChange) (kube.Applied, erro
 // Restart implements [step.Changer].
 func (f *flaky) Restart(ctx context.Context, c kube.RestartChange) (kube.Applied, error) {
 	return f.through(c.DryRun, func() (kube.Applied, error) { return f.Changer.Restart(ctx, c) })
+}
+
+// SetRoute implements [step.Routes].
+func (f *flaky) SetRoute(ctx context.Context, c kube.RouteChange) (kube.Route, error) {
+	var r kube.Route
+	_, err := f.through(c.DryRun, func() (_ kube.Applied, err error) {
+		r, err = f.Routes.SetRoute(ctx, c)
+		return kube.Applied{}, err
+	})
+	return r, err
 }
 
 // ChangeNode implements [step.NodeChanger].

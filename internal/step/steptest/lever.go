@@ -58,6 +58,9 @@ func TestLever(t *testing.T, kind string, with map[string]any, fresh func(t *tes
 			if w.Deps.NodeChanger != nil {
 				f.NodeChanger, w.Deps.NodeChanger = w.Deps.NodeChanger, f
 			}
+			if w.Deps.Routes != nil {
+				f.Routes, w.Deps.Routes = w.Deps.Routes, f
+			}
 			switch {
 			case w.Deps.Commits != nil && !w.Finds:
 				w.Deps.Applications = f // a lever on an application commits nothing

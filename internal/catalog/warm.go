@@ -1,0 +1,62 @@
+package catalog
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/inference-responder/responder/internal/playbook"
+)
+
+// routeKinds lists the kinds of objects whose split of requests a lever can change.
+func routeKinds() []string { return []string{"HTTPRoute", "InferenceService"} }
+
+// warm returns the declared revision with the kinds filled in.
+func (w Warm) warm() playbook.Warm {
+	if w == (Warm{}) {
+		return playbook.Warm{}
+	}
+	out := playbook.Warm{Route: playbook.Workload(w.Route), Backend: w.Backend, Workload: playbook.Workload(w.Workload), Most: w.Most}
+	out.Route.Kind = cmp.Or(out.Route.Kind, "HTTPRoute")
+	if out.Workload.Name != "" {
+		out.Workload.Kind = cmp.Or(out.Workload.Kind, "Deployment")
+	}
+	return out
+}
+
+// validateWarm returns what is wrong with the warm revision of a service.
+func validateWarm(s playbook.Service) []problem {
+	w := s.Warm
+	if w == (playbook.Warm{}) {
+		return nil
+	}
+	var ps []problem
+	add := func(field, message, hint string) { ps = append(ps, problem{"warm." + field, message, hint}) }
+	if !slices.Contains(routeKinds(), w.Route.Kind) {
+		add("route.kind", fmt.Sprintf("unknown kind %q", w.Route.Kind), "HTTPRoute or InferenceService")
+	}
+	if w.Route.Name == "" {
+		add("route.name", "is missing", "name the object that splits the requests")
+	}
+	if w.Most < 0 || w.Most > 100 {
+		add("most", fmt.Sprintf("%d is not between 1 and 100", w.Most), "percent of the requests; remove it for the default")
+	}
+	if w.Route.Kind == "InferenceService" {
+		if w.Backend != "" || w.Workload != (playbook.Workload{}) {
+			add("backend", "has no meaning for an InferenceService", "remove backend and workload: KServe's status names the revision before")
+		}
+		return ps
+	}
+	if w.Backend == "" {
+		add("backend", "is missing", "name the backend of the route that is the warm revision")
+	}
+	switch {
+	case w.Workload.Name == "":
+		add("workload.name", "is missing", "name the Deployment or StatefulSet whose pods serve behind the backend")
+	case !slices.Contains(workloadKinds, w.Workload.Kind):
+		add("workload.kind", fmt.Sprintf("unknown kind %q", w.Workload.Kind), "Deployment or StatefulSet")
+	case w.Workload == s.Workload:
+		add("workload", "is the service's own workload", "name the one with the last-good revision, which runs beside it")
+	}
+	return ps
+}

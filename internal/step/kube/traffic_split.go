@@ -1,0 +1,73 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/step"
+)
+
+// SplitKind declares traffic.split.
+func SplitKind() playbook.Kind {
+	return playbook.Kind{
+		Name: split,
+		Role: playbook.RoleCheck,
+		Doc: `Looks at the warm revision of the service (` + "`warm`" + ` in its entry of the catalog): does it serve, does it run another release, how many of the
+requests does it get, and how many would its ready replicas take? A service without one has ` + "`ready: false`" + `.`,
+		Out: step.Fields[splitOut](),
+	}
+}
+
+const split = "traffic.split"
+
+type splitOut struct {
+	Ready    bool   `json:"ready" doc:"There is a warm revision, it serves, and more requests may be moved to it. While the service has ready replicas, it is of another release, too."`
+	Percent  int    `json:"percent" unit:"percent" doc:"Of the requests that the warm revision gets now."`
+	Most     int    `json:"most" unit:"percent" doc:"Of the requests that its ready replicas take: each as many as a replica of the service, or what warm.most says."`
+	Replicas int    `json:"replicas" unit:"replicas" doc:"Ready replicas of the warm revision."`
+	Why      string `json:"why" doc:"In a sentence."`
+}
+
+type trafficSplit struct {
+	w step.Workloads
+	r step.Routes
+}
+
+// NewSplit returns the check traffic.split.
+func NewSplit(d step.Deps) step.Check { return trafficSplit{d.Workloads, d.Routes} }
+
+// Run implements [step.Check].
+func (c trafficSplit) Run(ctx context.Context, in step.Input) (step.Finding, error) {
+	if _, err := step.Decode[struct{}](SplitKind(), in.With); err != nil {
+		return step.Finding{}, err
+	}
+	if in.Service.Warm == (playbook.Warm{}) {
+		out := splitOut{Why: "no warm revision is kept (warm in the service's entry of the catalog)"}
+		return step.Finding{Out: out, Facts: []string{out.Why}}, nil
+	}
+	if c.w == nil || c.r == nil {
+		return step.Finding{}, step.NotConfigured("cluster", "kubernetes")
+	}
+	s, err := warmOf(ctx, split, c.w, c.r, in.Service)
+	if err != nil {
+		return step.Finding{}, err
+	}
+	same, err := sameRelease(ctx, c.w, s.main.Ref, s.warm.Ref)
+	if err != nil {
+		return step.Finding{}, err
+	}
+	out := splitOut{Percent: s.percent, Most: s.most, Replicas: s.warm.Ready}
+	switch why := s.unfit(); {
+	case why != "":
+		out.Why = why
+	case same && s.main.Ready > 0:
+		out.Why = step.RefText(s.warm.Ref) + " runs the same release as the service"
+	case s.percent >= s.most:
+		out.Why = fmt.Sprintf("%s gets %d %% of the requests, and its ready replicas take %d %%", step.RefText(s.warm.Ref), s.percent, s.most)
+	default:
+		out.Ready = true
+		out.Why = fmt.Sprintf("%s is warm: it gets %d %% of the requests, and its %d ready replicas take %d %%", step.RefText(s.warm.Ref), s.percent, s.warm.Ready, s.most)
+	}
+	return step.Finding{Out: out, Facts: []string{out.Why}}, nil
+}
