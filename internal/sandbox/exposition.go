@@ -112,7 +112,7 @@ func (x *exporter) diagnoses(at time.Time, nodes []nodeSpec, start time.Time) {
 func targetLabels(f *fleet, p *pod) []string {
 	return []string{
 		"job", f.dialect().name, "instance", p.name + ":8000",
-		"namespace", f.ref.Namespace, "service", f.ref.Name, "pod", p.name,
+		"namespace", f.ref.Namespace, "service", f.service().ref.Name, "pod", p.name,
 	}
 }
 

@@ -28,7 +28,10 @@ type fleet struct {
 	changed     time.Time   // when the spec was first changed through the API; zero: never
 	ticks       uint64      // that it has served: what is random does not depend on the time of day
 	turn        int         // requests handed out
+	dropped     float64     // requests that no pod took
 	hpa         *autoscaler // nil: nobody scales it
+	split       *split      // in front of it and its warm revision; nil: it has none
+	of          *fleet      // that it is the warm revision of; nil: of none
 	rng         hash
 }
 
@@ -307,37 +310,30 @@ func (f *fleet) serving() []*pod {
 	return out
 }
 
-// serve simulates the arrivals of the d before at and the engines' work on them. The router
-// hands them out in turn. Clients of a stuck pod send theirs again, to another one.
+// serve simulates the arrivals of the d before at and the engines' work on them. The
+// router hands them out in turn.
 func (f *fleet) serve(at, start time.Time, d time.Duration) {
+	if f.of != nil {
+		return // the service that it is kept beside serves with it
+	}
 	since := at.Sub(start)
 	f.ticks++
 	f.sicken(since, d, at)
 	f.sickenAgain(at)
-	pods := f.serving()
-	var moving []*pod
-	for _, p := range pods {
-		if p.engine == nil {
-			p.engine = f.newEngine(p.set, at.Add(-d))
-		}
-		p.engine.Set(p.condition(p.set.image, factor(f.spec.decodes, since)))
-		if !p.stuck {
-			moving = append(moving, p)
-		}
-	}
-	if len(pods) == 0 {
-		return
+	pods, moving := f.awake(at, start, d)
+	var warm, warmMoving []*pod
+	if f.split != nil {
+		warm, warmMoving = f.split.warm.awake(at, start, d)
 	}
 	seed, to := f.rng.of("requests", f.ticks), float64(at.Unix())
 	for _, r := range f.load(at, since).Requests(seed, to-d.Seconds(), to) {
-		p := pods[f.turn%len(pods)]
-		p.engine.Arrive(r)
-		if p.stuck && len(moving) > 0 {
-			moving[f.turn/len(pods)%len(moving)].engine.Arrive(r)
+		if b := f.backend(); b != f {
+			b.take(r, warm, warmMoving)
+			continue
 		}
-		f.turn++
+		f.take(r, pods, moving)
 	}
-	for _, p := range slices.Concat(pods, f.apart) { // who is apart finishes what it has
+	for _, p := range slices.Concat(pods, warm, f.apart) { // who is apart finishes what it has
 		if p.engine != nil {
 			p.engine.Advance(to)
 		}

@@ -17,7 +17,7 @@ import (
 // serviceFields are what a file may say of a service. What it does not say is as in the
 // demo's service.
 var serviceFields = []string{
-	"name", "engine", "replicas", "min_ready", "max_scale", "autonomy", "load_time", "loads_in", "surge", "slos", "hpa",
+	"name", "engine", "replicas", "min_ready", "max_scale", "autonomy", "load_time", "loads_in", "surge", "slos", "hpa", "warm",
 	"rate", "prompt", "output", "prefixes", "args", "kv_per_token",
 }
 
@@ -51,6 +51,7 @@ func (r *incidentReader) service(m *yamldoc.Mapping, s *serviceSpec) {
 		}
 	}
 	r.hpa(m, s)
+	r.warm(m, s)
 	if n := m.Get("slos"); n != nil {
 		r.slos(n, m.At("slos"), s)
 	}
@@ -82,6 +83,23 @@ func (r *incidentReader) hpa(m *yamldoc.Mapping, s *serviceSpec) {
 		return
 	}
 	s.hpa = &out
+}
+
+// warm reads the last-good revision that is kept ready beside the service.
+func (r *incidentReader) warm(m *yamldoc.Mapping, s *serviceSpec) {
+	n := m.Get("warm")
+	if n == nil {
+		return
+	}
+	f := r.d.Mapping(n, m.At("warm"), "replicas", "most")
+	if f == nil {
+		return
+	}
+	var out warmSpec
+	f.Need("replicas", "how many are kept ready")
+	out.replicas, _ = f.Integer("replicas", 1, maxReplicas)
+	out.most, _ = f.Integer("most", 1, 100)
+	s.withWarm(out)
 }
 
 // load reads what clients send.

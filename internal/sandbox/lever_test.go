@@ -72,6 +72,37 @@ func TestLevers(t *testing.T) {
 	}
 }
 
+// TestTrafficShift does the same for the one on a route.
+func TestTrafficShift(t *testing.T) {
+	steptest.TestLever(t, "traffic.shift", map[string]any{"by": int64(50)}, func(t *testing.T) steptest.World {
+		sc := badRollout()
+		sc.services[0].withWarm(warmSpec{replicas: 2})
+		clock := NewManualClock(morning)
+		w := build(sc, clock, clock.Now(), nil)
+		svc, ref := chat(w)
+		ref.Kind = kube.HTTPRoute
+		route := func() kube.Route {
+			r, err := w.Route(t.Context(), ref)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return r
+		}
+		return steptest.World{
+			Service: svc, Deps: step.Deps{Workloads: w, Routes: w, Querier: w, Now: clock.Now},
+			Spec:   func(testing.TB) string { return fmt.Sprint(route().Rules) },
+			Settle: func(testing.TB) { clock.Advance(time.Minute) },
+			Meddle: func(testing.TB) {
+				r := route()
+				r.Rules[0].Backends[1].Weight += 7
+				if _, err := w.SetRoute(t.Context(), kube.RouteChange{Ref: ref, Rules: r.Rules, Pre: kube.Precondition{UID: r.UID, Generation: r.Generation}, Run: "r-9"}); err != nil {
+					t.Fatal(err)
+				}
+			},
+		}
+	})
+}
+
 // TestNodeLevers does the same for those on nodes.
 func TestNodeLevers(t *testing.T) {
 	// Whatever was done, somebody else has the last word.

@@ -15,13 +15,14 @@ type Meter struct {
 	world *World
 	last  map[*physics.Engine]counted
 	sums  map[*fleet]counted
+	drops map[*fleet]float64
 }
 
 type counted struct{ arrived, late, slow, finished float64 }
 
 // NewMeter returns a meter of the world.
 func NewMeter(w *World) *Meter {
-	return &Meter{world: w, last: map[*physics.Engine]counted{}, sums: map[*fleet]counted{}}
+	return &Meter{world: w, last: map[*physics.Engine]counted{}, sums: map[*fleet]counted{}, drops: map[*fleet]float64{}}
 }
 
 // Look adds what happened since the last look. No pod may live shorter than the
@@ -31,7 +32,7 @@ func (m *Meter) Look() {
 	m.world.mu.Lock()
 	defer m.world.mu.Unlock()
 	for _, f := range m.world.fleets {
-		sum := m.sums[f]
+		sum := m.sums[f.service()]
 		for _, p := range f.pods {
 			if p.engine == nil {
 				continue
@@ -43,7 +44,9 @@ func (m *Meter) Look() {
 			sum.slow += now.slow - was.slow
 			sum.finished += now.finished - was.finished
 		}
-		m.sums[f] = sum
+		dropped := f.dropped - m.drops[f]
+		sum.arrived, sum.late, m.drops[f] = sum.arrived+dropped, sum.late+dropped, f.dropped
+		m.sums[f.service()] = sum
 	}
 }
 
@@ -65,6 +68,9 @@ func (m *Meter) Read() []Reading {
 	defer m.world.mu.Unlock()
 	var out []Reading
 	for _, f := range m.world.fleets {
+		if f.of != nil {
+			continue
+		}
 		c := m.sums[f]
 		delete(m.sums, f)
 		ttft, tpot := 0.0, 0.0
@@ -80,7 +86,11 @@ func (m *Meter) Read() []Reading {
 			Service: f.ref.Name, Bad: beyond(c.late, c.arrived, ttft) || beyond(c.slow, c.finished, tpot),
 			Requests: c.arrived, Late: c.late / max(1, c.arrived), Slow: c.slow / max(1, c.finished), Replicas: f.replicas,
 		}
-		for _, p := range f.pods {
+		pods := f.pods
+		if f.split != nil {
+			pods, r.Replicas = slices.Concat(pods, f.split.warm.pods), r.Replicas+f.split.warm.replicas
+		}
+		for _, p := range pods {
 			if p.ready {
 				r.Ready++
 			}

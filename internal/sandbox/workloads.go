@@ -160,7 +160,7 @@ func (w *World) target(ref kube.Ref, pre kube.Precondition) (*fleet, error) {
 }
 
 // change is a change that the API accepted. Exactly one of Replicas, Revision,
-// Edit and Pod is set.
+// Edit, Pod and Weights is set.
 type change struct {
 	At       time.Time `json:"at"`
 	Ref      kube.Ref  `json:"ref"`
@@ -175,6 +175,8 @@ type change struct {
 	Mark     string         `json:"mark,omitempty"` // annotation that records the edit
 	MarkedAt time.Time      `json:"markedAt,omitzero"`
 	Pod      string         `json:"pod,omitempty"` // evicted, of Ref; with Labels or Annotate, edited
+
+	Weights []int64 `json:"weights,omitempty"` // of the route in front of Ref: its own backend's and the warm one's
 
 	Labels   map[string]string `json:"labels,omitempty"` // of Pod; an empty value removes one
 	Annotate map[string]string `json:"annotate,omitempty"`
@@ -202,6 +204,10 @@ func (w *World) apply(c change) {
 		return
 	}
 	f := w.fleet(c.Ref)
+	if len(c.Weights) == 2 {
+		f.applyRoute(c)
+		return
+	}
 	switch {
 	case c.Restart:
 		same := f.current()

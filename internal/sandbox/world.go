@@ -63,7 +63,11 @@ func build(sc scenario, clock *Clock, start time.Time, changes []change) *World 
 	for i := range sc.services {
 		spec := &sc.services[i]
 		rng := hash(sc.seed ^ nameHash(spec.service.Name))
-		w.fleets = append(w.fleets, newFleet(spec, start, rng))
+		f := newFleet(spec, start, rng)
+		w.fleets = append(w.fleets, f)
+		if spec.warm != nil {
+			w.fleets = append(w.fleets, f.keepWarm(start, hash(sc.seed^nameHash(warmName(f.ref.Name)))))
+		}
 	}
 	for _, f := range w.fleets {
 		for range f.replicas {
@@ -90,11 +94,14 @@ func (w *World) Incident() time.Time { return w.start.Add(-w.scenario.age) }
 
 // Services are the catalog's entries, the one with the incident first.
 func (w *World) Services() []playbook.Service {
-	out := make([]playbook.Service, len(w.fleets))
-	for i, f := range w.fleets {
-		out[i] = f.spec.service
-		out[i].SLOs = slices.Clone(out[i].SLOs)
-		out[i].Owners = slices.Clone(out[i].Owners)
+	var out []playbook.Service
+	for _, f := range w.fleets {
+		if f.of != nil {
+			continue
+		}
+		s := f.spec.service
+		s.SLOs, s.Owners = slices.Clone(s.SLOs), slices.Clone(s.Owners)
+		out = append(out, s)
 	}
 	return out
 }
