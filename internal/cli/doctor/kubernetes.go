@@ -49,6 +49,9 @@ func (e *exam) kubernetes(ctx context.Context) []Finding {
 func (e *exam) workload(ctx context.Context, s playbook.Service) Finding {
 	w, err := e.cluster.Workload(ctx, kube.Ref{Kind: s.Workload.Kind, Namespace: s.Namespace, Name: s.Workload.Name})
 	check := s.Name + ": workload"
+	if s.Warm == (playbook.Warm{}) {
+		e.bar(s.Name, "traffic.shift", "no warm revision is kept")
+	}
 	if err != nil {
 		for _, step := range []string{"kube.", "pod.", "service."} {
 			e.bar(s.Name, step, "its workload cannot be read")
@@ -165,6 +168,9 @@ func (r *rights) levers(ctx context.Context, roles []kubernetes.Role, s playbook
 	}
 	if s.GitOps != (playbook.GitOps{}) { // changes of its workload are commits
 		acts = slices.DeleteFunc(acts, func(kind string) bool { return strings.HasPrefix(kind, "kube.") || strings.HasPrefix(kind, "service.") })
+	}
+	if s.Warm == (playbook.Warm{}) {
+		acts = slices.DeleteFunc(acts, func(kind string) bool { return kind == "traffic.shift" })
 	}
 	var granted []string
 	for _, kind := range acts {

@@ -52,7 +52,9 @@ type trafficShift struct {
 }
 
 // NewShift returns the lever traffic.shift.
-func NewShift(d step.Deps) step.Lever {
+func NewShift(d step.Deps) step.Lever { return newShift(d) }
+
+func newShift(d step.Deps) trafficShift {
 	return trafficShift{d.Workloads, d.Routes, d.Querier, d.Applications}
 }
 
@@ -82,7 +84,12 @@ func (l trafficShift) Plan(ctx context.Context, in step.Input) (machine.Plan, er
 	if err != nil {
 		return machine.Plan{}, err
 	}
-	if err := l.sensible(ctx, in, s, to); err != nil {
+	if to < s.percent {
+		err = s.returns(with.Left)
+	} else {
+		err = l.moves(ctx, in, s)
+	}
+	if err != nil {
 		return machine.Plan{}, err
 	}
 	rules, err := s.weighed(shift, to)
@@ -159,31 +166,29 @@ func (s *sides) target(with shiftWith) (to int, note string, err error) {
 	return to, "", nil
 }
 
-// sensible refuses what would not help the service: the same release, a proof that
-// does not see the requests that were moved, and a way back to what they left.
-func (l trafficShift) sensible(ctx context.Context, in step.Input, s sides, to int) error {
-	refuse := func(r fault.Reason, format string, args ...any) error {
-		return &fault.Error{Reason: r, Message: shift + ": " + fmt.Sprintf(format, args...)}
+// returns refuses the way back to what the requests left.
+func (s *sides) returns(left string) error {
+	refuse := func(format string, args ...any) error {
+		return &fault.Error{Reason: fault.OutOfBounds, Message: shift + ": " + fmt.Sprintf(format, args...)}
 	}
-	with, err := step.Decode[shiftWith](ShiftKind(), in.With)
-	if err != nil {
-		return err
+	switch {
+	case left != "" && left == s.revision():
+		return refuse("the service still runs revision %s, which the requests left: take it back or replace it first", left)
+	case s.main.Ready < s.main.Replicas || s.main.RollingOut():
+		return refuse("%d of %d replicas of %s are ready: requests go back to it when all are", s.main.Ready, s.main.Replicas, step.RefText(s.main.Ref))
 	}
-	if to < s.percent {
-		switch {
-		case with.Left != "" && with.Left == s.revision():
-			return refuse(fault.OutOfBounds, "the service still runs revision %s, which the requests left: take it back or replace it first", with.Left)
-		case s.main.Ready < s.main.Replicas || s.main.RollingOut():
-			return refuse(fault.OutOfBounds, "%d of %d replicas of %s are ready: requests go back to it when all are", s.main.Ready, s.main.Replicas, step.RefText(s.main.Ref))
-		}
-		return nil
-	}
+	return nil
+}
+
+// moves refuses what would not help the service: the same release, or a proof that does
+// not see the requests that were moved.
+func (l trafficShift) moves(ctx context.Context, in step.Input, s sides) error {
 	same, err := sameRelease(ctx, l.w, s.main.Ref, s.warm.Ref)
 	if err != nil {
 		return err
 	}
 	if same && s.main.Ready > 0 {
-		return refuse(fault.NothingToDo, "%s runs the same release as %s: requests would meet the same there", step.RefText(s.warm.Ref), step.RefText(s.main.Ref))
+		return &fault.Error{Reason: fault.NothingToDo, Message: fmt.Sprintf("%s: %s runs the same release as %s: requests would meet the same there", shift, step.RefText(s.warm.Ref), step.RefText(s.main.Ref))}
 	}
 	return l.seen(ctx, in, s)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/step"
 )
@@ -22,20 +23,17 @@ requests does it get, and how many would its ready replicas take? A service with
 const split = "traffic.split"
 
 type splitOut struct {
-	Ready    bool   `json:"ready" doc:"There is a warm revision, it serves, and more requests may be moved to it. While the service has ready replicas, it is of another release, too."`
+	Ready    bool   `json:"ready" doc:"There is a warm revision, and traffic.shift would move more requests to it."`
 	Percent  int    `json:"percent" unit:"percent" doc:"Of the requests that the warm revision gets now."`
 	Most     int    `json:"most" unit:"percent" doc:"Of the requests that its ready replicas take: each as many as a replica of the service, or what warm.most says."`
 	Replicas int    `json:"replicas" unit:"replicas" doc:"Ready replicas of the warm revision."`
 	Why      string `json:"why" doc:"In a sentence."`
 }
 
-type trafficSplit struct {
-	w step.Workloads
-	r step.Routes
-}
+type trafficSplit struct{ trafficShift }
 
 // NewSplit returns the check traffic.split.
-func NewSplit(d step.Deps) step.Check { return trafficSplit{d.Workloads, d.Routes} }
+func NewSplit(d step.Deps) step.Check { return trafficSplit{newShift(d)} }
 
 // Run implements [step.Check].
 func (c trafficSplit) Run(ctx context.Context, in step.Input) (step.Finding, error) {
@@ -53,21 +51,31 @@ func (c trafficSplit) Run(ctx context.Context, in step.Input) (step.Finding, err
 	if err != nil {
 		return step.Finding{}, err
 	}
-	same, err := sameRelease(ctx, c.w, s.main.Ref, s.warm.Ref)
-	if err != nil {
-		return step.Finding{}, err
-	}
-	out := splitOut{Percent: s.percent, Most: s.most, Replicas: s.warm.Ready}
-	switch why := s.unfit(); {
-	case why != "":
-		out.Why = why
-	case same && s.main.Ready > 0:
-		out.Why = step.RefText(s.warm.Ref) + " runs the same release as the service"
-	case s.percent >= s.most:
+	out := splitOut{Percent: s.percent, Most: s.most, Replicas: s.warm.Ready, Why: s.unfit()}
+	if out.Why == "" && s.percent >= s.most {
 		out.Why = fmt.Sprintf("%s gets %d %% of the requests, and its ready replicas take %d %%", step.RefText(s.warm.Ref), s.percent, s.most)
-	default:
-		out.Ready = true
+	}
+	if out.Why == "" {
+		if out.Why, err = c.unmovable(ctx, in, s); err != nil {
+			return step.Finding{}, err
+		}
+	}
+	if out.Ready = out.Why == ""; out.Ready {
 		out.Why = fmt.Sprintf("%s is warm: it gets %d %% of the requests, and its %d ready replicas take %d %%", step.RefText(s.warm.Ref), s.percent, s.warm.Ready, s.most)
 	}
 	return step.Finding{Out: out, Facts: []string{out.Why}}, nil
+}
+
+// unmovable returns why traffic.shift would be refused; empty: it would not.
+func (c trafficSplit) unmovable(ctx context.Context, in step.Input, s sides) (string, error) {
+	err := c.notOwned(ctx, s.route)
+	if err == nil {
+		err = c.moves(ctx, in, s)
+	}
+	for _, r := range []fault.Reason{fault.Owned, fault.NothingToDo, fault.OutOfBounds} {
+		if step.HasReason(err, r) {
+			return step.AsError(err).Message, nil
+		}
+	}
+	return "", err
 }

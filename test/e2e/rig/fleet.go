@@ -72,6 +72,8 @@ type Fleet struct {
 	namespace, deployment string
 
 	mu       sync.Mutex // guards what follows
+	warm     string     // another Deployment behind the same route; empty: none
+	share    float64    // of the traffic that it gets
 	traffic  float64
 	capacity float64
 	profile  func(*corev1.Pod) Profile
@@ -119,6 +121,12 @@ func (f *Fleet) SetTraffic(requestsPerSecond float64) {
 	f.change(func() { f.traffic = requestsPerSecond })
 }
 
+// SetWarm lets another Deployment get a share of the traffic. Its pods have the series
+// of the same service.
+func (f *Fleet) SetWarm(deployment string, share float64) {
+	f.change(func() { f.warm, f.share = deployment, share })
+}
+
 // SetCapacity sets the requests per second one pod can serve.
 func (f *Fleet) SetCapacity(requestsPerSecond float64) {
 	f.change(func() { f.capacity = requestsPerSecond })
@@ -159,10 +167,13 @@ func (f *Fleet) change(apply func()) {
 
 func (f *Fleet) observe(object any) {
 	pod, ok := object.(*corev1.Pod)
-	if !ok || !ownedBy(pod, f.deployment) {
+	if !ok {
 		return
 	}
 	f.change(func() {
+		if !ownedBy(pod, f.deployment) && !ownedBy(pod, f.warm) {
+			return
+		}
 		p := f.pods[pod.Name]
 		if p == nil {
 			p = &enginePod{engine: newEngine()}
@@ -203,9 +214,13 @@ func takesTraffic(pod *corev1.Pod) bool {
 // advance lets time pass up to now, a tenth of a second at a time. The caller
 // holds mu.
 func (f *Fleet) advance(now time.Time) {
-	var engines []*engine
+	var engines, warm []*engine
 	for _, p := range f.pods {
-		if takesTraffic(p.pod) {
+		switch {
+		case !takesTraffic(p.pod):
+		case ownedBy(p.pod, f.warm):
+			warm = append(warm, p.engine)
+		default:
 			engines = append(engines, p.engine)
 		}
 	}
@@ -213,7 +228,10 @@ func (f *Fleet) advance(now time.Time) {
 	for left := now.Sub(f.last).Seconds(); left > 0; left -= slice {
 		dt := min(left, slice)
 		for _, e := range engines {
-			e.advance(dt, f.traffic/float64(len(engines)), f.capacity)
+			e.advance(dt, f.traffic*(1-f.share)/float64(len(engines)), f.capacity)
+		}
+		for _, e := range warm {
+			e.advance(dt, f.traffic*f.share/float64(len(warm)), f.capacity)
 		}
 	}
 	f.last = now

@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# Print the files that define objects of other projects' APIs, as their modules have
+# them. The module cache keeps them: nothing is built.
+#
+#   definitions.sh httproute | scaledobject
+set -euo pipefail
+
+case ${1:-} in
+httproute) module=sigs.k8s.io/gateway-api file=config/crd/standard/gateway.networking.k8s.io_httproutes.yaml ;;
+scaledobject) module=github.com/kedacore/keda/v2 file=config/crd/bases/keda.sh_scaledobjects.yaml ;;
+*)
+	echo "definitions.sh: unknown definition '${1:-}'; want httproute or scaledobject" >&2
+	exit 2
+	;;
+esac
+cd "$(dirname "${BASH_SOURCE[0]}")/../crdbox"
+export GOWORK=off GOFLAGS=''
+go mod download "$module" >&2
+echo "$(go list -m -f '{{.Dir}}' "$module")/$file"
