@@ -2,12 +2,14 @@ package app
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"strings"
 	"time"
 
 	"github.com/inference-responder/responder/internal/catalog"
 	"github.com/inference-responder/responder/internal/config"
+	"github.com/inference-responder/responder/internal/engine/golden"
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/notify"
 	"github.com/inference-responder/responder/internal/playbook"
@@ -42,7 +44,7 @@ func SandboxWorld(sim *sandbox.World, more ...string) World {
 	return World{
 		Deps: step.Deps{
 			Querier: sim, Workloads: sim, Changer: sim, Nodes: sim, NodeChanger: sim, GPUs: sim, Logs: sim, Events: sim, Pods: sim, Routes: sim, Services: services.Services,
-			Prober: sim, Objects: sim, Now: sim.Clock().Now,
+			Prober: sim, Probes: sandboxProbes(sim), Objects: sim, Now: sim.Clock().Now,
 		},
 		Resolve:  services.Resolve,
 		Services: services.Services, Known: services.Known,
@@ -50,6 +52,30 @@ func SandboxWorld(sim *sandbox.World, more ...string) World {
 		Now:      sim.Clock().Now,
 		Pace:     sim.Clock().Pace(),
 	}
+}
+
+// goldenTokens is how many tokens of each answer a simulated service has on record.
+const goldenTokens = 16
+
+// sandboxProbes asks simulated engines for golden prompts, whose answers were recorded
+// before anything went wrong.
+func sandboxProbes(sim *sandbox.World) *golden.Probes {
+	settings := map[string]golden.Settings{}
+	for _, s := range sim.Services() {
+		prompts := golden.Common().Prompts
+		for i, p := range prompts {
+			good := sim.Recorded(s.Name, p.Prompt, goldenTokens)
+			prompts[i].Expect = &golden.Expected{
+				Tokens: good.Tokens, Text: good.Text(), PromptTokens: len(good.Prompt), PromptDigest: golden.PromptDigest(good.Prompt),
+			}
+		}
+		settings[s.Name] = golden.Settings{Endpoint: s.Endpoint, Model: s.Model, Engine: s.Engine, MaxTokens: goldenTokens, Recorded: prompts, Transport: sim}
+	}
+	p, err := golden.New(settings)
+	if err != nil {
+		panic(fmt.Sprintf("the probes of the sandbox: %s", err)) // unreachable unless a service's endpoint is no URL, which names of services cannot bring about
+	}
+	return p
 }
 
 // SandboxChannels print to the log whatever a policy or a playbook tells, by any

@@ -11,6 +11,9 @@
 // and evaluates the burn-rate rules, whose state becomes Alertmanager's webhook
 // body.
 //
+// Its engines answer requests for completions, too ([World.RoundTrip]): with the same
+// tokens each time, or with others where a release or a replica is wrong.
+//
 // Time is the [Clock]'s. The world is advanced lazily: whoever asks first lets
 // the time up to now pass, in steps of fixed length and at fixed moments, so that
 // what the series hold does not depend on who asked when. Everything that looks

@@ -14,6 +14,7 @@ type image struct {
 	memory   float64 // factor on the time of reading weights and KV cache; 0: 1
 	failures float64 // share of requests that end with an error of the server
 	dies     death   // why it ends at each start; empty: it starts
+	wrong    wrong   // how its completions differ; empty: they do not
 	chunk    int     // tokens of a prompt that its scheduler takes in one step at most; 0: as the options say
 }
 
@@ -102,5 +103,11 @@ func (p *pod) condition(b image, decode float64) physics.Condition {
 	c.Compute = times(times(c.Compute, p.slow), b.compute)
 	c.Memory = times(times(c.Memory, b.memory), decode)
 	c.Stuck, c.Hangs, c.Fails = p.stuck, p.hangs, b.failures
+	switch how, _ := p.differs(); how {
+	case wrongOutput:
+		c.Corrupts = corrupted
+	case wrongPrompt:
+		c.Endless = endless
+	}
 	return c
 }

@@ -2,7 +2,6 @@ package sandbox
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 type fleet struct {
 	spec        *serviceSpec
 	ref         kube.Ref
+	subnet      int // its number in the world, and in the addresses of its pods
 	uid         string
 	generation  int64
 	observed    int64
@@ -51,6 +51,7 @@ type replicaSet struct {
 // pod is one pod and its engine.
 type pod struct {
 	name    string
+	ip      string
 	set     *replicaSet
 	node    string // empty: no node takes it
 	labels  map[string]string
@@ -63,6 +64,7 @@ type pod struct {
 	slow    float64         // factor on the time of computation, by a sickness; 0: none
 	stuck   bool
 	hangs   float64 // share of its requests that never finish
+	wrong   wrong   // how its completions differ, by a sickness; empty: they do not
 
 	restarts, crashes int           // of its container: in all, and in a row
 	ended             *kube.Ended   // how; nil: it did not
@@ -107,9 +109,9 @@ func (f *fleet) stuck(at time.Time) string {
 }
 
 // newFleet returns the workload in its first revision.
-func newFleet(spec *serviceSpec, start time.Time, rng hash) *fleet {
+func newFleet(spec *serviceSpec, subnet int, start time.Time, rng hash) *fleet {
 	f := &fleet{
-		spec:       spec,
+		spec: spec, subnet: subnet,
 		ref:        kube.Ref{Kind: spec.service.Workload.Kind, Namespace: spec.service.Namespace, Name: spec.service.Workload.Name},
 		generation: 1, observed: 1, replicas: spec.replicas,
 		annotations: map[string]string{}, rng: rng,
@@ -245,6 +247,7 @@ func (f *fleet) create(at time.Time, place func() string) {
 	f.born++
 	p := &pod{
 		name: fmt.Sprintf("%s-%s", f.current().name, f.rng.text("pod", uint64(f.born), 5)),
+		ip:   fmt.Sprintf("10.%d.%d.%d", 100+f.subnet, f.born>>8, f.born&0xff),
 		set:  f.current(), created: at, labels: map[string]string{appLabel: f.ref.Name}, notes: map[string]string{},
 	}
 	f.pods = append(f.pods, p)
@@ -366,52 +369,8 @@ func (f *fleet) sicken(since, d time.Duration, at time.Time) {
 				f.crash(p, s.dies, at)
 				p.diesAfter, p.diesOf = s.after, s.dies
 			default:
-				p.slow, p.stuck, p.hangs = s.slow, s.stuck, s.hangs
+				p.slow, p.stuck, p.hangs, p.wrong = s.slow, s.stuck, s.hangs, s.wrong
 			}
 		}
 	}
-}
-
-// describe returns the workload as the API would.
-func (f *fleet) describe(at time.Time) kube.Workload {
-	w := kube.Workload{
-		Ref: f.ref, APIVersion: "apps/v1", UID: f.uid, Generation: f.generation, Observed: f.observed,
-		Replicas: f.replicas, Revision: f.revision(), Updated: f.updated(),
-		Strategy:    kube.Strategy{Type: "RollingUpdate", MaxSurge: f.surge()},
-		Labels:      map[string]string{appLabel: f.ref.Name, "app.kubernetes.io/component": "engine"},
-		Selector:    map[string]string{appLabel: f.ref.Name},
-		Annotations: maps.Clone(f.annotations), ScaledBy: f.scaledBy,
-	}
-	if f.hpa != nil {
-		w.Owners = append(w.Owners, f.hpa.owner(f.ref.Name, f.replicas))
-	}
-	for _, p := range f.pods {
-		w.Pods = append(w.Pods, p.describe(f.spec.service.Container, at))
-		if p.ready {
-			w.Ready++
-		}
-	}
-	w.Available = w.Ready
-	w.Stuck = f.stuck(at)
-	w.Unavailable = max(0, max(len(f.pods), f.replicas)-w.Available)
-	return w
-}
-
-// describe returns the pod; its engine's container answers the kubelet at /health.
-func (p *pod) describe(container string, at time.Time) kube.Pod {
-	out := kube.Pod{Name: p.name, UID: uidOf(p.name), Node: p.node, Phase: "Running", Ready: p.ready, Revision: p.set.revision, Created: p.created, Started: p.created}
-	if p.node == "" {
-		out.Phase, out.Message, out.Started = "Pending", "0 nodes are available: insufficient nvidia.com/gpu", time.Time{}
-	}
-	if p.node != "" {
-		out.Containers = []kube.PodContainer{{Name: container, Port: 8000, Since: p.created, Readiness: kube.HealthProbe{Kind: "http", Path: "/health", Port: 8000}}}
-	}
-	if p.ready {
-		out.ReadySince = p.created
-		if p.loaded.After(p.created) {
-			out.ReadySince, out.Loading = p.loaded, p.loaded.Sub(p.created)
-		}
-	}
-	p.container(&out, at)
-	return out
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // faultKinds are what may go wrong. A fault is one of them.
-var faultKinds = []string{"traffic", "prompts", "outputs", "prefixes", "memory", "release", "scale", "stuck", "slow", "hang", "crash", "gpu", "prometheus"}
+var faultKinds = []string{"traffic", "prompts", "outputs", "prefixes", "memory", "release", "scale", "stuck", "slow", "hang", "crash", "wrong", "gpu", "prometheus"}
 
 // trouble is one thing that goes wrong, while it is being read.
 type trouble struct {
@@ -128,7 +128,7 @@ func (f *trouble) what() {
 			}
 		case "stuck":
 			s.sick = append(s.sick, sickness{from: f.at, pod: f.replica(n, path), stuck: true})
-		case "slow", "hang", "crash":
+		case "slow", "hang", "crash", "wrong":
 			f.sick(s)
 		}
 	}
@@ -187,8 +187,9 @@ func (f *trouble) release(s *serviceSpec) {
 	}
 	out.fields = template(last.fields, change)
 	if n := m.Get("bad"); n != nil {
-		if b := f.r.d.Mapping(n, m.At("bad"), "prefill_chunk", "compute", "memory", "errors", "crash"); b != nil {
+		if b := f.r.d.Mapping(n, m.At("bad"), "prefill_chunk", "compute", "memory", "errors", "crash", "wrong"); b != nil {
 			out.image.dies = f.death(b, "crash")
+			out.image.wrong = wrong(f.oneOf(b, "wrong", "difference", string(wrongOutput), string(wrongPrompt)))
 			out.image.chunk, _ = b.Integer("prefill_chunk", 1, maxTokens)
 			out.image.compute, _ = f.r.number(b, "compute", 0.01, maxFactor)
 			out.image.memory, _ = f.r.number(b, "memory", 0.01, maxFactor)
@@ -200,7 +201,7 @@ func (f *trouble) release(s *serviceSpec) {
 
 // sick reads what befalls replicas.
 func (f *trouble) sick(s *serviceSpec) {
-	fields := map[string][]string{"slow": {"replica", "node", "times"}, "hang": {"replica", "share"}, "crash": {"replica", "why", "again"}}[f.kind]
+	fields := map[string][]string{"slow": {"replica", "node", "times"}, "hang": {"replica", "share"}, "crash": {"replica", "why", "again"}, "wrong": {"replica"}}[f.kind]
 	m := f.r.d.Mapping(f.m.Get(f.kind), f.m.At(f.kind), fields...)
 	if m == nil {
 		return
@@ -224,6 +225,8 @@ func (f *trouble) sick(s *serviceSpec) {
 	case "hang":
 		m.Need("share", "of the requests that never finish")
 		out.hangs, _ = f.r.number(m, "share", 0, 1)
+	case "wrong":
+		out.wrong = wrongOutput
 	default:
 		m.Need("why", "cuda-memory, host-memory or error")
 		out.dies, out.after = f.death(m, "why"), m.Duration("again", maxAfter)
@@ -233,11 +236,16 @@ func (f *trouble) sick(s *serviceSpec) {
 
 // death reads why a process ends.
 func (f *trouble) death(m *yamldoc.Mapping, name string) death {
-	why, all := m.Text(name), []string{string(cudaMemory), string(hostMemory), string(failure)}
-	if why != "" && !slices.Contains(all, why) {
-		f.r.d.Report(m.Get(name), m.At(name), fmt.Sprintf("unknown reason %q", yamldoc.Clip(why)), yamldoc.DidYouMean(why, all))
+	return death(f.oneOf(m, name, "reason", string(cudaMemory), string(hostMemory), string(failure)))
+}
+
+// oneOf reads an optional word, which what describes.
+func (f *trouble) oneOf(m *yamldoc.Mapping, name, what string, all ...string) string {
+	word := m.Text(name)
+	if word != "" && !slices.Contains(all, word) {
+		f.r.d.Report(m.Get(name), m.At(name), fmt.Sprintf("unknown %s %q", what, yamldoc.Clip(word)), yamldoc.DidYouMean(word, all))
 	}
-	return death(why)
+	return word
 }
 
 // replica reads which replica: its number, or all.

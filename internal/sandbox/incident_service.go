@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"time"
@@ -21,10 +22,16 @@ var serviceFields = []string{
 	"rate", "prompt", "output", "prefixes", "args", "kv_per_token",
 }
 
+var workloadName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
+
 // service reads what is different about a service.
 func (r *incidentReader) service(m *yamldoc.Mapping, s *serviceSpec) {
 	if m.Has("name") {
-		s.named(m.Text("name"))
+		if name := m.Text("name"); workloadName.MatchString(name) {
+			s.named(name)
+		} else {
+			r.d.Report(m.Get("name"), m.At("name"), fmt.Sprintf("%q is no name of a workload", yamldoc.Clip(name)), "lower-case letters, digits and dashes, at most 63")
+		}
 	}
 	switch engine := m.Text("engine"); engine {
 	case "", "vllm":

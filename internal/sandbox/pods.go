@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/kube"
@@ -15,6 +16,51 @@ import (
 const appLabel = "app.kubernetes.io/name"
 
 func uidOf(pod string) string { return "uid-of-" + pod }
+
+// describe returns the workload as the API would.
+func (f *fleet) describe(at time.Time) kube.Workload {
+	w := kube.Workload{
+		Ref: f.ref, APIVersion: "apps/v1", UID: f.uid, Generation: f.generation, Observed: f.observed,
+		Replicas: f.replicas, Revision: f.revision(), Updated: f.updated(),
+		Strategy:    kube.Strategy{Type: "RollingUpdate", MaxSurge: f.surge()},
+		Labels:      map[string]string{appLabel: f.ref.Name, "app.kubernetes.io/component": "engine"},
+		Selector:    map[string]string{appLabel: f.ref.Name},
+		Annotations: maps.Clone(f.annotations), ScaledBy: f.scaledBy,
+	}
+	if f.hpa != nil {
+		w.Owners = append(w.Owners, f.hpa.owner(f.ref.Name, f.replicas))
+	}
+	for _, p := range f.pods {
+		w.Pods = append(w.Pods, p.describe(f.spec.service.Container, at))
+		if p.ready {
+			w.Ready++
+		}
+	}
+	w.Available = w.Ready
+	w.Stuck = f.stuck(at)
+	w.Unavailable = max(0, max(len(f.pods), f.replicas)-w.Available)
+	return w
+}
+
+// describe returns the pod; its engine's container answers the kubelet at /health.
+func (p *pod) describe(container string, at time.Time) kube.Pod {
+	out := kube.Pod{Name: p.name, UID: uidOf(p.name), Node: p.node, Phase: "Running", Ready: p.ready, Revision: p.set.revision, Created: p.created, Started: p.created}
+	if p.node == "" {
+		out.Phase, out.Message, out.Started = "Pending", "0 nodes are available: insufficient nvidia.com/gpu", time.Time{}
+	}
+	if p.node != "" {
+		out.IP = p.ip
+		out.Containers = []kube.PodContainer{{Name: container, Port: port, Since: p.created, Readiness: kube.HealthProbe{Kind: "http", Path: "/health", Port: port}}}
+	}
+	if p.ready {
+		out.ReadySince = p.created
+		if p.loaded.After(p.created) {
+			out.ReadySince, out.Loading = p.loaded, p.loaded.Sub(p.created)
+		}
+	}
+	p.container(&out, at)
+	return out
+}
 
 // pod returns a pod of the fleet, or one that it let go of; nil: there is none.
 func (f *fleet) pod(name string) *pod {

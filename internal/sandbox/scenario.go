@@ -87,6 +87,7 @@ type sickness struct {
 	slow  float64       // factor on the time of computation
 	stuck bool          // it keeps its requests and takes no step
 	hangs float64       // share of its requests that never finish
+	wrong wrong         // how its completions differ; empty: they do not
 	node  string        // only pods on this node; empty: on any
 	dies  death         // its process ends and starts again; empty: it does not
 	after time.Duration // and again so long after each start; 0: once

@@ -46,15 +46,22 @@ func vllmMetrics(e *physics.Engine) []metric {
 		{"vllm:prefix_cache_queries_total", count(&e.Queried), nil},
 		{"vllm:prefix_cache_hits_total", count(&e.Hit), nil},
 		{"vllm:iteration_tokens_total_count", count(&e.Steps), nil},
-		{"vllm:request_success_total", func() float64 { return e.Finished - math.Floor(e.Finished/10) }, ended("stop")},
-		{"vllm:request_success_total", func() float64 { return math.Floor(e.Finished / 10) }, ended("length")},
+		{"vllm:request_success_total", func() float64 { return e.Finished - vllmLimited(e) }, ended("stop")},
+		{"vllm:request_success_total", func() float64 { return vllmLimited(e) }, ended("length")},
 		{"vllm:request_success_total", count(&e.Aborted), ended("abort")},
 		{"vllm:request_success_total", count(&e.Failed), ended("error")},
+		{"vllm:corrupted_requests_total", count(&e.Corrupted), nil}, // VLLM_COMPUTE_NANS_IN_LOGITS is set
 		{"http_requests_total", count(&e.Finished), answered("2xx")},
 		{"http_requests_total", count(&e.Rejected), answered("4xx")},
 		{"http_requests_total", count(&e.Failed), answered("5xx")},
 		{"vllm:cache_config_info", func() float64 { return 1 }, vllmCache(e)},
 	}
+}
+
+// vllmLimited returns how many requests ended at their limit: one in ten of those that
+// the model may end, and those that it does not.
+func vllmLimited(e *physics.Engine) float64 {
+	return math.Floor((e.Finished-e.Endless)/10) + e.Endless
 }
 
 // vllmCache are the labels of cache_config_info that tell how large the KV cache is,

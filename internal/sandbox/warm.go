@@ -37,10 +37,13 @@ func (f *fleet) keepWarm(start time.Time, rng hash) *fleet {
 	spec.hpa, spec.scaled, spec.sick, spec.leaves = nil, nil, nil, 0
 	spec.revisions = slices.DeleteFunc(slices.Clone(f.spec.revisions), func(r revisionSpec) bool { return r.age < history })
 	spec.revisions = spec.revisions[len(spec.revisions)-1:]
-	f.split = &split{warm: newFleet(&spec, start, rng), weights: [2]int64{100, 0}, generation: 1, notes: map[string]string{}}
+	f.split = &split{warm: newFleet(&spec, warmSubnet+f.subnet, start, rng), weights: [2]int64{100, 0}, generation: 1, notes: map[string]string{}}
 	f.split.warm.of = f
 	return f.split.warm
 }
+
+// warmSubnet is added to the number of a service's subnet for its warm revision.
+const warmSubnet = 64
 
 func warmName(service string) string { return service + "-stable" }
 
@@ -65,6 +68,14 @@ func (f *fleet) backend() *fleet {
 	}
 	s.owed -= total
 	return s.warm
+}
+
+// routes returns the fleet that a single request of a service goes to.
+func (f *fleet) routes(prompt string) *fleet {
+	if s := f.split; s != nil && f.rng.of("split"+prompt, f.ticks)%uint64(s.weights[0]+s.weights[1]) < uint64(s.weights[1]) {
+		return s.warm
+	}
+	return f
 }
 
 // service is the fleet that the catalog knows: of a warm revision, the one that it is

@@ -63,7 +63,7 @@ func build(sc scenario, clock *Clock, start time.Time, changes []change) *World 
 	for i := range sc.services {
 		spec := &sc.services[i]
 		rng := hash(sc.seed ^ nameHash(spec.service.Name))
-		f := newFleet(spec, start, rng)
+		f := newFleet(spec, i, start, rng)
 		w.fleets = append(w.fleets, f)
 		if spec.warm != nil {
 			w.fleets = append(w.fleets, f.keepWarm(start, hash(sc.seed^nameHash(warmName(f.ref.Name)))))

@@ -131,6 +131,8 @@ faults:
   - {at: 1m, release: {bad: {chunk: 1}}}
   - {at: 1m, service: chat, gpu: {node: 99, is: cold}}
   - {at: -1m, crash: {replica: 0, why: boredom}}
+  - {at: -1m, wrong: {share: 1}}
+  - {at: -1m, release: {bad: {wrong: answers}}}
   - {at: 0s, prometheus: away}
 answer: never
 want: {levers: [kube.scal, {node.drain: great}], outcome: fine, told: '('}
@@ -142,6 +144,7 @@ want: {levers: [kube.scal, {node.drain: great}], outcome: fine, told: '('}
 		`11:10: faults[0].at: want a moment, got the number 5`, `12:5: faults[1]: nothing goes wrong (allowed: traffic,`, `-7h is before the world's history`,
 		`a fault is one thing, and this is traffic and prompts`, `want the number of a replica or all, got the text "first"`, `unknown field "chunk"`,
 		`no service is named "chat"`, `missing field times`, `want the number of a node, 0 to 7, or all`, `unknown ailment "cold"`, `unknown reason "boredom"`,
+		`faults[7].wrong: unknown field "share"`, `missing field replica`, `unknown difference "answers"`,
 		`missing field for (how long Prometheus does not answer)`, `answer: invalid duration "never"`, `unknown lever "kube.scal" (did you mean "kube.scale"?`,
 		`unknown verdict "great"`, `unknown outcome "fine"`, `want.told: error parsing regexp`,
 	} {

@@ -192,13 +192,18 @@ func (r *reading) prompt(ids []int64) {
 	if len(ids) == 0 {
 		return
 	}
+	r.promptTokens, r.promptDigest = len(ids), PromptDigest(ids)
+}
+
+// PromptDigest returns the digest of a prompt's tokens, as a file records it.
+func PromptDigest(ids []int64) string {
 	h := sha256.New()
 	var b [8]byte
 	for _, id := range ids {
 		binary.BigEndian.PutUint64(b[:], uint64(id)) //nolint:gosec // only its bits count
 		h.Write(b[:])
 	}
-	r.promptTokens, r.promptDigest = len(ids), hex.EncodeToString(h.Sum(nil)[:8])
+	return hex.EncodeToString(h.Sum(nil)[:8])
 }
 
 // end returns the completion of a stream that is over.

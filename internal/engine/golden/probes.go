@@ -23,13 +23,16 @@ type Settings struct {
 	TokenFile     string        // file with the credential of the endpoint; empty: none is sent
 	EngineToken   string        // file with the credential of the replicas; empty: none is sent
 	CAFile        string        // authorities that vouch for the endpoint; empty: the system's
-	PromptsFile   string        // golden prompts; empty: those of [Common], without expected answers
+	PromptsFile   string        // golden prompts; empty: those of Recorded
 	MaxTokens     int           // of one completion; 0: 16
 	Timeout       time.Duration // for one completion; 0: 10s
 	Every         time.Duration // least time between two probes of one target; 0: 1m
 	Replicas      int           // most that are asked at once; 0: 8
 	Port          int           // of the replicas; 0: the one that their container declares
 	TokensPerHour int           // most that may be asked for, prompts included; 0: 50,000
+
+	Recorded  []Prompt          // golden prompts where PromptsFile is empty; empty: those of [Common]
+	Transport http.RoundTripper // that every request takes; nil: the network's
 
 	Networks []netip.Prefix // in which the endpoint is asked; none: all that are not refused always
 }
@@ -63,7 +66,9 @@ func New(services map[string]Settings) (*Probes, error) {
 				return nil, fmt.Errorf("probe of service %s: its endpoint is not a URL", name)
 			}
 		}
-		if one.gateway, err = client(outbound.Options{CAFile: s.CAFile, Guarded: true, Networks: s.Networks}); err != nil {
+		if s.Transport != nil {
+			one.gateway, one.replicas = outbound.Client(s.Transport), outbound.Client(s.Transport)
+		} else if one.gateway, err = client(outbound.Options{CAFile: s.CAFile, Guarded: true, Networks: s.Networks}); err != nil {
 			return nil, fmt.Errorf("probe of service %s: %w", name, err)
 		}
 		one.budget = newBudget(one.TokensPerHour, one.Every)
@@ -121,6 +126,9 @@ func (p *Probes) Prompts(name string) (File, string, error) {
 		return File{}, "", errors.New("no probe is configured for this service")
 	case s.PromptsFile == "":
 		f := Common()
+		if len(s.Recorded) > 0 {
+			f.Prompts = s.Recorded
+		}
 		b, err := f.Encode()
 		return f, digest(b), err
 	}

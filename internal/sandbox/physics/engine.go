@@ -41,6 +41,8 @@ type Engine struct {
 	cache cache
 	fails float64 // what is due of the share that fails
 	hangs float64 // and of the one that hangs
+	nans  float64 // and of the one whose logits are not numbers
+	ends  float64 // and of the one that the model does not end
 	batch batch   // of the step to take
 
 	outOfMemory bool
@@ -395,6 +397,14 @@ func (e *Engine) settle(steps int) {
 func (e *Engine) finish(s *sequence) {
 	e.cache.release(s, e.now)
 	e.Finished++
+	if e.nans += e.condition.Corrupts; e.nans >= 1 {
+		e.nans--
+		e.Corrupted++
+	}
+	if e.ends += e.condition.Endless; e.ends >= 1 {
+		e.ends--
+		e.Endless++
+	}
 	e.E2E.Observe(e.now-s.Arrival, 1)
 	e.Queue.Observe(s.admitted-s.Arrival, 1)
 	e.Prefill.Observe(s.first-s.admitted, 1)

@@ -131,6 +131,9 @@ type Condition struct {
 	Stuck   bool    // it takes requests and no step
 	Fails   float64 // share of the requests that end with an error of the server
 	Hangs   float64 // share of the requests that never get a token and do not reach the scheduler
+
+	Corrupts float64 // share of the requests with logits that are not numbers
+	Endless  float64 // share of the requests that the model does not end: they run into their limit
 }
 
 // Throttled returns the condition of GPUs whose clock is that many times too low.

@@ -6,6 +6,8 @@ import "sort"
 type Stats struct {
 	Arrived   float64
 	Finished  float64 // with all their tokens
+	Corrupted float64 // of them, those with logits that were not numbers
+	Endless   float64 // of them, those that the model should have ended, and the limit did
 	Failed    float64 // with an error of the server
 	Aborted   float64 // hung, and given up by their clients
 	Lost      float64 // that never got a token: they hang, or their clients left the queue
