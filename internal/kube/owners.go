@@ -8,32 +8,21 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // owners returns who else would revert changes of the workload's fields. It
 // returns no owner only after every possible one was asked.
 func (c *Client) owners(ctx context.Context, o *object) ([]Owner, error) {
 	out := declaredOwners(o.ref, o.meta)
-	hpas, err := c.typed.AutoscalingV2().HorizontalPodAutoscalers(o.ref.Namespace).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, request{verb: "list", group: "autoscaling", resource: "horizontalpodautoscalers", namespace: o.ref.Namespace}.fail(err)
-	}
-	for _, h := range hpas.Items {
-		if h.Spec.ScaleTargetRef.Kind == o.ref.Kind && h.Spec.ScaleTargetRef.Name == o.ref.Name {
-			out = append(out, Owner{Field: "spec.replicas", Kind: "HorizontalPodAutoscaler", Name: h.Name, Why: Autoscales(int(h.Status.DesiredReplicas), int(h.Spec.MaxReplicas))})
-		}
-	}
-	scaled, err := c.scaledObjects(ctx, o.ref.Namespace)
+	hpas, scaled, err := c.scalers(ctx, o.ref)
 	if err != nil {
 		return nil, err
 	}
+	for _, h := range hpas {
+		out = append(out, Owner{Field: "spec.replicas", Kind: HPA, Name: h.Name, Why: Autoscales(int(h.Status.DesiredReplicas), int(h.Spec.MaxReplicas))})
+	}
 	for _, s := range scaled {
-		kind, _, _ := unstructured.NestedString(s.Object, "spec", "scaleTargetRef", "kind")
-		name, _, _ := unstructured.NestedString(s.Object, "spec", "scaleTargetRef", "name")
-		if name == o.ref.Name && (kind == o.ref.Kind || kind == "" && o.ref.Kind == "Deployment") { // KEDA's default kind
-			out = append(out, Owner{Field: "spec.replicas", Kind: "ScaledObject", Name: s.GetName(), Why: "its scaleTargetRef names the workload"})
-		}
+		out = append(out, Owner{Field: "spec.replicas", Kind: ScaledObject, Name: s.GetName(), Why: "its scaleTargetRef names the workload"})
 	}
 	return out, nil
 }
@@ -52,7 +41,10 @@ func Autoscales(replicas, most int) string {
 // it is: listing an unknown resource is answered with "forbidden" for most
 // callers, which proves neither.
 func (c *Client) scaledObjects(ctx context.Context, namespace string) ([]unstructured.Unstructured, error) {
-	gvr := schema.GroupVersionResource{Group: "keda.sh", Version: "v1alpha1", Resource: "scaledobjects"}
+	gvr, err := scalerResource(Ref{Kind: ScaledObject})
+	if err != nil {
+		return nil, err
+	}
 	list, err := c.typed.Discovery().ServerResourcesForGroupVersion(gvr.GroupVersion().String())
 	if apierrors.IsNotFound(err) {
 		return nil, nil
