@@ -72,6 +72,7 @@ func TestScalingIsNoRightToTheWorkload(t *testing.T) {
 	}
 	want := map[string][]string{
 		"responder-lever-scale":        {"patch deployments/scale", "patch statefulsets/scale"},
+		"responder-lever-autoscaler":   {"patch horizontalpodautoscalers", "patch scaledobjects"},
 		"responder-lever-rollout-undo": {"patch deployments", "patch statefulsets"},
 		"responder-lever-node":         {"patch nodes"},
 		"responder-lever-evict":        {"create pods/eviction"},

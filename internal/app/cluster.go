@@ -100,7 +100,7 @@ func openKubernetes(c config.Config, w *World, options *catalog.Options) (*kube.
 		return nil, err
 	}
 	w.Deps.Workloads, w.Deps.Changer, w.Deps.Objects, w.Deps.Logs = client, client, client, client
-	w.Deps.Capacity, w.Deps.Events, w.Deps.Pods = client, client, client
+	w.Deps.Capacity, w.Deps.Events, w.Deps.Pods, w.Deps.Scalers = client, client, client, client
 	w.Deps.Nodes, w.Deps.NodeChanger = client, client
 	w.Deps.Routes = client
 	w.GPUNodes, options.Tenants = client.GPUNodes, client

@@ -82,7 +82,7 @@ func loanLabels(l machine.Loan) map[string]string {
 // belowLoans lowers the number of replicas that a loan's return stops at to what was
 // there before the first loan that the service still has: of the same run, or of an
 // earlier one. Loans are returned in any order, so that what an earlier one added may be
-// gone by then.
+// gone by then. The bounds that an autoscaler had before the first loan go along.
 func (e *Executor) belowLoans(loan machine.Start, same []machine.Loan) {
 	labels := loan.Alert.Labels
 	above, err := strconv.Atoi(labels[loanAbove])
@@ -90,8 +90,13 @@ func (e *Executor) belowLoans(loan machine.Start, same []machine.Loan) {
 		return // it adds no replicas
 	}
 	lower := func(of map[string]string) {
-		if n, err := strconv.Atoi(of[loanAbove]); err == nil && of["lever"] == labels["lever"] {
-			above = min(above, n)
+		n, err := strconv.Atoi(of[loanAbove])
+		if err != nil || of["lever"] != labels["lever"] || n >= above {
+			return
+		}
+		above = n
+		if bounds := of[loanBounds]; bounds != "" && labels[loanBounds] != "" {
+			labels[loanBounds] = bounds
 		}
 	}
 	for _, l := range same {
@@ -105,8 +110,11 @@ func (e *Executor) belowLoans(loan machine.Start, same []machine.Loan) {
 	labels[loanAbove] = strconv.Itoa(above)
 }
 
-// loanAbove is the label with the number of replicas before the loan.
-const loanAbove = "above"
+// Labels of a loan of replicas.
+const (
+	loanAbove  = "above"  // replicas before the loan
+	loanBounds = "bounds" // bounds of the autoscaler before the loan; empty: none owns the replicas
+)
 
 // incident returns an open run on the service of a loan whose alerts fire; empty:
 // there is none.

@@ -182,6 +182,16 @@ func TestLoansReturnInAnyOrder(t *testing.T) {
 		if got := second.Alert.Labels["above"]; got != "4" {
 			t.Errorf("the return stops at %s replicas", got)
 		}
+		bounds := func(above int, bounds string) machine.Loan {
+			l := scaled(above)
+			l.Back["bounds"] = bounds
+			return l
+		}
+		second.Alert.Labels = loanLabels(bounds(6, "6..8"))
+		h.e.belowLoans(second, []machine.Loan{bounds(4, "2..5"), bounds(6, "6..8")})
+		if got := second.Alert.Labels["bounds"]; got != "2..5" {
+			t.Errorf("the return gives the bounds %s back", got)
+		}
 		flag := machine.Start{Service: playbook.Service{Name: "a"}, Alert: playbook.Alert{Labels: map[string]string{"lever": "gitops.set_flag"}}}
 		h.e.belowLoans(flag, []machine.Loan{scaled(4)})
 		if _, set := flag.Alert.Labels["above"]; set {

@@ -203,7 +203,7 @@ func stateSchema(kinds []Kind, with schemaObject) schemaObject {
 		"approve": def("approve"), "verify": def("verify"), "guards": def("guards"), "to": channelsSchema(),
 		"once": schemaObject{"type": "string", "minLength": 1, "description": "Tells people only if no other run has told the same text in this incident, within the last hour. out.first says whether this run did."},
 		"step": closed([]string{"by", "times"}, schemaObject{
-			"by":    schemaObject{"anyOf": []any{schemaObject{"type": "number"}, def("expression")}, "description": "What each step changes: of kube.scale and gitops.set_replicas the replicas to add, of gitops.set_flag the difference to the value of the step before."},
+			"by":    schemaObject{"anyOf": []any{schemaObject{"type": "number"}, def("expression")}, "description": "What each step changes: of kube.scale, kube.autoscaler and gitops.set_replicas the replicas to add, of gitops.set_flag the difference to the value of the step before."},
 			"times": numberSchema(NumberTimes),
 		}),
 		"undo": oneOrMore(wordsSchema("A verdict after which the change is taken back at once, whatever its class says.", string(OnNoEffect), string(OnInconclusive))),

@@ -47,7 +47,7 @@ func (r *reader) stepwise(m *yamldoc.Mapping, s *State, k *Kind, at place) *Step
 		return nil
 	}
 	if k.Steps == nil {
-		r.d.Report(n, m.At("step"), k.Name+" has no parameter that can be changed in steps", "kube.scale, gitops.set_replicas and gitops.set_flag have one")
+		r.d.Report(n, m.At("step"), k.Name+" has no parameter that can be changed in steps", "kube.scale, kube.autoscaler, gitops.set_replicas and gitops.set_flag have one")
 		return nil
 	}
 	sm := r.d.Mapping(n, m.At("step"), "by", "times")

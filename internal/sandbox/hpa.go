@@ -1,11 +1,16 @@
 package sandbox
 
 import (
+	"context"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"time"
 
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/kube"
+	"github.com/inference-responder/responder/internal/step"
 )
 
 // autoscaling is a HorizontalPodAutoscaler on the requests that a replica runs and holds
@@ -27,6 +32,8 @@ const (
 // before.
 type autoscaler struct {
 	autoscaling
+	annotations map[string]string // marks of who set its bounds last
+
 	seen []recommendation // of the last hpaCalm
 	load map[*pod]float64 // at the last scrape, of the pods that answered
 }
@@ -65,7 +72,12 @@ func (f *fleet) autoscale(at time.Time) {
 
 // next returns the replicas that the autoscaler sets now.
 func (a *autoscaler) next(at time.Time, replicas int, metrics []float64, missing int) int {
-	if len(metrics) == 0 {
+	switch { // the bounds come before the metrics, and without a wait
+	case replicas > a.max:
+		return a.max
+	case replicas < a.min:
+		return a.min
+	case len(metrics) == 0:
 		return replicas // it does nothing without metrics
 	}
 	want := min(max(a.proposal(replicas, metrics, missing), a.min), a.max)
@@ -114,7 +126,7 @@ func (a *autoscaler) proposal(replicas int, metrics []float64, missing int) int 
 
 // owner returns the autoscaler as the owner of the workload's replicas.
 func (a *autoscaler) owner(name string, replicas int) kube.Owner {
-	return kube.Owner{Field: "spec.replicas", Kind: "HorizontalPodAutoscaler", Name: name, Why: kube.Autoscales(replicas, a.max)}
+	return kube.Owner{Field: "spec.replicas", Kind: kube.HPA, Name: name, Why: kube.Autoscales(replicas, a.max)}
 }
 
 func (a *autoscaling) check() error {
@@ -126,3 +138,79 @@ func (a *autoscaling) check() error {
 	}
 	return nil
 }
+
+// AutoscalerOf returns the autoscaler of a workload.
+func (w *World) AutoscalerOf(ctx context.Context, workload kube.Ref) (kube.Autoscaler, error) {
+	workload.Kind = kube.HPA // it has the name of its workload
+	return w.Autoscaler(ctx, workload)
+}
+
+// Autoscaler returns an autoscaler by its name.
+func (w *World) Autoscaler(_ context.Context, ref kube.Ref) (kube.Autoscaler, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.advanceLocked()
+	f, err := w.scaler(ref)
+	if err != nil {
+		return kube.Autoscaler{}, err
+	}
+	return f.scaler(), nil
+}
+
+// SetBounds sets the bounds of an autoscaler.
+func (w *World) SetBounds(_ context.Context, c kube.BoundsChange) (kube.Autoscaler, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.advanceLocked()
+	f, err := w.scaler(c.Ref)
+	if err != nil {
+		return kube.Autoscaler{}, err
+	}
+	now := f.scaler()
+	if err := c.Still(now); err != nil {
+		return kube.Autoscaler{}, err
+	}
+	if c.DryRun {
+		now.Bounds = c.To
+		return now, nil
+	}
+	if err := w.commit(change{At: w.clock.Now(), Ref: f.ref, Bounds: &c.To, Run: c.Run, Key: c.Key}); err != nil {
+		return kube.Autoscaler{}, err
+	}
+	return f.scaler(), nil
+}
+
+// scaler returns the workload whose autoscaler has that name.
+func (w *World) scaler(ref kube.Ref) (*fleet, error) {
+	i := slices.IndexFunc(w.fleets, func(f *fleet) bool {
+		return f.hpa != nil && f.ref.Namespace == ref.Namespace && f.ref.Name == ref.Name
+	})
+	if i < 0 || ref.Kind != kube.HPA {
+		return nil, &fault.Error{Reason: fault.NotFound, Message: "no autoscaler of the sandbox is called " + name(ref)}
+	}
+	return w.fleets[i], nil
+}
+
+// scaler returns the workload's autoscaler as the API would.
+func (f *fleet) scaler() kube.Autoscaler {
+	a := f.hpa
+	out := kube.Autoscaler{
+		Ref:        kube.Ref{Kind: kube.HPA, Namespace: f.ref.Namespace, Name: f.ref.Name},
+		APIVersion: "autoscaling/v2", UID: f.uid + "-hpa",
+		Bounds: kube.Bounds{Min: new(a.min), Max: new(a.max)}, Current: len(f.pods), Desired: f.replicas,
+		Annotations: maps.Clone(a.annotations),
+	}
+	if f.replicas >= a.max {
+		out.Limited = "the desired replica count is more than the maximum replica count"
+	}
+	return out
+}
+
+// bound sets the bounds of the autoscaler.
+func (a *autoscaler) bound(c change) {
+	to := kube.Autoscaler{Ref: kube.Ref{Kind: kube.HPA}, Bounds: *c.Bounds}
+	a.min, a.max = to.Min(), to.Max()
+	a.annotations = map[string]string{kube.AnnotationRun: c.Run, kube.AnnotationEffect: c.Key}
+}
+
+var _ step.Autoscalers = (*World)(nil)

@@ -45,6 +45,27 @@ func TestLevers(t *testing.T) {
 			}
 		}))
 	})
+	t.Run("autoscaler", func(t *testing.T) {
+		fresh := world(func(t *testing.T, w *World, now kube.Workload) {
+			a, err := w.AutoscalerOf(t.Context(), now.Ref)
+			if err != nil {
+				t.Fatal(err)
+			}
+			to := kube.Bounds{Min: new(a.Min() + 1), Max: new(a.Max() + 2)}
+			if _, err := w.SetBounds(t.Context(), kube.BoundsChange{Ref: a.Ref, UID: a.UID, Stamp: a.Stamp(), To: to, Run: "r-9", Key: "r-9/other#1/apply#1"}); err != nil {
+				t.Fatal(err)
+			}
+		})
+		steptest.TestLever(t, "kube.autoscaler", map[string]any{"by": int64(1)}, func(t *testing.T) steptest.World {
+			x := fresh(t)
+			sim := x.Deps.Workloads.(*World)
+			f := sim.fleets[0]
+			f.hpa = &autoscaler{autoscaling: autoscaling{min: 2, max: f.replicas, target: 1000}}
+			x.Deps.Scalers = sim
+			x.Spec = func(testing.TB) string { return fmt.Sprint(f.hpa.autoscaling) }
+			return x
+		})
+	})
 	t.Run("replace_pod", func(t *testing.T) {
 		w, _ := open(t, "bad-rollout")
 		_, ref := chat(w)

@@ -159,16 +159,17 @@ func (w *World) target(ref kube.Ref, pre kube.Precondition) (*fleet, error) {
 	return f, nil
 }
 
-// change is a change that the API accepted. Exactly one of Replicas, Revision,
+// change is a change that the API accepted. Exactly one of Replicas, Bounds, Revision,
 // Edit, Pod and Weights is set.
 type change struct {
-	At       time.Time `json:"at"`
-	Ref      kube.Ref  `json:"ref"`
-	Replicas *int      `json:"replicas,omitempty"`
-	Revision int64     `json:"revision,omitempty"` // whose pod template becomes current
-	Restart  bool      `json:"restart,omitempty"`  // the pod template is rolled out once more
-	Run      string    `json:"run"`
-	Key      string    `json:"key"`
+	At       time.Time    `json:"at"`
+	Ref      kube.Ref     `json:"ref"`
+	Replicas *int         `json:"replicas,omitempty"`
+	Bounds   *kube.Bounds `json:"bounds,omitempty"`   // of the autoscaler
+	Revision int64        `json:"revision,omitempty"` // whose pod template becomes current
+	Restart  bool         `json:"restart,omitempty"`  // the pod template is rolled out once more
+	Run      string       `json:"run"`
+	Key      string       `json:"key"`
 
 	Node     string         `json:"node,omitempty"`
 	Edit     *kube.NodeEdit `json:"edit,omitempty"`
@@ -209,6 +210,8 @@ func (w *World) apply(c change) {
 		return
 	}
 	switch {
+	case c.Bounds != nil:
+		f.hpa.bound(c)
 	case c.Restart:
 		same := f.current()
 		fields := maps.Clone(same.fields)
@@ -224,9 +227,11 @@ func (w *World) apply(c change) {
 		f.replicas = *c.Replicas
 		f.generation++
 	}
-	if c.Replicas != nil {
+	switch {
+	case c.Bounds != nil: // marked there
+	case c.Replicas != nil:
 		f.scaledBy = kube.ScaleManager(c.Key)
-	} else {
+	default:
 		f.annotations[kube.AnnotationRun], f.annotations[kube.AnnotationEffect] = c.Run, c.Key
 	}
 	if f.changed.IsZero() {

@@ -19,10 +19,11 @@ type Deps struct {
 	Events    Events     // nil: only the warnings of Workloads are known
 	Capacity  Capacities // nil: what nodes have room for is not known
 	Changer   Changer
-	Pods      Pods   // nil: single pods are not relabeled
-	Routes    Routes // nil: no requests are moved
-	GPUs      GPUs   // nil: nothing is known of GPUs
-	XIDs      XIDs   // nil: only what GPUs remember is known
+	Pods      Pods        // nil: single pods are not relabeled
+	Scalers   Autoscalers // nil: bounds of autoscalers are not changed
+	Routes    Routes      // nil: no requests are moved
+	GPUs      GPUs        // nil: nothing is known of GPUs
+	XIDs      XIDs        // nil: only what GPUs remember is known
 
 	Nodes       Nodes // nil: not configured, as NodeChanger
 	NodeChanger NodeChanger

@@ -17,14 +17,19 @@ import (
 
 // Owned refuses a field that someone else owns and would change back.
 func Owned(kind string, w kube.Workload, field string) error {
-	for _, o := range w.Owners {
+	return OwnedBy(kind, w.Ref, w.Owners, field)
+}
+
+// OwnedBy refuses a field of an object that one of its owners would change back.
+func OwnedBy(kind string, ref kube.Ref, owners []kube.Owner, field string) error {
+	for _, o := range owners {
 		if o.Field == "*" || o.Field == field || strings.HasPrefix(o.Field, field+".") || strings.HasPrefix(field, o.Field+".") {
 			what := "change it there, it would change it back"
 			if o.Kind == "Flux" {
 				what = ByFlux
 			}
 			return &fault.Error{Reason: fault.Owned, Message: fmt.Sprintf(
-				"%s: %s of %s belongs to %s (%s): %s", kind, field, RefText(w.Ref), OwnerName(o), o.Why, what)}
+				"%s: %s of %s belongs to %s (%s): %s", kind, field, RefText(ref), OwnerName(o), o.Why, what)}
 		}
 	}
 	return nil

@@ -11,31 +11,72 @@ import (
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
-// routes maps the levers on live objects to the levers that replace them where
-// Git owns the object, and take the same parameters.
-var routes = map[string]string{"kube.scale": "gitops.set_replicas"}
+// route names the levers that replace one on a live object where somebody else owns
+// what it would change. They take the same parameters.
+type route struct {
+	git        string // where Git owns the workload
+	autoscaler string // where only an autoscaler owns its replicas; empty: none does
+}
 
-// routed plans the change in Git that replaces a refused live change; nil: none
-// does. The step of the plan names the lever in Git, which carries the change
-// out from then on.
+var routes = map[string]route{
+	"kube.scale":      {git: "gitops.set_replicas", autoscaler: "kube.autoscaler"},
+	"kube.autoscaler": {git: "gitops.set_replicas"},
+}
+
+// routed plans the change that replaces a refused live change; nil: none does. The
+// step of the plan names the lever that carries the change out from then on.
 func (s *Set) routed(ctx context.Context, e machine.Effect, in Input, refused error) (*machine.Plan, error) {
-	to, known := routes[e.Step]
-	if !known || !HasReason(refused, fault.Owned) || s.deps.Workloads == nil || s.deps.Manifests == nil || s.deps.Applications == nil {
+	by, known := routes[e.Step]
+	if !known || !HasReason(refused, fault.Owned) || s.deps.Workloads == nil {
 		return nil, refused
 	}
 	w, err := s.deps.Workloads.Workload(ctx, RefOf(in.Service))
 	if err != nil {
 		return nil, err
 	}
-	if !inGit(in.Service, w) {
+	to, err := s.replacement(ctx, by, in.Service, w)
+	if err != nil {
+		return nil, err
+	}
+	if to == "" {
 		return nil, refused
 	}
 	plan, err := s.levers[to].Plan(ctx, in)
+	if err != nil && to == by.autoscaler {
+		e := *AsError(err) // it does not say who else is in the way
+		e.Message += "; " + AsError(refused).Message
+		return nil, &e
+	}
 	if err != nil {
 		return nil, err
 	}
 	plan.Notes = append([]string{fmt.Sprintf("%s is done as %s, because %s", e.Step, plan.Step, AsError(refused).Message)}, plan.Notes...)
 	return &plan, nil
+}
+
+// replacement returns the lever that replaces a refused one; empty: none does. What
+// Argo CD owns is changed in Git: the workload, or its autoscaler.
+func (s *Set) replacement(ctx context.Context, by route, svc playbook.Service, w kube.Workload) (string, error) {
+	git := svc.GitOps != (playbook.GitOps{}) && s.deps.Manifests != nil && s.deps.Applications != nil
+	switch {
+	case ownedBy(w.Owners, "ArgoCD") && git:
+		return by.git, nil
+	case ownedBy(w.Owners, "ArgoCD") || s.deps.Scalers == nil || !ownedBy(w.Owners, kube.HPA, kube.ScaledObject):
+		return "", nil
+	}
+	a, err := s.deps.Scalers.AutoscalerOf(ctx, w.Ref)
+	if err != nil {
+		return "", err
+	}
+	if git && ownedBy(a.Owners, "ArgoCD") {
+		return by.git, nil
+	}
+	return by.autoscaler, nil
+}
+
+// ownedBy reports whether one of the owners is of one of these kinds.
+func ownedBy(owners []kube.Owner, kinds ...string) bool {
+	return slices.ContainsFunc(owners, func(o kube.Owner) bool { return slices.Contains(kinds, o.Kind) })
 }
 
 // leverOf returns the lever of an effect: the one that made the plan.
@@ -46,13 +87,4 @@ func (s *Set) leverOf(e machine.Effect) (Lever, bool) {
 	}
 	l, ok := s.levers[e.Step]
 	return l, ok
-}
-
-// inGit reports whether Git owns the workload and the catalog says where, so
-// that a live change has to become a commit.
-func inGit(svc playbook.Service, w kube.Workload) bool {
-	if svc.GitOps == (playbook.GitOps{}) {
-		return false
-	}
-	return slices.ContainsFunc(w.Owners, func(o kube.Owner) bool { return o.Kind == "ArgoCD" })
 }

@@ -9,10 +9,11 @@ import (
 
 // ScaleWith holds the parameters of levers that set a number of replicas.
 type ScaleWith struct {
-	Replicas *int `json:"replicas" min:"1" unit:"replicas" doc:"Number to set. Exactly one of replicas and by."`
-	By       *int `json:"by" unit:"replicas" doc:"Number to add; negative: to take away."`
-	Max      *int `json:"max" min:"1" unit:"replicas" doc:"Most replicas to end at; can only tighten the service's max_scale."`
-	Above    *int `json:"above" min:"0" unit:"replicas" doc:"With a negative by: takes away only those above this number. A loan is returned so, as somebody may have taken some of it back."`
+	Replicas *int    `json:"replicas" min:"1" unit:"replicas" doc:"Number to set. Exactly one of replicas and by."`
+	By       *int    `json:"by" unit:"replicas" doc:"Number to add; negative: to take away."`
+	Max      *int    `json:"max" min:"1" unit:"replicas" doc:"Most replicas to end at; can only tighten the service's max_scale."`
+	Above    *int    `json:"above" min:"0" unit:"replicas" doc:"With a negative by: takes away only those above this number. A loan is returned so, as somebody may have taken some of it back."`
+	Bounds   *string `json:"bounds" doc:"With a negative by, where an autoscaler owns the replicas: its bounds before the loan, as MIN..MAX, which it gets back with the last replicas on loan; empty: not known."`
 }
 
 // ScaleBack returns the parameters that give back a change of the replicas after the

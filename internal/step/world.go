@@ -192,6 +192,19 @@ type Changer interface {
 	Restart(ctx context.Context, c kube.RestartChange) (kube.Applied, error)
 }
 
+// Autoscalers reads autoscalers and changes their bounds: a cluster, or the sandbox.
+type Autoscalers interface {
+	// AutoscalerOf returns the autoscaler of a workload. The error is NotFound if it
+	// has none, and Ambiguous if it has several.
+	AutoscalerOf(ctx context.Context, workload kube.Ref) (kube.Autoscaler, error)
+	// Autoscaler returns an autoscaler by its name.
+	Autoscaler(ctx context.Context, ref kube.Ref) (kube.Autoscaler, error)
+	// SetBounds sets the bounds of an autoscaler on the precondition that nobody has
+	// changed them since it was read. It has a dry-run, which the server validates
+	// without storing it.
+	SetBounds(ctx context.Context, c kube.BoundsChange) (kube.Autoscaler, error)
+}
+
 // Pods reads and relabels single pods: a cluster, or the sandbox.
 type Pods interface {
 	// Pod returns one pod, whether or not a workload controls it.

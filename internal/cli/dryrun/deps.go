@@ -24,6 +24,9 @@ func readOnly(d step.Deps) step.Deps {
 	if d.Routes != nil {
 		d.Routes = dryRunRoutes{d.Routes}
 	}
+	if d.Scalers != nil {
+		d.Scalers = dryRunScalers{d.Scalers}
+	}
 	if d.NodeChanger != nil {
 		d.NodeChanger = dryRunNodes{d.NodeChanger}
 	}
@@ -100,6 +103,17 @@ func (c dryRunRoutes) SetRoute(ctx context.Context, change kube.RouteChange) (ku
 		return kube.Route{}, refuseWrite("split the requests of", change.Ref)
 	}
 	return c.next.SetRoute(ctx, change)
+}
+
+// dryRunScalers does the same for autoscalers.
+type dryRunScalers struct{ step.Autoscalers }
+
+// SetBounds refuses everything but a server-side dry-run.
+func (c dryRunScalers) SetBounds(ctx context.Context, change kube.BoundsChange) (kube.Autoscaler, error) {
+	if !change.DryRun {
+		return kube.Autoscaler{}, refuseWrite("change the bounds of", change.Ref)
+	}
+	return c.Autoscalers.SetBounds(ctx, change)
 }
 
 // dryRunNodes does the same for nodes.

@@ -100,6 +100,24 @@ func (fleet) Restart(context.Context, kube.RestartChange) (kube.Applied, error) 
 	return kube.Applied{}, nil
 }
 
+// AutoscalerOf is an autoscaler that has no more to give.
+func (f fleet) AutoscalerOf(ctx context.Context, _ kube.Ref) (kube.Autoscaler, error) {
+	return f.Autoscaler(ctx, kube.Ref{Kind: kube.HPA, Namespace: "serving", Name: "chat"})
+}
+
+func (fleet) Autoscaler(_ context.Context, ref kube.Ref) (kube.Autoscaler, error) {
+	return kube.Autoscaler{
+		Ref: ref, APIVersion: "autoscaling/v2", UID: "uid-hpa", Bounds: kube.Bounds{Min: new(2), Max: new(4)}, Current: 3, Desired: 4,
+		Limited: "the desired replica count is more than the maximum replica count",
+	}, nil
+}
+
+func (f fleet) SetBounds(ctx context.Context, c kube.BoundsChange) (kube.Autoscaler, error) {
+	a, err := f.Autoscaler(ctx, c.Ref)
+	a.Bounds = c.To
+	return a, err
+}
+
 // Capacity has room for one more replica, and a training job on the other nodes.
 func (fleet) Capacity(context.Context, kube.Ref) (kube.Capacity, error) {
 	return kube.Capacity{
@@ -163,6 +181,7 @@ func TestKinds(t *testing.T) {
 		"gpu.health":        nil,
 		"fleet.breaches":    nil,
 		"http.probe":        {"path": "/health?x=1"},
+		"kube.autoscaler":   {"by": int64(2)},
 		"kube.capacity":     nil,
 		"kube.changes":      {"window": "1h"},
 		"kube.events":       nil,
@@ -198,7 +217,7 @@ func TestKinds(t *testing.T) {
 	svc := service("Deployment")
 	svc.Endpoint = srv.URL
 	querier := prom{values: map[string][]float64{query: {2, 4, 3}}, age: 20 * time.Second}
-	live := kinds.New(step.Deps{Querier: querier, Workloads: fleet{}, Changer: fleet{}, Capacity: fleet{}, Logs: fleet{}, Events: fleet{}, GPUs: gpus{"node-b": overheated}, Now: func() time.Time { return noon }})
+	live := kinds.New(step.Deps{Querier: querier, Workloads: fleet{}, Changer: fleet{}, Scalers: fleet{}, Capacity: fleet{}, Logs: fleet{}, Events: fleet{}, GPUs: gpus{"node-b": overheated}, Now: func() time.Time { return noon }})
 	for _, k := range kinds.Declarations() {
 		t.Run(k.Name, func(t *testing.T) {
 			if k.Doc == "" || (k.Role != playbook.RoleCheck && k.Role != playbook.RoleLever) {

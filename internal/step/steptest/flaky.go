@@ -26,6 +26,7 @@ type flaky struct {
 	step.Applications
 	step.NodeChanger
 	step.Routes
+	step.Autoscalers
 
 	lose   int
 	writes int
@@ -84,6 +85,16 @@ func (f *flaky) ChangeNode(ctx context.Context, c kube.NodeChange) (kube.NodeSta
 		return kube.Applied{}, err
 	})
 	return n, err
+}
+
+// SetBounds implements [step.Autoscalers].
+func (f *flaky) SetBounds(ctx context.Context, c kube.BoundsChange) (kube.Autoscaler, error) {
+	var a kube.Autoscaler
+	_, err := f.through(c.DryRun, func() (_ kube.Applied, err error) {
+		a, err = f.Autoscalers.SetBounds(ctx, c)
+		return kube.Applied{}, err
+	})
+	return a, err
 }
 
 func (f *flaky) through(dryRun bool, write func() (kube.Applied, error)) (kube.Applied, error) {

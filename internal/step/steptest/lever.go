@@ -61,6 +61,9 @@ func TestLever(t *testing.T, kind string, with map[string]any, fresh func(t *tes
 			if w.Deps.Routes != nil {
 				f.Routes, w.Deps.Routes = w.Deps.Routes, f
 			}
+			if w.Deps.Scalers != nil {
+				f.Autoscalers, w.Deps.Scalers = w.Deps.Scalers, f
+			}
 			switch {
 			case w.Deps.Commits != nil && !w.Finds:
 				w.Deps.Applications = f // a lever on an application commits nothing

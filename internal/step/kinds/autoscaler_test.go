@@ -1,0 +1,338 @@
+package kinds_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
+	"github.com/inference-responder/responder/internal/kube"
+	"github.com/inference-responder/responder/internal/kube/kubetest"
+	"github.com/inference-responder/responder/internal/step"
+	"github.com/inference-responder/responder/internal/step/kinds"
+	"github.com/inference-responder/responder/internal/step/steptest"
+)
+
+const (
+	hpaPath    = "/apis/autoscaling/v2/namespaces/serving/horizontalpodautoscalers/auto"
+	scaledPath = "/apis/keda.sh/v1alpha1/namespaces/serving/scaledobjects/auto"
+)
+
+// scaled is the workload of three replicas under an HPA from 2 to 4, or under a
+// ScaledObject from which KEDA made that HPA.
+type scaled struct {
+	*kubetest.Server
+	keda bool
+	now  time.Time
+}
+
+func underHPA(t testing.TB) *scaled {
+	x := &scaled{Server: cluster(t, "Deployment"), now: atNoon()}
+	x.Put(hpaPath, map[string]any{
+		"metadata": map[string]any{"name": "auto", "namespace": "serving", "uid": "uid-auto"},
+		"spec": map[string]any{
+			"scaleTargetRef": map[string]any{"apiVersion": "apps/v1", "kind": "Deployment", "name": "chat"},
+			"minReplicas":    2, "maxReplicas": 4,
+		},
+		"status": map[string]any{"currentReplicas": 3, "desiredReplicas": 3},
+	})
+	return x
+}
+
+func underKEDA(t testing.TB, spec map[string]any) *scaled {
+	x := underHPA(t)
+	x.keda = true
+	x.Serve("keda.sh/v1alpha1", "scaledobjects")
+	all := map[string]any{"scaleTargetRef": map[string]any{"name": "chat"}}
+	maps.Copy(all, spec)
+	x.Put(scaledPath, map[string]any{
+		"metadata": map[string]any{"name": "auto", "namespace": "serving", "uid": "uid-scaled"},
+		"spec":     all, "status": map[string]any{"hpaName": "auto"},
+	})
+	x.Change(hpaPath, func(h map[string]any) {
+		h["metadata"].(map[string]any)["ownerReferences"] = []any{map[string]any{"kind": "ScaledObject", "name": "auto", "uid": "uid-scaled", "controller": true}}
+	})
+	return x
+}
+
+func (x *scaled) path() string {
+	if x.keda {
+		return scaledPath
+	}
+	return hpaPath
+}
+
+func (x *scaled) deps(t testing.TB) step.Deps {
+	c := x.Client(t)
+	return step.Deps{Workloads: c, Changer: c, Scalers: c, Now: func() time.Time { return x.now }}
+}
+
+// settle does what the autoscaler and the controllers would do.
+func (x *scaled) settle(t testing.TB) {
+	t.Helper()
+	x.now = x.now.Add(time.Minute)
+	a, err := x.Client(t).AutoscalerOf(t.Context(), ref("Deployment"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	x.Edit(kubetest.Path(ref("Deployment")), func(spec map[string]any) {
+		spec["replicas"] = min(max(spec["replicas"].(float64), float64(a.Min())), float64(a.Max()))
+	})
+	x.Settle(ref("Deployment"), x.now)
+}
+
+// run does an action of kube.scale, as the loop of a run does.
+func (x *scaled) run(t testing.TB, run string, a machine.Action, with map[string]any, plan *machine.Plan, receipt []byte) machine.Outcome {
+	t.Helper()
+	return kinds.New(x.deps(t)).Do(t.Context(), machine.Effect{
+		Key: run + "/fix#1/" + string(a) + "#1", Run: run, Action: a, Step: "kube.scale", With: with, Service: service("Deployment"), Plan: plan, Receipt: receipt,
+	})
+}
+
+// lend plans and applies a change, and settles it.
+func (x *scaled) lend(t testing.TB, run string, with map[string]any) *machine.Plan {
+	t.Helper()
+	planned := x.run(t, run, machine.ActionPlan, with, nil, nil)
+	if planned.Status != machine.StatusOK {
+		t.Fatalf("plan: %s %s %s", planned.Status, planned.Reason, planned.Message)
+	}
+	applied := x.run(t, run, machine.ActionApply, with, planned.Plan, nil)
+	if applied.Status != machine.StatusOK {
+		t.Fatalf("apply: %s %s %s", applied.Status, applied.Reason, applied.Message)
+	}
+	x.settle(t)
+	if o := x.run(t, run, machine.ActionSettle, with, planned.Plan, applied.Data); o.Status != machine.StatusOK {
+		t.Fatalf("settle: %s %s %s", o.Status, o.Reason, o.Message)
+	}
+	return planned.Plan
+}
+
+// bounds returns the bounds and the replicas.
+func (x *scaled) bounds(t testing.TB) string {
+	t.Helper()
+	a, err := x.Client(t).AutoscalerOf(t.Context(), ref("Deployment"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := x.Client(t).Workload(t.Context(), ref("Deployment"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("%s %d", a.Bounds, w.Replicas)
+}
+
+// TestAutoscaler runs the conformance test of levers on kube.autoscaler: an HPA, and a
+// ScaledObject that writes none of its bounds.
+func TestAutoscaler(t *testing.T) {
+	for name, fresh := range map[string]func(testing.TB) *scaled{
+		"HPA":  underHPA,
+		"KEDA": func(t testing.TB) *scaled { return underKEDA(t, map[string]any{"pollingInterval": 15}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			steptest.TestLever(t, "kube.autoscaler", map[string]any{"by": int64(3)}, func(t *testing.T) steptest.World {
+				x := fresh(t)
+				return steptest.World{
+					Service: service("Deployment"), Deps: x.deps(t), Settle: x.settle,
+					Spec: func(testing.TB) string { return x.Spec(x.path()) },
+					Meddle: func(testing.TB) {
+						low := map[bool]string{false: "minReplicas", true: "minReplicaCount"}[x.keda]
+						x.Edit(x.path(), func(spec map[string]any) { spec[low] = 5.0 })
+					},
+				}
+			})
+		})
+	}
+}
+
+// TestScaleUnderAutoscaler: kube.scale is done by the bounds of the autoscaler, and what
+// it lends is given back exactly.
+func TestScaleUnderAutoscaler(t *testing.T) {
+	for name, tt := range map[string]struct {
+		x              func(testing.TB) *scaled
+		lent, returned string
+	}{
+		"HPA": {underHPA, "5..5 5", "2..4 4"}, // the metrics still ask for all that they may
+		"KEDA": {func(t testing.TB) *scaled {
+			return underKEDA(t, map[string]any{"minReplicaCount": 1, "maxReplicaCount": 8})
+		}, "5..8 5", "1..8 5"},
+		"KEDA without bounds":  {func(t testing.TB) *scaled { return underKEDA(t, nil) }, "5.. 5", ".. 5"},
+		"KEDA from nothing up": {func(t testing.TB) *scaled { return underKEDA(t, map[string]any{"minReplicaCount": 0}) }, "5.. 5", "0.. 5"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x := tt.x(t)
+			plan := x.lend(t, "r-1", map[string]any{"by": int64(2)})
+			if plan.Step != "kube.autoscaler" || len(plan.Notes) == 0 || !strings.Contains(plan.Notes[0], "kube.scale is done as kube.autoscaler") {
+				t.Errorf("the plan of %s says %q", plan.Step, plan.Notes)
+			}
+			if got := x.bounds(t); got != tt.lent {
+				t.Errorf("lent %s, want %s", got, tt.lent)
+			}
+			back := x.lend(t, "r-2", plan.Back)
+			if got := x.bounds(t); got != tt.returned || back.Class != "return" {
+				t.Errorf("given back %s by a change of class %q, want %s", got, back.Class, tt.returned)
+			}
+			o := x.run(t, "r-3", machine.ActionPlan, plan.Back, nil, nil)
+			if o.Status != machine.StatusRefused || o.Reason != fault.NothingToDo {
+				t.Errorf("given back twice: %s %s %s", o.Status, o.Reason, o.Message)
+			}
+		})
+	}
+}
+
+// TestLoansOfBounds: two loans are given back in any order, and the last of them puts
+// the former bounds back. What loan is below the other, the executor knows.
+func TestLoansOfBounds(t *testing.T) {
+	for name, order := range map[string][]int{"first first": {0, 1}, "last first": {1, 0}} {
+		t.Run(name, func(t *testing.T) {
+			x := underHPA(t)
+			first := x.lend(t, "r-1", map[string]any{"by": int64(1)}).Back
+			second := x.lend(t, "r-2", map[string]any{"by": int64(2)}).Back
+			second["above"], second["bounds"] = first["above"], first["bounds"]
+			var seen []string
+			for i, n := range order {
+				x.lend(t, fmt.Sprintf("r-%d", 3+i), []map[string]any{first, second}[n])
+				seen = append(seen, x.bounds(t))
+			}
+			want := []string{"5..5 5", "2..4 4"}
+			if name == "last first" {
+				want[0] = "4..4 4"
+			}
+			if fmt.Sprint(seen) != fmt.Sprint(want) {
+				t.Errorf("%q, want %q", seen, want)
+			}
+		})
+	}
+}
+
+// TestAutoscalerRefuses: what does not work, or what somebody else would change back, is
+// named.
+func TestAutoscalerRefuses(t *testing.T) {
+	mark := func(kind, key, value string) func(*scaled) {
+		return func(x *scaled) {
+			x.Change(x.path(), func(o map[string]any) { o["metadata"].(map[string]any)[kind] = map[string]any{key: value} })
+		}
+	}
+	keda := func(t testing.TB) *scaled { return underKEDA(t, map[string]any{"minReplicaCount": 2}) }
+	up := map[string]any{"by": int64(2)}
+	tests := map[string]struct {
+		x      func(testing.TB) *scaled
+		change func(*scaled)
+		with   map[string]any
+		reason fault.Reason
+		text   string
+	}{
+		"Argo CD": {underHPA, mark("annotations", "argocd.argoproj.io/tracking-id", "models:autoscaling/HorizontalPodAutoscaler:serving/auto"), up, fault.Owned, "spec.minReplicas of HorizontalPodAutoscaler serving/auto belongs to Argo CD application models"},
+		"Flux":    {keda, mark("labels", "kustomize.toolkit.fluxcd.io/name", "models"), up, fault.Owned, "suspend it there"},
+		"a generator": {underHPA, func(x *scaled) {
+			x.Change(hpaPath, func(o map[string]any) {
+				o["metadata"].(map[string]any)["ownerReferences"] = []any{map[string]any{"kind": "InferenceService", "name": "chat", "uid": "u", "controller": true}}
+			})
+		}, up, fault.Owned, "InferenceService chat"},
+		"paused":             {keda, mark("annotations", "autoscaling.keda.sh/paused", "true"), up, fault.OutOfBounds, "autoscaling.keda.sh/paused: true"},
+		"paused at a number": {keda, mark("annotations", "autoscaling.keda.sh/paused-replicas", "3"), up, fault.OutOfBounds, "remove the annotation first"},
+		"beyond max_scale":   {underHPA, func(*scaled) {}, map[string]any{"replicas": int64(7)}, fault.OutOfBounds, "7 replicas are more than the 6 allowed; kube.scale: spec.replicas of Deployment serving/chat belongs to HorizontalPodAutoscaler auto"},
+		"switched off": {underHPA, func(x *scaled) {
+			x.Edit(kubetest.Path(ref("Deployment")), func(spec map[string]any) { spec["replicas"] = 0.0 })
+		}, up, fault.OutOfBounds, "0 replicas"},
+		"held by the metrics": {underHPA, func(*scaled) {}, map[string]any{"by": int64(-1)}, fault.NothingToDo, "the metrics of HorizontalPodAutoscaler serving/auto ask for the 3 replicas"},
+		"two of them": {keda, func(x *scaled) {
+			x.Change(hpaPath, func(o map[string]any) { delete(o["metadata"].(map[string]any), "ownerReferences") })
+		}, up, fault.Ambiguous, "ScaledObject auto and HorizontalPodAutoscaler auto at once"},
+		"bounds that are none": {underHPA, func(*scaled) {}, map[string]any{"by": int64(-1), "bounds": "2-4"}, fault.Invalid, "want MIN..MAX"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			x := tt.x(t)
+			tt.change(x)
+			o := x.run(t, "r-1", machine.ActionPlan, tt.with, nil, nil)
+			if o.Status != machine.StatusRefused || o.Reason != tt.reason || !strings.Contains(o.Message, tt.text) {
+				t.Errorf("%s %s %q, want refused %s ...%s...", o.Status, o.Reason, o.Message, tt.reason, tt.text)
+			}
+			if w := x.Writes(); len(w) > 0 {
+				t.Errorf("wrote %v", w)
+			}
+		})
+	}
+}
+
+// TestAutoscalerStaysOwned: without a way to change autoscalers, kube.scale says who
+// owns the replicas, as Argo CD's workload does without a repository.
+func TestAutoscalerStaysOwned(t *testing.T) {
+	x := underHPA(t)
+	d := x.deps(t)
+	d.Scalers = nil
+	e := machine.Effect{Action: machine.ActionPlan, Step: "kube.scale", With: map[string]any{"by": int64(1)}}
+	if o := do(t, d, e); o.Reason != fault.Owned {
+		t.Errorf("without autoscalers: %s %s", o.Reason, o.Message)
+	}
+	x.Change(kubetest.Path(ref("Deployment")), func(o map[string]any) {
+		o["metadata"].(map[string]any)["labels"] = map[string]any{"argocd.argoproj.io/instance": "models"}
+	})
+	if o := do(t, x.deps(t), e); o.Reason != fault.Owned || !strings.Contains(o.Message, "Argo CD application models") {
+		t.Errorf("with Argo CD's workload: %s %s", o.Reason, o.Message)
+	}
+}
+
+// TestAutoscalerFollows: more replicas than the lower bound are the autoscaler's choice,
+// and fewer are waited for.
+func TestAutoscalerFollows(t *testing.T) {
+	x := underHPA(t)
+	with := map[string]any{"by": int64(2)}
+	plan := x.run(t, "r-1", machine.ActionPlan, with, nil, nil).Plan
+	receipt := x.run(t, "r-1", machine.ActionApply, with, plan, nil).Data
+	settle := func() machine.Outcome { return x.run(t, "r-1", machine.ActionSettle, with, plan, receipt) }
+	if o := settle(); o.Status != machine.StatusPending || !strings.Contains(o.Message, "has not set them yet") {
+		t.Errorf("before the autoscaler acts: %s %s", o.Status, o.Message)
+	}
+	x.settle(t)
+	x.Edit(kubetest.Path(ref("Deployment")), func(spec map[string]any) { spec["replicas"] = 6.0 })
+	x.Edit(hpaPath, func(spec map[string]any) { spec["targetCPU"] = 1.0 }) // another field than its bounds
+	if o := settle(); o.Status != machine.StatusPending && o.Status != machine.StatusOK {
+		t.Errorf("while it adds more: %s %s", o.Status, o.Message)
+	}
+	undone := x.run(t, "r-1", machine.ActionUndo, with, plan, receipt)
+	if undone.Status != machine.StatusOK {
+		t.Fatalf("undo: %s %s", undone.Status, undone.Message)
+	}
+	if o := x.run(t, "r-1", machine.ActionUnwind, with, plan, receipt); o.Status != machine.StatusPending || !strings.Contains(o.Message, "above 4 away yet") {
+		t.Errorf("before the autoscaler takes them away: %s %s", o.Status, o.Message)
+	}
+	if _, err := kube.ParseBounds("4"); err == nil {
+		t.Error("bounds without an end are read")
+	}
+}
+
+// underArgo is a workload that only an autoscaler owns, which Argo CD deploys.
+type underArgo struct{ fleet }
+
+func (underArgo) Workload(ctx context.Context, r kube.Ref) (kube.Workload, error) {
+	w, err := argoFleet{}.Workload(ctx, r)
+	w.Owners = []kube.Owner{{Field: "spec.replicas", Kind: kube.HPA, Name: "chat", Why: "its scaleTargetRef names the workload"}}
+	return w, err
+}
+
+func (f underArgo) AutoscalerOf(ctx context.Context, r kube.Ref) (kube.Autoscaler, error) {
+	a, err := f.fleet.AutoscalerOf(ctx, r)
+	a.Owners = []kube.Owner{{Field: "*", Kind: "ArgoCD", Name: "argocd/chat", Why: "annotation argocd.argoproj.io/tracking-id"}}
+	return a, err
+}
+
+// TestAutoscalerInGit: an autoscaler that Argo CD deploys is changed in Git where the
+// service says where that is, and left alone where it does not.
+func TestAutoscalerInGit(t *testing.T) {
+	svc := service("Deployment")
+	svc.GitOps.Application = "argocd/chat"
+	for _, kind := range []string{"kube.scale", "kube.autoscaler"} {
+		w := inGit(true)
+		w.deps.Workloads, w.deps.Changer, w.deps.Scalers = underArgo{}, fleet{}, underArgo{}
+		e := machine.Effect{Key: "r-1/fix#1/plan#1", Run: "r-1", Action: machine.ActionPlan, Step: kind, With: map[string]any{"by": int64(1)}, Service: svc}
+		// The tree of this test has no autoscaler, so that a commit would change nothing.
+		want(t, kind, kinds.New(w.deps).Do(t.Context(), e), machine.StatusRefused, "gitops.set_replicas: a commit would not change what runs")
+		e.Service = service("Deployment")
+		want(t, kind+" without a place in Git", kinds.New(w.deps).Do(t.Context(), e), machine.StatusRefused, "HorizontalPodAutoscaler serving/chat belongs to Argo CD application argocd/chat")
+	}
+}
