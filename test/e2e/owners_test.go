@@ -12,23 +12,13 @@ import (
 	"github.com/inference-responder/responder/test/e2e/rig"
 )
 
-// Replicas an autoscaler owns are not scaled behind its back.
-func TestScaleIsRefusedUnderAutoscaler(t *testing.T) {
+// Replicas are not scaled behind the back of an autoscaler that Flux would change back.
+func TestScaleIsRefusedUnderAutoscalerOfFlux(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, worldOptions{manifests: `
----
-apiVersion: autoscaling/v2
-kind: HorizontalPodAutoscaler
-metadata: {name: chat-autoscaler}
-spec:
-  scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: chat}
-  minReplicas: 2
-  maxReplicas: 2
-  metrics: [{type: Resource, resource: {name: cpu, target: {type: Utilization, averageUtilization: 80}}}]
-`})
+	w := newWorld(t, worldOptions{manifests: strings.Replace(autoscaler(2, 2), "metadata: {", "metadata: {labels: {kustomize.toolkit.fluxcd.io/name: models}, ", 1)})
 	w.fleet.SetTraffic(750)
 	run := w.responder.AwaitEnd(t, time.Minute, machine.OutcomeEscalated)
-	wantOwned(t, run, "HorizontalPodAutoscaler", "chat-autoscaler")
+	wantOwned(t, run, "HorizontalPodAutoscaler", "chat-autoscaler", "Flux models")
 	w.wantWrites(t)
 	if n := w.replicas(t); n != 2 {
 		t.Errorf("%d replicas, want the 2 the autoscaler wants", n)
