@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -30,34 +31,68 @@ spec:
 `, low, high)
 }
 
+// scaledObject is KEDA's object on chat. No KEDA runs: the test sets the replicas by its
+// bounds.
+const scaledObject = `
+---
+apiVersion: keda.sh/v1alpha1
+kind: ScaledObject
+metadata: {name: chat-autoscaler}
+spec:
+  scaleTargetRef: {name: chat}
+  minReplicaCount: 2
+  maxReplicaCount: 2
+  triggers: [{type: cpu, metricType: Utilization, metadata: {value: "80"}}]
+`
+
 // TestAutoscalerLever holds kube.autoscaler to the contract of levers on a real API
-// server, which keeps no generation of an autoscaler, and with its real controller.
+// server, which keeps no generation of an autoscaler: with the real controller of a
+// HorizontalPodAutoscaler, and with KEDA's own definition of a ScaledObject.
 func TestAutoscalerLever(t *testing.T) {
 	t.Parallel()
 	cp := rig.Shared(t)
+	cp.Define(t, "scaledobject")
 	client, err := kube.New(kube.Options{Kubeconfig: cp.Kubeconfig(t, rig.Admin)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	steptest.TestLever(t, "kube.autoscaler", map[string]any{"by": int64(1)}, func(t *testing.T) steptest.World {
-		w := leverWorld(t, cp, client, "Deployment", nil)
-		ns := w.Service.Namespace
-		cp.Apply(t, ns, autoscaler(2, 2))
-		w.Deps.Scalers = client
-		w.Spec = func(t testing.TB) string {
-			return cp.Kubectl(t, "-n", ns, "get", "hpa/chat-autoscaler", "-o", "jsonpath={.spec}")
-		}
-		w.Meddle = func(t testing.TB) {
-			cp.Kubectl(t, "-n", ns, "patch", "hpa/chat-autoscaler", "--type=merge", "-p", `{"spec":{"minReplicas":1,"maxReplicas":4}}`)
-		}
-		rollout := w.Settle
-		w.Settle = func(t testing.TB) {
-			t.Helper()
-			time.Sleep(3 * time.Second) // the controller looks each second
-			rollout(t)
-		}
-		return w
-	})
+	for name, c := range map[string]struct{ object, manifest, low, high string }{
+		"HorizontalPodAutoscaler": {"hpa/chat-autoscaler", autoscaler(2, 2), "minReplicas", "maxReplicas"},
+		"ScaledObject":            {"scaledobject/chat-autoscaler", scaledObject, "minReplicaCount", "maxReplicaCount"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			steptest.TestLever(t, "kube.autoscaler", map[string]any{"by": int64(1)}, func(t *testing.T) steptest.World {
+				w := leverWorld(t, cp, client, "Deployment", nil)
+				ns := w.Service.Namespace
+				kubectl := func(t testing.TB, args ...string) string {
+					t.Helper()
+					return cp.Kubectl(t, append([]string{"-n", ns}, args...)...)
+				}
+				cp.Apply(t, ns, c.manifest)
+				w.Deps.Scalers = client
+				w.Spec = func(t testing.TB) string { return kubectl(t, "get", c.object, "-o", "jsonpath={.spec}") }
+				w.Meddle = func(t testing.TB) {
+					kubectl(t, "patch", c.object, "--type=merge", "-p", fmt.Sprintf(`{"spec":{%q:1,%q:4}}`, c.low, c.high))
+				}
+				rollout := w.Settle
+				w.Settle = func(t testing.TB) {
+					t.Helper()
+					low := kubectl(t, "get", c.object, "-o", "jsonpath={.spec."+c.low+"}")
+					if name == kube.ScaledObject {
+						kubectl(t, "scale", "deployment/chat", "--replicas="+low)
+					}
+					rig.Await(t, 30*time.Second, "replicas by the bounds", func(context.Context) (bool, string) {
+						n := kubectl(t, "get", "deployment/chat", "-o", "jsonpath={.spec.replicas}")
+						high := kubectl(t, "get", c.object, "-o", "jsonpath={.spec."+c.high+"}")
+						return low <= n && n <= high, n // of one digit
+					})
+					rollout(t)
+				}
+				return w
+			})
+		})
+	}
 }
 
 // A burst is answered with the bounds of the autoscaler that owns the replicas, and the
@@ -80,8 +115,9 @@ func TestScaleUnderAutoscaler(t *testing.T) {
 	}
 	w.wantWrites(t, patched)
 
+	loan := w.awaitLoan(t, time.Minute, "looks at the load", func(r *rig.Run) bool { return r.Has(machine.WaitLooked) > 3 }) // what a replica carries has to be seen
 	w.fleet.SetTraffic(200)
-	loan := w.awaitLoan(t, 90*time.Second, "its end", func(r *rig.Run) bool { return r.Ending != nil })
+	loan = w.awaitLoan(t, 90*time.Second, "its end", func(r *rig.Run) bool { return r.Ending != nil })
 	wantEnd(t, loan, machine.OutcomeResolved)
 	if got := bounds(); got != "2..2" {
 		t.Errorf("bounds %s after the loan, want 2..2:\n%s", got, loan)

@@ -124,8 +124,9 @@ type exam struct {
 	temp       app.TempDir
 	now        time.Time
 
-	mu   sync.Mutex // guards what follows
-	bars []bar
+	mu     sync.Mutex // guards what follows
+	bars   []bar
+	scaled map[string]bool // services whose replicas an autoscaler owns
 }
 
 // examine asks all subjects side by side.
@@ -182,7 +183,7 @@ func (f flags) open(p *command.Process) (*exam, error) {
 	if err := c.MissingFiles(); err != nil {
 		return nil, err
 	}
-	e := &exam{flags: f, c: c, temp: p.Temp.Dir, now: time.Now()}
+	e := &exam{flags: f, c: c, temp: p.Temp.Dir, now: time.Now(), scaled: map[string]bool{}}
 	if e.playbooks, err = app.ConfiguredPlaybooks(c.Playbooks); err != nil {
 		return nil, c.Unread(err, "playbooks.dir")
 	}

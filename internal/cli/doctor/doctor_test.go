@@ -42,6 +42,7 @@ type installation struct {
 	routes   string              // of Alertmanager
 	denied   []string            // "verb resource" that the API server does not grant
 	noWork   bool                // the workload is not there
+	hpa      bool                // an autoscaler owns its replicas
 }
 
 const responderYAML = `
@@ -119,6 +120,12 @@ func (in *installation) examine(t *testing.T, args ...string) (Report, string) {
 		ref := kube.Ref{Kind: "Deployment", Namespace: "serving", Name: "chat"}
 		cluster.Workload(t, ref, 2, kubetest.Template("chat", "vllm:v1"))
 		cluster.Settle(ref, time.Now())
+	}
+	if in.hpa {
+		cluster.Put("/apis/autoscaling/v2/namespaces/serving/horizontalpodautoscalers/chat", map[string]any{
+			"metadata": map[string]any{"name": "chat", "namespace": "serving"},
+			"spec":     map[string]any{"scaleTargetRef": map[string]any{"kind": "Deployment", "name": "chat"}, "maxReplicas": 4},
+		})
 	}
 	cluster.Node(t, "gpu-1", 8, func(*corev1.Node) {})
 	api := httptest.NewServer(in.reviews(cluster))
@@ -395,6 +402,10 @@ func TestWhatIsWrong(t *testing.T) {
 		{
 			"a lever lacks its right", func(in *installation) { in.denied = []string{"patch deployments", "patch statefulsets"} },
 			"kubernetes", "rights of kube.replace_pod, kube.scale", Failed, "it may not patch deployments.apps/scale in serving, for serving/chat", "bind responder-lever-scale of deploy/kubernetes/levers.yaml", "",
+		},
+		{
+			"a lever lacks the right to the autoscaler", func(in *installation) { in.hpa, in.denied = true, []string{"patch horizontalpodautoscalers"} },
+			"kubernetes", "rights of kube.autoscaler", Failed, "it may not patch horizontalpodautoscalers.autoscaling in serving", "bind responder-lever-autoscaler of deploy/kubernetes/levers.yaml", "",
 		},
 		{
 			"events cannot be read", func(in *installation) { in.denied = []string{"list events"} },

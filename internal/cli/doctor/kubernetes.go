@@ -58,6 +58,11 @@ func (e *exam) workload(ctx context.Context, s playbook.Service) Finding {
 		}
 		return failed(check, because(ctx, err), "correct namespace and workload of the service, or bind the role responder-read of deploy/kubernetes")
 	}
+	if slices.ContainsFunc(w.Owners, func(o kube.Owner) bool { return o.Kind == kube.HPA || o.Kind == kube.ScaledObject }) {
+		e.mu.Lock()
+		e.scaled[s.Name] = true
+		e.mu.Unlock()
+	}
 	return ok(check, fmt.Sprintf("%s %s: %d of %d replicas ready", s.Workload.Kind, s.Workload.Name, w.Ready, w.Replicas))
 }
 
@@ -168,6 +173,13 @@ func (r *rights) levers(ctx context.Context, roles []kubernetes.Role, s playbook
 	}
 	if s.GitOps != (playbook.GitOps{}) { // changes of its workload are commits
 		acts = slices.DeleteFunc(acts, func(kind string) bool { return strings.HasPrefix(kind, "kube.") || strings.HasPrefix(kind, "service.") })
+	}
+	e := r.exam
+	e.mu.Lock()
+	scaled := e.scaled[s.Name]
+	e.mu.Unlock()
+	if i := slices.Index(acts, "kube.scale"); i >= 0 && scaled { // it becomes that lever
+		acts[i] = "kube.autoscaler"
 	}
 	if s.Warm == (playbook.Warm{}) {
 		acts = slices.DeleteFunc(acts, func(kind string) bool { return kind == "traffic.shift" })
