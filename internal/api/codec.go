@@ -489,7 +489,7 @@ func ServiceOf(s playbook.Service) Service {
 		}
 	}
 	if w := s.Warm; w != (playbook.Warm{}) {
-		out.Warm = &Warm{Route: Workload(w.Route), Backend: w.Backend, Most: w.Most}
+		out.Warm = &Warm{Route: Workload(w.Route), Backend: w.Backend, Each: w.Each}
 		if w.Workload != (playbook.Workload{}) {
 			out.Warm.Workload = &Workload{w.Workload.Kind, w.Workload.Name}
 		}
@@ -517,7 +517,7 @@ func (s Service) Playbook() playbook.Service {
 		}
 	}
 	if w := s.Warm; w != nil {
-		out.Warm = playbook.Warm{Route: playbook.Workload(w.Route), Backend: w.Backend, Most: w.Most}
+		out.Warm = playbook.Warm{Route: playbook.Workload(w.Route), Backend: w.Backend, Each: w.Each}
 		if w.Workload != nil {
 			out.Warm.Workload = playbook.Workload(*w.Workload)
 		}

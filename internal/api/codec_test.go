@@ -28,7 +28,7 @@ var (
 		Model: "llama", Endpoint: "http://chat.serving:8000", Gateway: "edge-eu", Owners: []string{"group:ml-platform"}, Autonomy: playbook.Auto, MinReady: 1, MaxScale: 8,
 		Selector: `model_name="llama"`, SLOs: []playbook.SLO{{Name: "ttft", Objective: 0.99, Window: 28 * 24 * time.Hour, Threshold: 0.5, Indicator: "ttft", Model: "llama", Route: "chat", By: "pod", CustomBuckets: true}},
 		LoadTime: 12 * time.Minute, Recovery: time.Hour,
-		Warm:   playbook.Warm{Route: playbook.Workload{Kind: "HTTPRoute", Name: "chat"}, Backend: "chat-stable", Workload: playbook.Workload{Kind: "Deployment", Name: "chat-stable"}, Most: 40},
+		Warm:   playbook.Warm{Route: playbook.Workload{Kind: "HTTPRoute", Name: "chat"}, Backend: "chat-stable", Workload: playbook.Workload{Kind: "Deployment", Name: "chat-stable"}, Each: 12.5},
 		GitOps: playbook.GitOps{Application: "argocd/chat", Repository: "https://git.example/fleet", Branch: "main", Path: "apps/chat", Object: playbook.Workload{Kind: "InferenceService", Name: "chat"}},
 	}
 	decision = machine.Decision{Gate: "r-1/rollback#1/gate#1", Digest: "sha256:1", Approve: true, By: "user:ada", Groups: []string{"group:ml-platform"}, Person: true, Channel: "slack", Strong: true, BreakGlass: true, Reason: "all asleep", Lacks: []string{"search"}}

@@ -39,8 +39,8 @@ type Service struct {
 type Warm struct {
 	Route    Workload  `json:"route"` // the object that splits the requests
 	Backend  string    `json:"backend,omitempty"`
-	Workload *Workload `json:"workload,omitempty"` // whose pods serve behind the backend
-	Most     int       `json:"most,omitempty"`     // percent of the requests that it takes at most
+	Workload *Workload `json:"workload,omitempty"`          // whose pods serve behind the backend
+	Each     float64   `json:"percentPerReplica,omitempty"` // percent of the requests that one of its replicas takes
 }
 
 // Workload names a Kubernetes object in the service's namespace.

@@ -84,7 +84,7 @@ type Warm struct {
 	Route    Route    `yaml:"route" doc:"The object that splits the requests, in the service's namespace. Required."`
 	Backend  string   `yaml:"backend" doc:"Of an HTTPRoute: name of the backend (a Service or an InferencePool) that is the warm revision. KServe knows its own."`
 	Workload Workload `yaml:"workload" doc:"Of an HTTPRoute: the object whose pods serve behind that backend."`
-	Most     int      `yaml:"most" doc:"Percent of the requests that it takes when all of its replicas are ready, 1 to 100. Default: as many for each of them as a replica of the service has."`
+	Each     float64  `yaml:"percent_per_replica" doc:"Percent of the requests that one of its replicas takes, above 0 and at most 100. Default: as many as a replica of the service has."`
 }
 
 // Route declares an object that splits requests.

@@ -16,7 +16,7 @@ func (w Warm) warm() playbook.Warm {
 	if w == (Warm{}) {
 		return playbook.Warm{}
 	}
-	out := playbook.Warm{Route: playbook.Workload(w.Route), Backend: w.Backend, Workload: playbook.Workload(w.Workload), Most: w.Most}
+	out := playbook.Warm{Route: playbook.Workload(w.Route), Backend: w.Backend, Workload: playbook.Workload(w.Workload), Each: w.Each}
 	out.Route.Kind = cmp.Or(out.Route.Kind, "HTTPRoute")
 	if out.Workload.Name != "" {
 		out.Workload.Kind = cmp.Or(out.Workload.Kind, "Deployment")
@@ -38,8 +38,8 @@ func validateWarm(s playbook.Service) []problem {
 	if w.Route.Name == "" {
 		add("route.name", "is missing", "name the object that splits the requests")
 	}
-	if w.Most < 0 || w.Most > 100 {
-		add("most", fmt.Sprintf("%d is not between 1 and 100", w.Most), "percent of the requests; remove it for the default")
+	if w.Each < 0 || w.Each > 100 {
+		add("percent_per_replica", fmt.Sprintf("%g is not above 0 and at most 100", w.Each), "percent of the requests; remove it for the default")
 	}
 	if w.Route.Kind == "InferenceService" {
 		if w.Backend != "" || w.Workload != (playbook.Workload{}) {

@@ -3,6 +3,8 @@ package kube
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"slices"
 	"strings"
@@ -62,12 +64,25 @@ func (r RouteRule) Total() int64 {
 
 // RouteChange asks for other weights of the same backends.
 type RouteChange struct {
-	Ref    Ref
-	Pre    Precondition
-	Rules  []RouteRule // with the backends that the route has, in their order
-	DryRun bool
-	Run    string
-	Key    string
+	Ref     Ref
+	Pre     Precondition
+	Rules   []RouteRule // with the backends that the route has, in their order
+	Backend string      // whose share it is, for the mark
+	DryRun  bool
+	Run     string
+	Key     string
+}
+
+// ShiftMark returns the annotation of a route that records who last set the share of a
+// backend: several services may stand behind one route.
+func ShiftMark(backend string) string {
+	const longest = 63 // of a name of an annotation
+	name := "shift-" + strings.ReplaceAll(backend, "/", ".")
+	if len(name) > longest {
+		sum := sha256.Sum256([]byte(backend))
+		name = "shift-" + hex.EncodeToString(sum[:16])
+	}
+	return "responder.dev/" + name
 }
 
 // Route returns how an object splits requests. The error is a [*fault.Error].
@@ -262,9 +277,4 @@ func SameBackends(a, b []RouteRule) bool {
 	return slices.EqualFunc(a, b, func(x, y RouteRule) bool {
 		return slices.EqualFunc(x.Backends, y.Backends, func(p, q Backend) bool { return p.Name == q.Name })
 	})
-}
-
-// SameWeights reports whether two routes split requests alike.
-func SameWeights(a, b []RouteRule) bool {
-	return slices.EqualFunc(a, b, func(x, y RouteRule) bool { return slices.Equal(x.Backends, y.Backends) })
 }

@@ -28,7 +28,9 @@ func (c *Client) SetRoute(ctx context.Context, ch RouteChange) (Route, error) {
 		return Route{}, err
 	}
 	meta := &object{meta: metav1.ObjectMeta{Annotations: now.Annotations, ResourceVersion: o.GetResourceVersion()}}
-	patch := append(meta.guarded(ch.Pre, record(ch.Run, ch.Key)), weights(now, ch.Rules)...)
+	marks := record(ch.Run, ch.Key)
+	marks[ShiftMark(ch.Backend)] = ch.Key
+	patch := append(meta.guarded(ch.Pre, marks), weights(now, ch.Rules)...)
 	r.verb, r.write = "patch", !ch.DryRun
 	body, err := json.Marshal(patch)
 	if err != nil {

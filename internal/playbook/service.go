@@ -45,7 +45,7 @@ type Warm struct {
 	Route    Workload `json:"route"`             // the HTTPRoute or InferenceService that splits the requests, in the service's namespace
 	Backend  string   `json:"backend,omitempty"` // of an HTTPRoute: name of the backend that is the warm revision
 	Workload Workload `json:"workload,omitzero"` // of an HTTPRoute: the object whose pods serve behind that backend
-	Most     int      `json:"most,omitempty"`    // percent of the requests that it takes with all replicas ready; 0: as many for each replica as one of the service's has
+	Each     float64  `json:"each,omitempty"`    // percent of the requests that one of its replicas takes; 0: as many as one of the service's has
 }
 
 // DefaultRecovery is how long a service must meet its objectives until its loans

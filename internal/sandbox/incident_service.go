@@ -98,14 +98,14 @@ func (r *incidentReader) warm(m *yamldoc.Mapping, s *serviceSpec) {
 	if n == nil {
 		return
 	}
-	f := r.d.Mapping(n, m.At("warm"), "replicas", "most")
+	f := r.d.Mapping(n, m.At("warm"), "replicas", "percent_per_replica")
 	if f == nil {
 		return
 	}
 	var out warmSpec
 	f.Need("replicas", "how many are kept ready")
 	out.replicas, _ = f.Integer("replicas", 1, maxReplicas)
-	out.most, _ = f.Integer("most", 1, 100)
+	out.each, _ = r.number(f, "percent_per_replica", 0.1, 100)
 	s.withWarm(out)
 }
 

@@ -18,7 +18,7 @@ import (
 // current when the world's history began.
 type warmSpec struct {
 	replicas int
-	most     int // percent of the requests that it takes; 0: as many for each replica as the service's have
+	each     float64 // percent of the requests that one replica takes; 0: as many as one of the service's has
 }
 
 // split is the HTTPRoute in front of a service and its warm revision.
@@ -52,7 +52,7 @@ func (s *serviceSpec) withWarm(w warmSpec) {
 	s.warm = &w
 	s.service.Warm = playbook.Warm{
 		Route: playbook.Workload{Kind: kube.HTTPRoute, Name: s.service.Workload.Name}, Backend: warmName(s.service.Workload.Name),
-		Workload: playbook.Workload{Kind: "Deployment", Name: warmName(s.service.Workload.Name)}, Most: w.most,
+		Workload: playbook.Workload{Kind: "Deployment", Name: warmName(s.service.Workload.Name)}, Each: w.each,
 	}
 }
 
@@ -179,7 +179,7 @@ func (f *fleet) applyRoute(c change) {
 	s := f.split
 	s.weights, s.owed = [2]int64{c.Weights[0], c.Weights[1]}, 0
 	s.generation++
-	s.notes[kube.AnnotationRun], s.notes[kube.AnnotationEffect] = c.Run, c.Key
+	s.notes[kube.AnnotationRun], s.notes[kube.AnnotationEffect], s.notes[kube.ShiftMark(s.warm.ref.Name)] = c.Run, c.Key, c.Key
 }
 
 var _ step.Routes = (*World)(nil)

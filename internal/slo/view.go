@@ -25,6 +25,7 @@ type Work struct {
 	Capacity                   string   // gauge of the tokens that the KV cache holds
 	Drafted, Accepted          string   // counters of tokens that speculative decoding drafted, and of those that were right
 	AcceptRate                 string   // gauge of their share, where there are no counters
+	Corrupted                  string   // counter of requests whose logits were not numbers
 	TransfersFailed            string   // counter of transfers of KV blocks between engines that failed
 }
 

@@ -132,6 +132,7 @@ func roles() []role {
 		{what: "time of decode", of: work(func(w slo.Work) []string { return histograms(w.Decode) }), without: "prefill is not told from decode by time (engine.snapshot)"},
 		{what: "hits of the prefix cache", of: work(func(w slo.Work) []string { return w.PrefixHits }), without: "hits that collapse are not seen (engine.snapshot)"},
 		{what: "size of the KV cache", of: work(func(w slo.Work) []string { return []string{w.Config, w.Capacity} }), without: "how many sequences fit the KV cache is not known (engine.kv_fit)"},
+		{what: "requests whose logits are not numbers", of: work(func(w slo.Work) []string { return []string{w.Corrupted} }), without: "wrong answers fire no alert (InferenceWrongOutput): vLLM counts them with VLLM_COMPUTE_NANS_IN_LOGITS=1"},
 		{what: "answers by status", of: work(func(w slo.Work) []string { return []string{w.Refused.Total} }), without: "refused requests are not seen (engine.refused_per_second)"},
 	}
 }

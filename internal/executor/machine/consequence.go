@@ -54,7 +54,7 @@ func fates() map[playbook.Class]map[Verdict]Fate {
 			VerdictVerified: keep, VerdictImproved: keep, VerdictNoEffect: keep, VerdictWorse: undo, VerdictInconclusive: tell(keep),
 		},
 		playbook.ClassTraffic: {
-			VerdictVerified: lend, VerdictImproved: keep, VerdictNoEffect: {Then: Ask, Unanswered: Undo}, VerdictWorse: undo,
+			VerdictVerified: lend, VerdictImproved: lend, VerdictNoEffect: {Then: Ask, Unanswered: Undo}, VerdictWorse: undo,
 			VerdictInconclusive: tell(Fate{Then: Ask, Unanswered: Undo}),
 		},
 	}

@@ -26,7 +26,7 @@ func TestFates(t *testing.T) {
 		{"rollback", 4, [5]string{"keep resolved", "keep " + goesOn, "ask/keep " + goesOn, "undo " + goesOn, "keep " + people}},
 		{"hardware", 5, [5]string{"keep resolved", "keep " + goesOn, "keep " + goesOn, "keep " + people, "keep " + people}},
 		{"repaired", 6, [5]string{"keep resolved", "keep " + goesOn, "keep " + goesOn, "undo " + goesOn, "keep " + people}},
-		{"traffic", 7, [5]string{"loan resolved", "keep " + goesOn, "ask/undo " + goesOn, "undo " + goesOn, "ask/undo " + people}},
+		{"traffic", 7, [5]string{"loan resolved", "loan " + goesOn, "ask/undo " + goesOn, "undo " + goesOn, "ask/undo " + people}},
 	}
 	for _, row := range rows {
 		for i, sig := range playbook.Verdicts() {

@@ -173,7 +173,7 @@ func (q query) overWindow(counter bool) (string, bool) {
 	if err != nil { // unreachable unless check was not called
 		panic(err)
 	}
-	counters, at, why := summed(expr)
+	counters, at, why := summed(expr, false)
 	if why != "" {
 		q.report(at, why, hint)
 		return "", false
@@ -181,33 +181,43 @@ func (q query) overWindow(counter bool) (string, bool) {
 	text := q.text
 	for i := len(counters) - 1; i >= 0; i-- {
 		from, to := int(counters[i].PosRange.Start), int(counters[i].PosRange.End)
-		text = text[:from] + "rate(" + text[from:to] + "[" + Window + "])" + text[to:]
+		rate := "rate(" + text[from:to] + "[" + Window + "])"
+		if !counters[i].summed { // two rates of other labels have no ratio
+			rate = "sum(" + rate + ")"
+		}
+		text = text[:from] + rate + text[to:]
 	}
 	return strings.TrimSpace(text), true
 }
 
+// counted is a counter of a query. summed is set if the query itself adds up its series.
+type counted struct {
+	*parser.VectorSelector
+	summed bool
+}
+
 // summed returns the counters that a query adds up, in their order; why is not
 // empty if it does something else, whose rate would mean something else.
-func summed(n parser.Expr) (counters []*parser.VectorSelector, at int, why string) {
+func summed(n parser.Expr, within bool) (counters []counted, at int, why string) {
 	switch n := n.(type) {
 	case *parser.VectorSelector:
 		if n.OriginalOffset != 0 || n.Timestamp != nil || n.StartOrEnd != 0 {
 			return nil, int(n.PosRange.Start), "a counter with an offset or a time of its own"
 		}
-		return []*parser.VectorSelector{n}, 0, ""
+		return []counted{{n, within}}, 0, ""
 	case *parser.ParenExpr:
-		return summed(n.Expr)
+		return summed(n.Expr, within)
 	case *parser.AggregateExpr:
 		if n.Op == parser.SUM {
-			return summed(n.Expr)
+			return summed(n.Expr, true)
 		}
 	case *parser.BinaryExpr:
 		if n.Op == parser.ADD || n.Op == parser.SUB {
-			left, at, why := summed(n.LHS)
+			left, at, why := summed(n.LHS, within)
 			if why != "" {
 				return nil, at, why
 			}
-			right, at, why := summed(n.RHS)
+			right, at, why := summed(n.RHS, within)
 			return append(left, right...), at, why
 		}
 	}

@@ -248,6 +248,9 @@ func judgeLoad(l slo.Load, ready, answering int) snapshotOut {
 	switch out.Bound {
 	case boundUnknown:
 		out.Why = "what the engine does is not known: no gauges of requests that run and wait, or only a part of them was read"
+		if standsStill(l) {
+			out.Why = "requests wait and none is computed, so it is no lack of replicas: " + loadWords(l)
+		}
 		return out
 	case boundNone:
 		out.Why = "the engine is not saturated: " + loadWords(l)
@@ -289,11 +292,15 @@ func loadWords(l slo.Load) string {
 // all that was computed before.
 const thrashing = 0.05
 
+// standsStill reports whether requests wait and none is computed: an engine with a
+// queue computes some.
+func standsStill(l slo.Load) bool { return l.Running == 0 && l.Waiting >= 1 }
+
 // bound returns what limits an engine, as far as its load shows it.
 func bound(l slo.Load, ready int) string {
 	replicas := float64(max(ready, 1))
 	switch {
-	case math.IsNaN(l.Running) || math.IsNaN(l.Waiting):
+	case math.IsNaN(l.Running) || math.IsNaN(l.Waiting), standsStill(l):
 		return boundUnknown
 	case l.Cache >= cacheFull && (l.Waiting >= 1 || l.Preempted > 0), l.Preempted >= thrashing*l.Rate && l.Preempted > 0:
 		return boundKV
@@ -310,8 +317,11 @@ func bound(l slo.Load, ready int) string {
 func short(l slo.Load, bound string, ready int) int {
 	n := float64(ready)
 	// A queue that stands says nothing about the clients that gave up in it.
-	needed := n + max(min(n, leastStep), math.Ceil(n/4))
-	if bound != boundDecode && l.Ended > 0 && !math.IsNaN(l.Rate) {
+	needed := n + min(n, leastStep)
+	switch known := l.Ended > 0 && !math.IsNaN(l.Rate); {
+	case bound == boundDecode || !known:
+		needed = max(needed, n+math.Ceil(n/4))
+	default:
 		needed = max(needed, math.Ceil((l.Rate+l.Waiting/queueDrained.Seconds())/(wantedUse*l.Ended/n)))
 	}
 	if bound == boundKV {

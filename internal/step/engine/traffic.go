@@ -37,7 +37,7 @@ type trafficWith struct {
 }
 
 type trafficOut struct {
-	Shape      string     `json:"shape" enum:"burst,long_prompts,new_label,none,unknown" doc:"What changed."`
+	Shape      string     `json:"shape" enum:"burst,long_prompts,long_outputs,new_label,none,unknown" doc:"What changed."`
 	Why        string     `json:"why" doc:"The same in a sentence with figures."`
 	Since      time.Time  `json:"since" doc:"When the breach began: by the objective that is missed most, else by the alert; now without both."`
 	Rate       *float64   `json:"rate,omitempty" doc:"Requests per second that arrive."`
@@ -63,6 +63,7 @@ type valueOut struct {
 const (
 	shapeBurst   = "burst"
 	shapePrompts = "long_prompts"
+	shapeOutputs = "long_outputs"
 	shapeNew     = "new_label"
 	shapeNone    = "none"
 	shapeUnknown = "unknown"
@@ -206,6 +207,14 @@ func (t asking) outputs() float64 {
 	return t.then(0).Output.P95 / t.then(1).Output.P95
 }
 
+// outputWords says how much longer outputs are; empty: that is not known.
+func (t asking) outputWords() string {
+	if times := t.outputs(); step.IsFinite(times) {
+		return fmt.Sprintf(", outputs %.2g times", times)
+	}
+	return ""
+}
+
 // enough reports whether enough requests ended, now and at the k-th time, to
 // compare their lengths.
 func (t asking) enough(k int) bool {
@@ -232,12 +241,14 @@ func (out *trafficOut) compare(t asking, labels []string, split map[string]map[s
 		out.Shape, out.Why = shapeBurst, fmt.Sprintf("a burst: %.3g requests per second arrive, before the breach %.3g", now.Rate, t.loads[1].Rate)
 	case prompts >= muchMore:
 		out.Shape, out.Why = shapePrompts, fmt.Sprintf("prompts are %.2g times as long as before the breach: %s, before %s", prompts, lengths(t.then(0)), lengths(t.then(1)))
+	case t.outputs() >= muchMore:
+		out.Shape, out.Why = shapeOutputs, fmt.Sprintf("outputs are %.2g times as long as before the breach: p95 %.0f tokens, before %.0f", t.outputs(), t.then(0).Output.P95, t.then(1).Output.P95)
 	case len(out.New) > 0 && out.New[0].Share >= leastShare:
 		out.Shape, out.Why = shapeNew, fmt.Sprintf("%s of the requests have %s %q, none had it before the breach", slo.Percent(out.New[0].Share), out.New[0].Label, out.New[0].Value)
 	case math.IsNaN(rate) || math.IsNaN(prompts):
 		out.Why = "what changed is not known: nothing was measured before the breach, or too few requests ended to compare lengths"
 	default:
-		out.Shape, out.Why = shapeNone, fmt.Sprintf("as before the breach: %.2g times the requests, prompts %.2g times as long", rate, prompts)
+		out.Shape, out.Why = shapeNone, fmt.Sprintf("as before the breach: %.2g times the requests, prompts %.2g times as long%s", rate, prompts, t.outputWords())
 	}
 	for k, when := range []string{"a day ago", "a week ago"} {
 		if times := t.rate(k + 2); step.IsFinite(times) {

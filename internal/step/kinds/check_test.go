@@ -198,6 +198,7 @@ func TestKinds(t *testing.T) {
 		"gpu.reset_request":   {"node": "node-0", "gpus": "GPU-8f6d", "reason": "row remapping failed"},
 		"node.cordon":         {"node": "node-0"},
 		"node.drain":          {"node": "node-0"},
+		"node.status":         nil,
 		"node.taint":          {"node": "node-0"},
 		"node.uncordon":       {"node": "node-0"},
 		"node.untaint":        {"node": "node-0"},

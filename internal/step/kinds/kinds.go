@@ -54,6 +54,7 @@ func All() map[string]step.Kind {
 		"kube.workload":       {Decl: kube.WorkloadKind(), Check: kube.NewWorkload},
 		"node.cordon":         {Decl: node.CordonKind(), Lever: node.NewCordon},
 		"node.drain":          {Decl: node.DrainKind(), Lever: node.NewDrain},
+		"node.status":         {Decl: node.StatusKind(), Check: node.NewStatus},
 		"node.taint":          {Decl: node.TaintKind(), Lever: node.NewTaint},
 		"node.uncordon":       {Decl: node.UncordonKind(), Lever: node.NewUncordon},
 		"node.untaint":        {Decl: node.UntaintKind(), Lever: node.NewUntaint},

@@ -97,7 +97,7 @@ func TestChangesAreWeighed(t *testing.T) {
 			"requests wait: the load explains it better than revision 7, which changed --log-level only",
 		},
 		{"an image while traffic triples", "traffic-burst", history(20*time.Minute, image, "v1", "v2"), nil, true, false, "the load explains it better than revision 7"},
-		{"a release of last week", "traffic-burst", history(7*24*time.Hour, image, "v1", "v2"), nil, false, false, "nothing changed within 1h"},
+		{"a release of last week", "traffic-burst", history(7*24*time.Hour, image, "v1", "v2"), nil, false, false, "no release within 1h"},
 		{"a log level, and no more traffic", "bad-rollout", history(13*time.Minute, logs, "info", "debug"), nil, true, false, "changed --log-level only, which cannot"},
 		{"after the breach began", "bad-rollout", history(3*time.Minute, image, "v1", "v2"), nil, true, false, "before revision 7 took effect"},
 		{"both revisions suffer", "bad-rollout", history(13*time.Minute, image, "v1", "v2"), func(pods []kube.Pod) []kube.Pod {

@@ -2,6 +2,7 @@ package kinds_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -176,7 +177,7 @@ func TestTrafficShiftRefuses(t *testing.T) {
 	}{
 		"as much as it takes": {map[string]any{"by": 100}, nil, "", "66 % instead of 0 %"},
 		"more than it takes":  {map[string]any{"percent": 80}, nil, fault.OutOfBounds, "80 % of the requests are more than the 66 %"},
-		"more is declared":    {map[string]any{"percent": 80}, func(_ *kubetest.Server, w *steptest.World) { w.Service.Warm.Most = 90 }, "", "80 % instead of 0 %"},
+		"more is declared":    {map[string]any{"percent": 80}, func(_ *kubetest.Server, w *steptest.World) { w.Service.Warm.Each = 45 }, "", "80 % instead of 0 %"},
 		"it takes no more":    {by, weights([]any{1.0, 2.0}, []any{1.0, 2.0}), fault.OutOfBounds, "add replicas to it first"},
 		"that many already":   {map[string]any{"percent": 50}, weights([]any{5.0, 5.0}, []any{1.0, 1.0}), fault.NothingToDo, "50 % of the requests already"},
 		"only back":           {map[string]any{"percent": 50, "back": true}, nil, fault.NothingToDo, "0 % of the requests already"},
@@ -196,8 +197,27 @@ func TestTrafficShiftRefuses(t *testing.T) {
 		"series of both":       {by, func(_ *kubetest.Server, w *steptest.World) { w.Deps.Querier = seriesOf{"chat-0", "chat-stable-1"} }, "", "50 % instead of 0 %"},
 		"no series of it":      {by, func(_ *kubetest.Server, w *steptest.World) { w.Deps.Querier = seriesOf{"chat-0"} }, fault.OutOfBounds, "the proof would not see"},
 		"series name no pods":  {by, func(_ *kubetest.Server, w *steptest.World) { w.Deps.Querier = seriesOf{} }, "", "50 % instead of 0 %"},
-		"back to what it left": {map[string]any{"percent": 0, "left": "2"}, weights([]any{1.0, 1.0}, []any{1.0, 1.0}), fault.OutOfBounds, "still runs revision 2"},
-		"back to another":      {map[string]any{"percent": 0, "left": "1"}, weights([]any{1.0, 1.0}, []any{1.0, 1.0}), "", "0 % instead of 50 %"},
+		"back to what it left": {map[string]any{"percent": 0, "left": release(t)}, weights([]any{1.0, 1.0}, []any{1.0, 1.0}), fault.OutOfBounds, "still runs the release that the requests left"},
+		"back to another":      {map[string]any{"percent": 0, "left": "another"}, weights([]any{1.0, 1.0}, []any{1.0, 1.0}), "", "0 % instead of 50 %"},
+		"back to fewer":        {map[string]any{"percent": 0, "replicas": 12}, weights([]any{0.0, 1.0}, []any{0.0, 1.0}), "", "75 % instead of 100 %"},
+		"back to too few":      {map[string]any{"percent": 0, "replicas": 12}, weights([]any{1.0, 1.0}, []any{1.0, 1.0}), fault.OutOfBounds, "3 ready replicas, which take 25 % of the requests, and it gets 50 % already"},
+		"back to none":         {map[string]any{"percent": 0}, also(weights([]any{0.0, 1.0}, []any{0.0, 1.0}), func(s *kubetest.Server, _ *steptest.World) { unready(s, ref("Deployment")) }), fault.OutOfBounds, "no ready replica"},
+		"back from nobody":     {map[string]any{"percent": 0, "left": release(t)}, also(weights([]any{0.0, 1.0}, []any{0.0, 1.0}), func(s *kubetest.Server, _ *steptest.World) { unready(s, warm) }), "", "0 % instead of 100 %"},
+		"no gateway yet": {by, func(s *kubetest.Server, _ *steptest.World) {
+			s.Change(routePath, func(o map[string]any) { delete(o, "status") })
+		}, fault.OutOfBounds, "no gateway has taken the route"},
+		"switched off": {by, func(s *kubetest.Server, _ *steptest.World) {
+			s.Edit(kubetest.Path(ref("Deployment")), func(spec map[string]any) { spec["replicas"] = 0.0 })
+		}, fault.OutOfBounds, "scaled to 0 replicas"},
+		"none serves, and no series of it": {by, func(s *kubetest.Server, w *steptest.World) {
+			unready(s, ref("Deployment"))
+			for _, p := range []string{"chat-0", "chat-1", "chat-2"} {
+				s.Change(kubetest.PodPath("serving", p), func(o map[string]any) {
+					o["status"].(map[string]any)["conditions"] = []any{map[string]any{"type": "Ready", "status": "False"}}
+				})
+			}
+			w.Deps.Querier = seriesOf{}
+		}, fault.OutOfBounds, "the proof would not see"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := warmCluster(t, kube.HTTPRoute)
@@ -214,6 +234,51 @@ func TestTrafficShiftRefuses(t *testing.T) {
 				t.Errorf("%s %s %q, writes %v; want %q saying %q", o.Status, o.Reason, text, s.Writes(), c.reason, c.says)
 			}
 		})
+	}
+}
+
+// also makes two changes of a world.
+func also(a, b func(*kubetest.Server, *steptest.World)) func(*kubetest.Server, *steptest.World) {
+	return func(s *kubetest.Server, w *steptest.World) { a(s, w); b(s, w) }
+}
+
+// release is the hash of what the service runs, as a loan has it.
+func release(t testing.TB) string {
+	w := warmWorld(t, warmCluster(t, kube.HTTPRoute), kube.HTTPRoute)
+	o := kinds.New(w.Deps).Do(t.Context(), machine.Effect{Key: "r-1/s#1/plan#1", Run: "r-1", Step: "traffic.shift", Service: w.Service, With: map[string]any{"by": 10}, Action: machine.ActionPlan})
+	if o.Plan == nil {
+		t.Fatalf("%s %s", o.Status, o.Message)
+	}
+	return fmt.Sprint(o.Plan.Back["left"])
+}
+
+// TestShiftIsNotUndoneOntoNothing: while the service has no ready replica, requests stay
+// with the warm revision that serves.
+func TestShiftIsNotUndoneOntoNothing(t *testing.T) {
+	s := warmCluster(t, kube.HTTPRoute)
+	w := warmWorld(t, s, kube.HTTPRoute)
+	set := kinds.New(w.Deps)
+	do := func(a machine.Action, plan *machine.Plan, receipt []byte) machine.Outcome {
+		return set.Do(t.Context(), machine.Effect{
+			Key: "r-1/s#1/" + string(a) + "#1", Run: "r-1", Step: "traffic.shift", Service: w.Service, With: map[string]any{"by": 50}, Action: a, Plan: plan, Receipt: receipt,
+		})
+	}
+	plan := do(machine.ActionPlan, nil, nil).Plan
+	applied := do(machine.ActionApply, plan, nil)
+	unready(s, ref("Deployment"))
+	if o := do(machine.ActionUndo, plan, applied.Data); o.Reason != fault.OutOfBounds || !strings.Contains(o.Message, "the requests stay there") {
+		t.Errorf("undo: %s %s %s", o.Status, o.Reason, o.Message)
+	}
+	s.Settle(ref("Deployment"), kubetest.Epoch().Add(time.Hour))
+	// Another team's rule of the same route is none of its business.
+	s.Edit(routePath, func(spec map[string]any) {
+		spec["rules"] = append(spec["rules"].([]any), map[string]any{"backendRefs": []any{map[string]any{"name": "embed"}}})
+	})
+	if o := do(machine.ActionUndo, plan, applied.Data); o.Status != machine.StatusOK {
+		t.Errorf("undo: %s %s %s", o.Status, o.Reason, o.Message)
+	}
+	if spec := s.Spec(routePath); !strings.Contains(spec, "embed") || strings.Contains(spec, `"weight":50`) {
+		t.Errorf("after the undo the route is %s", spec)
 	}
 }
 

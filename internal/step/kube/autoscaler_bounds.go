@@ -124,6 +124,7 @@ func (t aim) plan(in step.Input, w kube.Workload, a kube.Autoscaler) machine.Pla
 	}
 	if a.LowOf(t.bounds) > a.Min() {
 		plan.Back = step.ScaleBack(w.Replicas, t.to)
+		plan.Back["by"] = a.Min() - a.LowOf(t.bounds) // what was lent is the difference of the lower bounds
 		plan.Back["bounds"] = a.Bounds.String()
 		return plan
 	}

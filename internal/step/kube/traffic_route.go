@@ -1,7 +1,11 @@
 package kube
 
 import (
+	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"math"
@@ -21,8 +25,10 @@ type sides struct {
 	main, warm kube.Workload
 	backend    string // the warm revision's, in the route
 	rules      []int  // of the route, those that hold the backend
-	percent    int    // of the requests that the warm revision gets now
-	most       int    // of them that its ready replicas take
+
+	release, warmRelease string // what both run, as [releaseOf] has it
+	percent              int    // of the requests that the warm revision gets now
+	most                 int    // of them that its ready replicas take
 }
 
 // warmOf reads the route and both workloads of a service with a warm revision.
@@ -50,8 +56,12 @@ func warmOf(ctx context.Context, kind string, ws step.Workloads, rs step.Routes,
 	if err := out.share(kind); err != nil {
 		return out, err
 	}
-	out.most = out.takes(svc.Warm.Most)
-	return out, nil
+	out.most = out.takes(svc.Warm.Each)
+	if out.release, err = releaseOf(ctx, ws, out.main.Ref); err != nil {
+		return out, err
+	}
+	out.warmRelease, err = releaseOf(ctx, ws, out.warm.Ref)
+	return out, err
 }
 
 func refIn(svc playbook.Service, w playbook.Workload) kube.Ref {
@@ -92,27 +102,28 @@ func (s *sides) share(kind string) error {
 
 // takes returns the percent of the requests that the warm revision's ready replicas
 // take: each as many as a replica of the service has when all of those serve, or what
-// people say that they take.
-func (s *sides) takes(declared int) int {
-	w, of := s.warm, s.main.Replicas
-	if declared > 0 {
-		return declared * min(w.Ready, w.Replicas) / max(w.Replicas, 1)
+// people say that each takes.
+func (s *sides) takes(each float64) int {
+	if each > 0 {
+		return int(min(100, each*float64(s.warm.Ready)))
 	}
-	return min(100, 100*w.Ready/max(of, 1))
+	return min(100, 100*s.warm.Ready/max(s.main.Replicas, 1))
 }
 
 // unfit returns why no requests may be moved to the warm revision; empty: they may.
 func (s *sides) unfit() string {
 	w := s.warm
 	switch {
+	case s.main.Replicas == 0:
+		return step.RefText(s.main.Ref) + " is scaled to 0 replicas: nobody wants it to serve"
 	case w.Ready == 0:
 		return step.RefText(w.Ref) + " has no ready replica: it is not warm"
 	case w.RollingOut():
 		return step.RefText(w.Ref) + " is in the middle of a rollout"
 	case s.most == 0:
 		return fmt.Sprintf("%s has too few ready replicas (%d, the service has %d)", step.RefText(w.Ref), w.Ready, s.main.Replicas)
-	case s.route.Refused != "":
-		return step.RefText(s.route.Ref) + " is not carried out: " + s.route.Refused
+	case s.route.Refused != "" || s.route.Waits != "":
+		return step.RefText(s.route.Ref) + " is not carried out: " + cmp.Or(s.route.Refused, s.route.Waits)
 	}
 	return ""
 }
@@ -185,21 +196,23 @@ func gcd(a, b int64) int64 {
 	return a
 }
 
-// sameRelease reports whether both workloads run the same containers: requests that
-// are moved would meet the same release.
-func sameRelease(ctx context.Context, ws step.Workloads, a, b kube.Ref) (bool, error) {
-	var fields [2]map[string]string
-	for i, ref := range []kube.Ref{a, b} {
-		all, err := ws.Revisions(ctx, ref)
-		if err != nil {
-			return false, err
-		}
-		at := slices.IndexFunc(all, func(r kube.Revision) bool { return r.Current })
-		if at < 0 {
-			return false, &fault.Error{Reason: fault.NotFound, Message: step.RefText(ref) + " has no current revision yet"}
-		}
-		fields[i] = maps.Clone(all[at].Fields)
-		maps.DeleteFunc(fields[i], func(k, _ string) bool { return !strings.HasPrefix(k, "containers[") })
+// releaseOf identifies what a workload runs: a hash of its containers, as the current
+// revision has them. A restart and a change of labels leave it as it is.
+func releaseOf(ctx context.Context, ws step.Workloads, ref kube.Ref) (string, error) {
+	all, err := ws.Revisions(ctx, ref)
+	if err != nil {
+		return "", err
 	}
-	return len(fields[0]) > 0 && maps.Equal(fields[0], fields[1]), nil
+	at := slices.IndexFunc(all, func(r kube.Revision) bool { return r.Current })
+	if at < 0 {
+		return "", &fault.Error{Reason: fault.NotFound, Message: step.RefText(ref) + " has no current revision yet"}
+	}
+	fields := maps.Clone(all[at].Fields)
+	maps.DeleteFunc(fields, func(k, _ string) bool { return !strings.HasPrefix(k, "containers[") })
+	b, err := json.Marshal(fields) // in the order of the keys
+	if err != nil {
+		return "", &fault.Error{Reason: fault.Invalid, Message: step.RefText(ref) + ": its containers cannot be encoded", Err: err}
+	}
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:8]), nil
 }

@@ -38,10 +38,12 @@ them (spec.ignoreDifferences with RespectIgnoreDifferences=true) leaves them alo
 const shift = "traffic.shift"
 
 type shiftWith struct {
-	Percent *int   `json:"percent" min:"0" max:"100" unit:"percent" doc:"Of the requests that the warm revision is to get. Exactly one of percent and by."`
-	By      *int   `json:"by" min:"1" max:"100" unit:"percent" doc:"Of the requests to move to it beside those that it gets; stops at what it takes."`
-	Back    bool   `json:"back" doc:"Only takes requests from the warm revision: if it gets that few already, there is nothing to do. A loan is returned so."`
-	Left    string `json:"left" doc:"Revision that the requests left: as long as the service runs it, none go back to it."`
+	Percent  *int   `json:"percent" min:"0" max:"100" unit:"percent" doc:"Of the requests that the warm revision is to get. Exactly one of percent and by."`
+	By       *int   `json:"by" min:"1" max:"100" unit:"percent" doc:"Of the requests to move to it beside those that it gets; stops at what it takes."`
+	Release  bool   `json:"release" default:"true" doc:"The requests leave a release: when they go back, the service has to run another. false: its replicas only have to become ready."`
+	Back     bool   `json:"back" doc:"Moves requests back only; none are moved to the warm revision. A loan is returned so."`
+	Left     string `json:"left" doc:"With back: hash of the release that the requests left. None go back while the service runs it."`
+	Replicas int    `json:"replicas" min:"0" unit:"replicas" doc:"With back: replicas of the service when the requests left it. Its ready ones take their share of them. 0: as many as it has now."`
 }
 
 type trafficShift struct {
@@ -60,8 +62,12 @@ func newShift(d step.Deps) trafficShift {
 
 // shiftPayload is the payload of a plan of traffic.shift.
 type shiftPayload struct {
-	From []kube.RouteRule `json:"from"`
-	To   []kube.RouteRule `json:"to"`
+	From    []kube.RouteRule `json:"from"`
+	To      []kube.RouteRule `json:"to"`
+	Backend string           `json:"backend"` // the warm revision's
+	Mark    string           `json:"mark"`    // of the last shift before, as it was planned on
+	Main    kube.Ref         `json:"main"`
+	Warm    kube.Ref         `json:"warm"`
 }
 
 // Plan implements [step.Lever].
@@ -84,26 +90,23 @@ func (l trafficShift) Plan(ctx context.Context, in step.Input) (machine.Plan, er
 	if err != nil {
 		return machine.Plan{}, err
 	}
-	if to < s.percent {
-		err = s.returns(with.Left)
-	} else {
-		err = l.moves(ctx, in, s)
-	}
-	if err != nil {
-		return machine.Plan{}, err
+	if to > s.percent {
+		if err := l.moves(ctx, in, s); err != nil {
+			return machine.Plan{}, err
+		}
 	}
 	rules, err := s.weighed(shift, to)
 	if err != nil {
 		return machine.Plan{}, err
 	}
 	_, err = l.r.SetRoute(ctx, kube.RouteChange{
-		Ref: s.route.Ref, Rules: rules, DryRun: true, Run: in.Run, Key: in.Key, Pre: kube.Precondition{UID: s.route.UID, Generation: s.route.Generation},
+		Ref: s.route.Ref, Rules: rules, Backend: s.backend, DryRun: true, Run: in.Run, Key: in.Key, Pre: kube.Precondition{UID: s.route.UID, Generation: s.route.Generation},
 	})
 	lacks, err := step.LackedRight(err)
 	if err != nil {
 		return machine.Plan{}, err
 	}
-	plan := s.plan(in, to, rules)
+	plan := s.plan(in, to, rules, with.Release)
 	plan.Lacks = lacks
 	if note != "" {
 		plan.Notes = append([]string{note}, plan.Notes...)
@@ -149,11 +152,15 @@ func (s *sides) target(with shiftWith) (to int, note string, err error) {
 	} else {
 		to = *with.Percent
 	}
-	switch why := s.unfit(); {
+	why := s.unfit()
+	switch {
 	case to == s.percent || with.Back && to > s.percent:
 		return refuse(fault.NothingToDo, "the warm revision gets %d %% of the requests already", s.percent)
 	case to < s.percent:
-		return to, "", nil
+		if to, note, why = s.home(to, with.Left, with.Replicas); why != "" {
+			return refuse(fault.OutOfBounds, "%s", why)
+		}
+		return to, note, nil
 	case why != "":
 		return refuse(fault.OutOfBounds, "%s", why)
 	case s.percent >= s.most:
@@ -166,35 +173,42 @@ func (s *sides) target(with shiftWith) (to int, note string, err error) {
 	return to, "", nil
 }
 
-// returns refuses the way back to what the requests left.
-func (s *sides) returns(left string) error {
-	refuse := func(format string, args ...any) error {
-		return &fault.Error{Reason: fault.OutOfBounds, Message: shift + ": " + fmt.Sprintf(format, args...)}
-	}
+// home returns how many requests the warm revision keeps when others go back to the
+// service: no more go back than its ready replicas take. why is not empty if none may.
+func (s *sides) home(want int, left string, replicas int) (to int, note, why string) {
+	name, n := step.RefText(s.main.Ref), s.main
 	switch {
-	case left != "" && left == s.revision():
-		return refuse("the service still runs revision %s, which the requests left: take it back or replace it first", left)
-	case s.main.Ready < s.main.Replicas || s.main.RollingOut():
-		return refuse("%d of %d replicas of %s are ready: requests go back to it when all are", s.main.Ready, s.main.Replicas, step.RefText(s.main.Ref))
+	case n.Ready == 0:
+		return s.percent, "", name + " has no ready replica"
+	case s.warm.Ready == 0: // whatever the service runs is better than nothing
+		return want, step.RefText(s.warm.Ref) + " has no ready replica any more", ""
+	case left != "" && left == s.release:
+		return s.percent, "", name + " still runs the release that the requests left: take it back or replace it first"
+	case n.RollingOut():
+		return s.percent, "", name + " is in the middle of a rollout"
 	}
-	return nil
+	takes := min(100, 100*n.Ready/max(replicas, n.Replicas, 1))
+	switch to = max(want, 100-takes); {
+	case to >= s.percent:
+		return s.percent, "", fmt.Sprintf("%s has %d ready replicas, which take %d %% of the requests, and it gets %d %% already", name, n.Ready, takes, 100-s.percent)
+	case to > want:
+		note = fmt.Sprintf("%s has %d ready replicas, which take %d %% of the requests: the others stay for now", name, n.Ready, takes)
+	}
+	return to, note, ""
 }
 
 // moves refuses what would not help the service: the same release, or a proof that does
 // not see the requests that were moved.
 func (l trafficShift) moves(ctx context.Context, in step.Input, s sides) error {
-	same, err := sameRelease(ctx, l.w, s.main.Ref, s.warm.Ref)
-	if err != nil {
-		return err
-	}
-	if same && s.main.Ready > 0 {
+	if s.release == s.warmRelease && s.main.Ready > 0 {
 		return &fault.Error{Reason: fault.NothingToDo, Message: fmt.Sprintf("%s: %s runs the same release as %s: requests would meet the same there", shift, step.RefText(s.warm.Ref), step.RefText(s.main.Ref))}
 	}
 	return l.seen(ctx, in, s)
 }
 
 // seen refuses a change whose proof would not see the warm revision: its pods have no
-// series with the service's selector, while the service's own have.
+// series with the service's selector. Where the service's own ready pods have none either,
+// the series are those of a gateway, which sees both.
 func (l trafficShift) seen(ctx context.Context, in step.Input, s sides) error {
 	if l.q == nil {
 		return nil // nor is there a proof
@@ -208,13 +222,20 @@ func (l trafficShift) seen(ctx context.Context, in step.Input, s sides) error {
 		}
 		return out
 	}
+	var gauges []string
+	for _, p := range step.Objectives(in.Service).Progress {
+		gauges = append(gauges, p.Running)
+	}
 	main, warm := names(s.main), names(s.warm)
-	expr := fmt.Sprintf("count by (pod) ({%s,pod=~%q})", in.Service.Selector, strings.Join(slices.Concat(main, warm), "|"))
-	got, err := l.q.Instant(ctx, expr, in.Now)
+	expr := fmt.Sprintf("count by (pod) ({%s,pod=~%q", in.Service.Selector, strings.Join(slices.Concat(main, warm), "|"))
+	if len(gauges) > 0 {
+		expr += fmt.Sprintf(",__name__=~%q", strings.Join(gauges, "|"))
+	}
+	got, err := l.q.Instant(ctx, expr+"})", in.Now)
 	if err != nil {
 		return err
 	}
-	mains, warms := false, false
+	mains, warms := len(main) == 0, false // none tells that the series have pods
 	for _, sample := range got.Samples {
 		mains = mains || slices.Contains(main, sample.Labels["pod"])
 		warms = warms || slices.Contains(warm, sample.Labels["pod"])
@@ -226,16 +247,8 @@ func (l trafficShift) seen(ctx context.Context, in step.Input, s sides) error {
 	return nil
 }
 
-// revision names the release that the service runs now.
-func (s *sides) revision() string {
-	if s.route.Ref.Kind == kube.InferenceService {
-		return s.route.Rules[0].Backends[0].Name
-	}
-	return fmt.Sprint(s.main.Revision)
-}
-
 // plan puts the plan together.
-func (s *sides) plan(in step.Input, to int, rules []kube.RouteRule) machine.Plan {
+func (s *sides) plan(in step.Input, to int, rules []kube.RouteRule, release bool) machine.Plan {
 	r := s.route
 	plan := machine.Plan{
 		Step: shift,
@@ -244,10 +257,10 @@ func (s *sides) plan(in step.Input, to int, rules []kube.RouteRule) machine.Plan
 		},
 		Summary: fmt.Sprintf("move requests of %s: %s gets %d %% instead of %d %%", in.Service.Name, step.RefText(s.warm.Ref), to, s.percent),
 		Diff:    weightChanges(r, rules), Undo: fmt.Sprintf("set the former weights: %s gets %d %%", step.RefText(s.warm.Ref), s.percent),
-		Locks: step.Locks(in.Service), Payload: step.EncodeJSON(shiftPayload{From: r.Rules, To: rules}),
+		Locks: step.Locks(in.Service), Payload: step.EncodeJSON(shiftPayload{From: r.Rules, To: rules, Backend: s.backend, Mark: r.Annotations[kube.ShiftMark(s.backend)], Main: s.main.Ref, Warm: s.warm.Ref}),
 		Risk: machine.RiskMedium, Why: "requests meet another revision; nothing restarts",
 		Capacity: machine.Capacity{ReadyNow: s.main.Ready, LowestReady: s.main.Ready, ReadyAfter: s.main.Ready},
-		Back:     s.back(),
+		Back:     s.back(release),
 		Notes: []string{
 			fmt.Sprintf("%s has %d ready replicas of revision %d, which take %d %% of the requests", step.RefText(s.warm.Ref), s.warm.Ready, s.warm.Revision, s.most),
 			"its prefix cache is cold for the requests that come to it: first tokens take longer at first",
@@ -255,7 +268,7 @@ func (s *sides) plan(in step.Input, to int, rules []kube.RouteRule) machine.Plan
 	}
 	if to < s.percent {
 		plan.Class, plan.Back = playbook.ClassReturn, nil
-		plan.Notes = []string{"requests go back to " + step.RefText(s.main.Ref) + ", revision " + s.revision()}
+		plan.Notes = []string{fmt.Sprintf("requests go back to %s, revision %d", step.RefText(s.main.Ref), s.main.Revision)}
 	}
 	if n := len(r.Rules) - len(s.rules); n > 0 {
 		plan.Notes = append(plan.Notes, fmt.Sprintf("%d of %d rules of %s have no backend %s: their requests stay where they are", n, len(r.Rules), step.RefText(r.Ref), s.backend))
@@ -263,14 +276,13 @@ func (s *sides) plan(in step.Input, to int, rules []kube.RouteRule) machine.Plan
 	return plan
 }
 
-// back returns the parameters that move the requests back after the incident. None go
-// back to a revision that served and had to be left. One of which no replica was ready
-// only has to become ready.
-func (s *sides) back() map[string]any {
-	if s.main.Ready == 0 {
-		return map[string]any{"percent": s.percent, "back": true}
+// back returns the parameters that move the requests back after the incident.
+func (s *sides) back(release bool) map[string]any {
+	out := map[string]any{"percent": s.percent, "back": true, "replicas": s.main.Replicas}
+	if release {
+		out["left"] = s.release
 	}
-	return map[string]any{"percent": s.percent, "back": true, "left": s.revision()}
+	return out
 }
 
 // weightChanges returns the weights that change.
@@ -304,7 +316,7 @@ func (l trafficShift) Apply(ctx context.Context, in step.Input, plan machine.Pla
 	if err != nil {
 		return nil, err
 	}
-	receipt, err := l.set(ctx, in, plan, machine.ActionApply, p.To, plan.Target.Generation)
+	receipt, err := l.set(ctx, in, plan, machine.ActionApply, p, p.To, plan.Target.Generation)
 	if err != nil && step.HasReason(err, fault.Conflict) {
 		o, readErr := l.Observe(ctx, in, plan, nil, false)
 		if readErr != nil || o.Applied {
@@ -316,42 +328,103 @@ func (l trafficShift) Apply(ctx context.Context, in step.Input, plan machine.Pla
 	return receipt, err
 }
 
-// Undo implements [step.Lever].
+// Undo implements [step.Lever]. Rules of the route that the plan did not touch are left
+// as somebody else set them since.
 func (l trafficShift) Undo(ctx context.Context, in step.Input, plan machine.Plan, receipt json.RawMessage) (json.RawMessage, error) {
 	p, err := step.Payload[shiftPayload](plan.Step, plan.Payload)
 	if err != nil {
 		return nil, err
 	}
-	left, err := step.LeftAt(plan, receipt)
-	if err != nil {
-		return nil, err
+	if l.r == nil || l.w == nil {
+		return nil, step.NotConfigured("cluster", "kubernetes")
 	}
 	var out json.RawMessage
 	err = step.Undone(ctx, l, in, plan, receipt, func() error {
-		var err error
-		out, err = l.set(ctx, in, plan, machine.ActionUndo, p.From, left)
+		if err := l.serves(ctx, p, plan); err != nil {
+			return err
+		}
+		r, err := l.r.Route(ctx, step.RefOfTarget(plan.Target))
+		if err != nil {
+			return err
+		}
+		if !p.stands(r, p.To) || !p.mine(r, in, machine.ActionApply) {
+			return &fault.Error{Reason: fault.Conflict, Message: fmt.Sprintf("%s: the weights of %s changed since the look", shift, step.RefText(r.Ref))}
+		}
+		rules := slices.Clone(r.Rules)
+		for _, i := range p.touched() {
+			rules[i] = p.From[i]
+		}
+		out, err = l.set(ctx, in, plan, machine.ActionUndo, p, rules, r.Generation)
 		return err
 	})
 	return out, err
 }
 
-func (l trafficShift) set(ctx context.Context, in step.Input, plan machine.Plan, action machine.Action, rules []kube.RouteRule, generation int64) (json.RawMessage, error) {
+// serves refuses to take requests from a warm revision that serves while the service
+// itself has no ready replica.
+func (l trafficShift) serves(ctx context.Context, p shiftPayload, plan machine.Plan) error {
+	if plan.Class == playbook.ClassReturn {
+		return nil // its undo moves them to the warm revision
+	}
+	main, err := l.w.Workload(ctx, p.Main)
+	if err != nil {
+		return err
+	}
+	warm, err := l.w.Workload(ctx, p.Warm)
+	if err != nil {
+		return err
+	}
+	if main.Ready == 0 && warm.Ready > 0 {
+		return &fault.Error{Reason: fault.OutOfBounds, Message: fmt.Sprintf(
+			"%s: %s has no ready replica, and %s serves: the requests stay there", shift, step.RefText(p.Main), step.RefText(p.Warm))}
+	}
+	return nil
+}
+
+func (l trafficShift) set(ctx context.Context, in step.Input, plan machine.Plan, action machine.Action, p shiftPayload, rules []kube.RouteRule, generation int64) (json.RawMessage, error) {
 	if l.r == nil {
 		return nil, step.NotConfigured("cluster", "kubernetes")
 	}
 	r, err := l.r.SetRoute(ctx, kube.RouteChange{
-		Ref: step.RefOfTarget(plan.Target), Rules: rules, Run: in.Run, Key: in.Key,
+		Ref: step.RefOfTarget(plan.Target), Rules: rules, Backend: p.Backend, Run: in.Run, Key: in.Key,
 		Pre: kube.Precondition{UID: plan.Target.UID, Generation: generation},
 	})
 	if err != nil {
 		return nil, err
 	}
-	return step.EncodeJSON(step.ChangeReceipt{Action: action, UID: r.UID, Generation: r.Generation}), nil
+	return step.EncodeJSON(step.ChangeReceipt{Action: action, UID: r.UID}), nil
 }
 
-// Observe implements [step.Lever]. Every write of the route's spec moves its generation
-// by one, so that a third party's write never goes unseen.
-func (l trafficShift) Observe(ctx context.Context, in step.Input, plan machine.Plan, receipt json.RawMessage, undo bool) (step.Observation, error) {
+// touched returns the indexes of the rules that the plan changes.
+func (p shiftPayload) touched() []int {
+	var out []int
+	for i := range p.To {
+		if !slices.Equal(p.From[i].Backends, p.To[i].Backends) {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// stands reports whether the rules that the plan changes are as in want.
+func (p shiftPayload) stands(r kube.Route, want []kube.RouteRule) bool {
+	for _, i := range p.touched() {
+		if i >= len(r.Rules) || !slices.Equal(r.Rules[i].Backends, want[i].Backends) {
+			return false
+		}
+	}
+	return true
+}
+
+// mine reports whether the last recorded shift of the backend was made by this run's
+// visit of this state, as the given action.
+func (p shiftPayload) mine(r kube.Route, in step.Input, action machine.Action) bool {
+	return step.OursKey(r.Annotations[kube.ShiftMark(p.Backend)], in, action)
+}
+
+// Observe implements [step.Lever]. The weights count, with the mark of who set them last:
+// others may change other rules of the route.
+func (l trafficShift) Observe(ctx context.Context, in step.Input, plan machine.Plan, _ json.RawMessage, undo bool) (step.Observation, error) {
 	p, err := step.Payload[shiftPayload](plan.Step, plan.Payload)
 	if err != nil {
 		return step.Observation{}, err
@@ -372,21 +445,20 @@ func (l trafficShift) Observe(ctx context.Context, in step.Input, plan machine.P
 	case r.UID != plan.Target.UID:
 		return foreign("it was deleted and recreated")
 	}
-	planned, action, want, before := plan.Target.Generation, machine.ActionApply, p.To, p.From
+	action, want, before := machine.ActionApply, p.To, p.From
+	untouched := r.Annotations[kube.ShiftMark(p.Backend)] == p.Mark
 	if undo {
-		// An apply is one write after the plan, its undo the one after that.
-		planned, action = planned+1, machine.ActionUndo
-		want, before = before, want
+		action, want, before = machine.ActionUndo, before, want
+		untouched = p.mine(r, in, machine.ActionApply)
 	}
-	mine := kube.Workload{UID: r.UID, Generation: r.Generation, Annotations: r.Annotations}
 	switch {
-	case r.Generation == planned && kube.SameWeights(r.Rules, before):
+	case untouched && p.stands(r, before):
 		return step.Observation{Progress: "the weights are as before"}, nil
-	case r.Generation != planned+1 || !kube.SameWeights(r.Rules, want) || !step.Mine(mine, in, action, receipt):
+	case !p.stands(r, want) || !p.mine(r, in, action):
 		return foreign("someone else changed it, it is at generation %d", r.Generation)
 	}
 	o := step.Observation{
-		Applied: true, Receipt: step.EncodeJSON(step.ChangeReceipt{Action: action, UID: r.UID, Generation: r.Generation}),
+		Applied: true, Receipt: step.EncodeJSON(step.ChangeReceipt{Action: action, UID: r.UID}),
 		Settled: r.Waits == "" && r.Refused == "", Degraded: r.Refused != "", Progress: "the gateway splits the requests by the new weights",
 	}
 	switch {

@@ -16,17 +16,24 @@ func SplitKind() playbook.Kind {
 		Role: playbook.RoleCheck,
 		Doc: `Looks at the warm revision of the service (` + "`warm`" + ` in its entry of the catalog): does it serve, does it run another release, how many of the
 requests does it get, and how many would its ready replicas take? A service without one has ` + "`ready: false`" + `.`,
-		Out: step.Fields[splitOut](),
+		With: step.Fields[splitWith](),
+		Out:  step.Fields[splitOut](),
 	}
 }
 
 const split = "traffic.split"
+
+type splitWith struct {
+	Left     string `json:"left" doc:"Hash of the release that the requests left, as a loan has it: for stays."`
+	Replicas int    `json:"replicas" min:"0" unit:"replicas" doc:"Replicas of the service when they left it: for stays."`
+}
 
 type splitOut struct {
 	Ready    bool   `json:"ready" doc:"There is a warm revision, and traffic.shift would move more requests to it."`
 	Percent  int    `json:"percent" unit:"percent" doc:"Of the requests that the warm revision gets now."`
 	Most     int    `json:"most" unit:"percent" doc:"Of the requests that its ready replicas take: each as many as a replica of the service, or what warm.most says."`
 	Replicas int    `json:"replicas" unit:"replicas" doc:"Ready replicas of the warm revision."`
+	Stays    string `json:"stays" doc:"Why no requests may go back to the service now; empty: some may, or none left."`
 	Why      string `json:"why" doc:"In a sentence."`
 }
 
@@ -37,7 +44,8 @@ func NewSplit(d step.Deps) step.Check { return trafficSplit{newShift(d)} }
 
 // Run implements [step.Check].
 func (c trafficSplit) Run(ctx context.Context, in step.Input) (step.Finding, error) {
-	if _, err := step.Decode[struct{}](SplitKind(), in.With); err != nil {
+	with, err := step.Decode[splitWith](SplitKind(), in.With)
+	if err != nil {
 		return step.Finding{}, err
 	}
 	if in.Service.Warm == (playbook.Warm{}) {
@@ -52,6 +60,9 @@ func (c trafficSplit) Run(ctx context.Context, in step.Input) (step.Finding, err
 		return step.Finding{}, err
 	}
 	out := splitOut{Percent: s.percent, Most: s.most, Replicas: s.warm.Ready, Why: s.unfit()}
+	if s.percent > 0 {
+		_, _, out.Stays = s.home(0, with.Left, with.Replicas)
+	}
 	if out.Why == "" && s.percent >= s.most {
 		out.Why = fmt.Sprintf("%s gets %d %% of the requests, and its ready replicas take %d %%", step.RefText(s.warm.Ref), s.percent, s.most)
 	}
@@ -63,7 +74,11 @@ func (c trafficSplit) Run(ctx context.Context, in step.Input) (step.Finding, err
 	if out.Ready = out.Why == ""; out.Ready {
 		out.Why = fmt.Sprintf("%s is warm: it gets %d %% of the requests, and its %d ready replicas take %d %%", step.RefText(s.warm.Ref), s.percent, s.warm.Ready, s.most)
 	}
-	return step.Finding{Out: out, Facts: []string{out.Why}}, nil
+	facts := []string{out.Why}
+	if with != (splitWith{}) && out.Stays != "" {
+		facts = append(facts, "no requests go back: "+out.Stays)
+	}
+	return step.Finding{Out: out, Facts: facts}, nil
 }
 
 // unmovable returns why traffic.shift would be refused; empty: it would not.

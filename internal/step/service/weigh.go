@@ -79,7 +79,7 @@ func (w weight) weigh() (suspect bool, why string) {
 func (w weight) none() (bool, string) {
 	switch {
 	case !w.changed:
-		return false, "nothing changed within " + step.DurationText(w.window)
+		return false, "no release within " + step.DurationText(w.window)
 	case w.ours:
 		return false, w.subject + " is a repair by Responder"
 	}

@@ -34,7 +34,7 @@ func TestWeigh(t *testing.T) {
 			"a release, then the breach", release(func(*weight) {}), true,
 			"the breach began 3m after revision 7 took effect, which changed image; traffic, in requests or prompt tokens, is 1.0 times that before",
 		},
-		{"nothing changed", release(func(w *weight) { w.changed = false }), false, "nothing changed within 1h"},
+		{"nothing changed", release(func(w *weight) { w.changed = false }), false, "no release within 1h"},
 		{"our own rollback", release(func(w *weight) { w.ours = true }), false, "revision 7 is a repair by Responder"},
 		{"traffic is 2.4 times normal, and a log level moved", release(func(w *weight) {
 			w.times, w.waiting, w.matters, w.moved = 2.4, 31, false, []string{"--log-level"}
