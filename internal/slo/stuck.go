@@ -56,7 +56,7 @@ type Still struct {
 	Note  string          // why it cannot be told of any; empty: it can
 }
 
-// StandStill returns the replicas that have requests and take no step. It cannot be told
+// StandStill returns the replicas that run requests and take no step. It cannot be told
 // of a replica without two samples of a counter of steps within two minutes.
 func StandStill(ctx context.Context, q Asker, service string, all []Progress, at time.Time) (Still, error) {
 	v, err := ask(ctx, q, stuck(service, all), at)
@@ -91,10 +91,7 @@ func stuck(service string, all []Progress) string {
 		}
 		moved := "(" + strings.Join(steps, " or ") + ")"
 		inFlight := fmt.Sprintf("(%[1]s + %[2]s or %[1]s)", by(rankLabels, running), by(rankLabels, waiting))
-		lasting := func(gauge string) string {
-			return by(rankLabels, fmt.Sprintf("min_over_time(%s%s)", gauge, window)) + " > 0"
-		}
-		busy := lasting(running) + " or " + lasting(waiting) // an engine that computes none of those that wait stands still, too
+		busy := by(rankLabels, fmt.Sprintf("min_over_time(%s%s)", running, window)) + " > 0"
 		there := by(rankLabels, fmt.Sprintf("%s offset %dms", running, StuckAfter.Milliseconds()))
 		ask(partStuck, by(replicaLabels, fmt.Sprintf("%s and (%s) and (%s == 0) and %s", inFlight, busy, moved, there)))
 		ask(partFinished, by(replicaLabels, fmt.Sprintf("increase(%s%s)", selector(p.Finished, service), window)))

@@ -105,7 +105,8 @@ func rolledOut(canary string) string {
 }
 
 // A release makes first tokens late, and the one before is kept warm: requests move
-// there at once, the objectives prove it, and they stay there while the release runs.
+// there at once, the objectives prove it, they stay there while the release runs, a
+// restart of it included, and go back once another does.
 func TestRequestsMoveToTheWarmRevision(t *testing.T) {
 	t.Parallel()
 	rig.Shared(t).Define(t, "httproute")
@@ -129,16 +130,29 @@ func TestRequestsMoveToTheWarmRevision(t *testing.T) {
 	if image := w.image(t); image != "vllm:v2-bad" {
 		t.Errorf("the image is %s, want the release where it is", image)
 	}
-	w.wantWrites(t, fmt.Sprintf("patch httproutes %s/chat -> 200", w.ns))
+	patched := fmt.Sprintf("patch httproutes %s/chat -> 200", w.ns)
+	w.wantWrites(t, patched)
 	loan := w.awaitLoan(t, time.Minute, "a wait for another release", func(r *rig.Run) bool {
 		return strings.Contains(r.String(), "left-behind")
 	})
 	if owed := w.responder.Must(t, "loans", "list"); !strings.Contains(owed, loan.ID) {
 		t.Errorf("loans list does not have %s:\n%s", loan.ID, owed)
 	}
+	w.cp.Kubectl(t, "-n", w.ns, "rollout", "restart", "deployment/chat")
+	w.cp.AwaitRollout(t, w.ns, "chat", time.Minute)
+	looks := loan.Has(machine.WaitLooked)
+	w.awaitLoan(t, time.Minute, "looks at the release that was restarted", func(r *rig.Run) bool { return r.Has(machine.WaitLooked) > looks+2 })
 	if got := w.weights(t); got != "0 100" {
 		t.Errorf("the weights are %s, though the release still runs", got)
 	}
+
+	w.setImage(t, "vllm:v3")
+	loan = w.awaitLoan(t, 2*time.Minute, "its end", func(r *rig.Run) bool { return r.Ending != nil })
+	wantEnd(t, loan, machine.OutcomeResolved)
+	if got := w.weights(t); got != "100 0" {
+		t.Errorf("the weights are %s after the loan:\n%s", got, loan)
+	}
+	w.wantWrites(t, patched, patched)
 }
 
 // weights are those of the route's backends.

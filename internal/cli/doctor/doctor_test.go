@@ -79,7 +79,7 @@ func newInstallation() *installation {
 	for name, each := range map[string]float64{
 		"vllm:num_requests_running": 0, "vllm:num_requests_waiting": 0, "vllm:kv_cache_usage_perc": 0, "vllm:num_preemptions_total": 0,
 		"vllm:iteration_tokens_total_count": 50, "vllm:generation_tokens_total": 500, "vllm:e2e_request_latency_seconds_count": 10, "vllm:e2e_request_latency_seconds_sum": 20,
-		"vllm:request_prompt_tokens_count": 10, "vllm:request_generation_tokens_count": 10, "vllm:prefix_cache_hits_total": 0, "vllm:cache_config_info": 1,
+		"vllm:request_prompt_tokens_count": 10, "vllm:request_generation_tokens_count": 10, "vllm:prefix_cache_hits_total": 0, "vllm:cache_config_info": 1, "vllm:corrupted_requests_total": 0,
 		"vllm:request_queue_time_seconds_count": 10, "vllm:request_prefill_time_seconds_count": 10, "vllm:request_decode_time_seconds_count": 10, "http_requests_total": 10,
 	} {
 		in.add(name, each)

@@ -126,16 +126,15 @@ func (w writer) waiting(p engine.Progress, function, span string) string {
 	return w.by("sum", all)
 }
 
-// stalled counts the engines that had requests for two minutes without a step. An
+// stalled counts the engines that ran requests for two minutes without a step. An
 // engine must have been there before, so one that has just started is not judged.
 func (w writer) stalled(p engine.Progress) string {
 	var steps []string
 	for _, c := range p.Steps {
 		steps = append(steps, w.by("sum", w.of("increase", "2m", selector(c.Name, c.Match)), rankLabels))
 	}
-	return w.by("count", fmt.Sprintf("\n  (%s > 0 or %s > 0)\n  and %s\n  and (%s) == 0\n",
+	return w.by("count", fmt.Sprintf("\n  %s > 0\n  and %s\n  and (%s) == 0\n",
 		w.by("sum", w.of("min_over_time", "2m", p.Running), rankLabels),
-		w.by("sum", w.of("min_over_time", "2m", p.Waiting), rankLabels),
 		w.by("sum", w.of("", "", p.Running)+" offset 2m", rankLabels),
 		strings.Join(steps, " or ")))
 }

@@ -126,6 +126,21 @@ func TestOpenSLOLabels(t *testing.T) {
 	}
 }
 
+// TestBareCounters: counters that a document does not add up are, or the label le of a
+// bucket would keep it from having a share of anything.
+func TestBareCounters(t *testing.T) {
+	file := openOf("", "target: 0.9", "counter: true, good: "+metric(`h_bucket{le="0.5"}`)+", total: "+metric(`sum by (pod) (h_count) + other`))
+	all, _, err := Read([]Document{{"x.yaml", []byte(file)}}, Options{})
+	if err != nil || len(all) != 1 {
+		t.Fatal(all, err)
+	}
+	for _, want := range []string{`sum(rate(h_bucket{le="0.5"}[` + Window + `]))`, `sum by (pod) (rate(h_count[` + Window + `])) + sum(rate(other[` + Window + `]))`} {
+		if !strings.Contains(all[0].Ratio, want) {
+			t.Errorf("%s does not hold %s", all[0].Ratio, want)
+		}
+	}
+}
+
 // FuzzRead holds that no document breaks the reader, and that what it takes is
 // rules that Prometheus reads.
 func FuzzRead(f *testing.F) {
