@@ -115,9 +115,9 @@ func TestScaleUnderAutoscaler(t *testing.T) {
 	}
 	w.wantWrites(t, patched)
 
-	loan := w.awaitLoan(t, time.Minute, "looks at the load", func(r *rig.Run) bool { return r.Has(machine.WaitLooked) > 3 }) // what a replica carries has to be seen
+	w.awaitLoan(t, time.Minute, "looks at the load", func(r *rig.Run) bool { return r.Has(machine.WaitLooked) > 3 }) // what a replica carries has to be seen
 	w.fleet.SetTraffic(200)
-	loan = w.awaitLoan(t, 90*time.Second, "its end", func(r *rig.Run) bool { return r.Ending != nil })
+	loan := w.awaitLoan(t, 90*time.Second, "its end", func(r *rig.Run) bool { return r.Ending != nil })
 	wantEnd(t, loan, machine.OutcomeResolved)
 	if got := bounds(); got != "2..2" {
 		t.Errorf("bounds %s after the loan, want 2..2:\n%s", got, loan)

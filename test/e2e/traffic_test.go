@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -69,7 +70,7 @@ func warmWorld(t *testing.T, cp *rig.ControlPlane, client *kube.Client, kind str
 		warm, object = "chat-predictor-00001-deployment", "inferenceservice/chat"
 		carryOut = func(t testing.TB) {
 			canary := kubectl(t, "get", object, "-o", "jsonpath={.spec.predictor.canaryTrafficPercent}")
-			kubectl(t, "patch", object, "--subresource=status", "--type=merge", "-p", rolledOut(canary))
+			kubectl(t, "patch", object, "--subresource=status", "--type=merge", "-p", rolledOut(t, canary))
 		}
 		meddle = `[{"op": "add", "path": "/spec/predictor/canaryTrafficPercent", "value": 7}]`
 		manifest = "\n---\napiVersion: serving.kserve.io/v1beta1\nkind: InferenceService\nmetadata: {name: chat}\nspec: {predictor: {minReplicas: 2}}\n"
@@ -94,10 +95,14 @@ func accepted(generation string) string {
 }
 
 // rolledOut is the status that KServe writes once Knative splits as it was told.
-func rolledOut(canary string) string {
+func rolledOut(t testing.TB, canary string) string {
+	t.Helper()
 	percent := 100
 	if canary != "" {
-		fmt.Sscan(canary, &percent)
+		var err error
+		if percent, err = strconv.Atoi(canary); err != nil {
+			t.Fatal(err)
+		}
 	}
 	return fmt.Sprintf(`{"status": {"components": {"predictor": {
   "latestReadyRevision": "chat-predictor-00002", "latestRolledoutRevision": "chat-predictor-00002", "previousRolledoutRevision": "chat-predictor-00001",
