@@ -41,8 +41,10 @@ func TestWebhookLoad(t *testing.T) {
 			config := strings.Replace(rig.WebhookConfig(s.Webhook, rig.IntakeToken), "repeat_interval: 30s", "repeat_interval: 1h", 1)
 			manager := rig.StartAlertmanager(t, 1, config)[0]
 			took, mean, failed := sendAlerts(t, manager, load.webhooks)
-			if failed != 0 { // Alertmanager gives each ten seconds
-				t.Errorf("%v requests failed, want every one answered with 2xx in time", failed)
+			// Alertmanager gives each ten seconds. On a slow machine, connections of the burst
+			// wait long enough to be cut for others; it sends those again.
+			if failed > float64(load.webhooks)/100 {
+				t.Errorf("%v requests failed, want 99 of 100 answered with 2xx in time", failed)
 			}
 			// What failed is sent again.
 			rig.Await(t, 2*time.Minute, "every notification admitted", func(ctx context.Context) (bool, string) {
