@@ -20,7 +20,7 @@ func loanReturn(t *testing.T) string {
 		`with: {by: '${"by" in`, `with: {window: 10s, load: 10s, lookback: 2m, by: '${"by" in`, "every: 5m", "every: 5s",
 		"every: 1m", "every: 5s", "wait: 5m", "wait: 1s", "back: true, left: '${left}', replicas: '${before}'}\n      approve: {by: service.owners, within: 24h, on_expiry: escalate}\n",
 		"back: true, left: '${left}', replicas: '${before}'}\n" + strings.Replace(quickProof, "within: 15m", "within: 24h", 1),
-		" # never below the service's min_ready\n      approve: {by: service.owners, within: 24h, on_expiry: escalate}\n", "\n" + strings.Replace(quickProof, "within: 15m", "within: 24h", 1),
+		" # not below the service's min_ready, nor an autoscaler's former bound\n      approve: {by: service.owners, within: 24h, on_expiry: escalate}\n", "\n" + strings.Replace(quickProof, "within: 15m", "within: 24h", 1),
 	})
 }
 

@@ -23,7 +23,7 @@ func ShiftKind() playbook.Kind {
 weights of an HTTPRoute's backends, or canaryTrafficPercent of KServe's InferenceService. The service's other backends keep their proportions. Undo sets the
 former weights. Requests in flight stay where they are.
 
-Never more than the warm revision's ready replicas take: each as many as a replica of the service has, or what ` + "`warm.most`" + ` says. Refused if the warm
+Never more than the warm revision's ready replicas take: each as many as a replica of the service has, or what ` + "`warm.percent_per_replica`" + ` says. Refused if the warm
 revision does not serve, rolls out, or runs the same release while the service serves; if the route's gateway does not accept it; if the service's series do not show the warm
 revision's pods, because the proof would look at what is left; and where Argo CD or Flux would set the weights back. An application of Argo CD that ignores
 them (spec.ignoreDifferences with RespectIgnoreDifferences=true) leaves them alone.`,

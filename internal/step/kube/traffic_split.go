@@ -31,7 +31,7 @@ type splitWith struct {
 type splitOut struct {
 	Ready    bool   `json:"ready" doc:"There is a warm revision, and traffic.shift would move more requests to it."`
 	Percent  int    `json:"percent" unit:"percent" doc:"Of the requests that the warm revision gets now."`
-	Most     int    `json:"most" unit:"percent" doc:"Of the requests that its ready replicas take: each as many as a replica of the service, or what warm.most says."`
+	Most     int    `json:"most" unit:"percent" doc:"Of the requests that its ready replicas take: each as many as a replica of the service, or what warm.percent_per_replica says."`
 	Replicas int    `json:"replicas" unit:"replicas" doc:"Ready replicas of the warm revision."`
 	Stays    string `json:"stays" doc:"Why no requests may go back to the service now; empty: some may, or none left."`
 	Why      string `json:"why" doc:"In a sentence."`
