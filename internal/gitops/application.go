@@ -1,6 +1,7 @@
 package gitops
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -46,12 +47,18 @@ type Ignored struct {
 	Fields                       []string // JSON pointers and jq paths
 }
 
-// Ignores reports whether the application leaves a field of an object alone. It is
-// told by the last name of the field's path, such as weight.
+// some is a path that selects some of the elements of a list, or some objects.
+var some = regexp.MustCompile(`[/\[]\d|select\(`)
+
+// Ignores reports whether the application leaves a field of an object alone, wherever it
+// is. The field is the last name of the paths, such as weight; a path to one element of
+// a list leaves those of the others to Argo CD.
 func (a Application) Ignores(group, kind, namespace, name, field string) bool {
 	return slices.ContainsFunc(a.Ignored, func(i Ignored) bool {
 		return i.Group == group && i.Kind == kind && (i.Namespace == "" || i.Namespace == namespace) && (i.Name == "" || i.Name == name) &&
-			slices.ContainsFunc(i.Fields, func(f string) bool { return strings.HasSuffix(f, "/"+field) || strings.HasSuffix(f, "."+field) })
+			slices.ContainsFunc(i.Fields, func(f string) bool {
+				return (strings.HasSuffix(f, "/"+field) || strings.HasSuffix(f, "."+field)) && !some.MatchString(f)
+			})
 	})
 }
 

@@ -193,10 +193,11 @@ func TestTrafficShiftRefuses(t *testing.T) {
 		"not accepted":         {by, func(s *kubetest.Server, _ *steptest.World) { carryOut(s, "False") }, fault.OutOfBounds, "no such listener"},
 		"Argo CD's":            {by, tracked, fault.Owned, "RespectIgnoreDifferences=true"},
 		"Argo CD ignores it":   {by, ignoring(".spec.rules[].backendRefs[].weight"), "", "50 % instead of 0 %"},
+		"it ignores one":       {by, ignoring("/spec/rules/0/backendRefs/1/weight"), fault.Owned, "leave weight of gateway.networking.k8s.io HTTPRoute alone"},
 		"it ignores other":     {by, ignoring("/spec/hostnames"), fault.Owned, "leave weight of gateway.networking.k8s.io HTTPRoute alone"},
 		"series of both":       {by, func(_ *kubetest.Server, w *steptest.World) { w.Deps.Querier = seriesOf{"chat-0", "chat-stable-1"} }, "", "50 % instead of 0 %"},
 		"no series of it":      {by, func(_ *kubetest.Server, w *steptest.World) { w.Deps.Querier = seriesOf{"chat-0"} }, fault.OutOfBounds, "the proof would not see"},
-		"series name no pods":  {by, func(_ *kubetest.Server, w *steptest.World) { w.Deps.Querier = seriesOf{} }, "", "50 % instead of 0 %"},
+		"series name no pods":  {by, func(_ *kubetest.Server, w *steptest.World) { w.Deps.Querier = seriesOf{} }, "", "whether the proof sees the requests that are moved is not known"},
 		"back to what it left": {map[string]any{"percent": 0, "left": release(t)}, weights([]any{1.0, 1.0}, []any{1.0, 1.0}), fault.OutOfBounds, "still runs the release that the requests left"},
 		"back to another":      {map[string]any{"percent": 0, "left": "another"}, weights([]any{1.0, 1.0}, []any{1.0, 1.0}), "", "0 % instead of 50 %"},
 		"back to fewer":        {map[string]any{"percent": 0, "replicas": 12}, weights([]any{0.0, 1.0}, []any{0.0, 1.0}), "", "75 % instead of 100 %"},
@@ -228,7 +229,7 @@ func TestTrafficShiftRefuses(t *testing.T) {
 			o := kinds.New(w.Deps).Do(t.Context(), machine.Effect{Key: "r-1/s#1/plan#1", Run: "r-1", Step: "traffic.shift", Service: w.Service, With: c.with, Action: machine.ActionPlan})
 			text := o.Message
 			if o.Plan != nil {
-				text = o.Plan.Summary
+				text = o.Plan.Summary + "; " + strings.Join(o.Plan.Notes, "; ")
 			}
 			if o.Reason != c.reason || !strings.Contains(text, c.says) || len(s.Writes()) > 0 {
 				t.Errorf("%s %s %q, writes %v; want %q saying %q", o.Status, o.Reason, text, s.Writes(), c.reason, c.says)

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/kube"
 	"github.com/inference-responder/responder/internal/playbook"
@@ -128,6 +129,62 @@ func (s *sides) unfit() string {
 	return ""
 }
 
+// target returns the percent to set. A relative change stops at what the warm revision
+// takes; an absolute one beyond that is refused.
+func (s *sides) target(with shiftWith) (to int, note string, err error) {
+	refuse := func(r fault.Reason, format string, args ...any) (int, string, error) {
+		return 0, "", &fault.Error{Reason: r, Message: shift + ": " + fmt.Sprintf(format, args...)}
+	}
+	if with.By != nil {
+		to = min(100, s.percent+*with.By)
+	} else {
+		to = *with.Percent
+	}
+	why := s.unfit()
+	switch {
+	case to == s.percent || with.Back && to > s.percent:
+		return refuse(fault.NothingToDo, "the warm revision gets %d %% of the requests already", s.percent)
+	case to < s.percent:
+		if to, note, why = s.home(to, with.Left, with.Replicas); why != "" {
+			return refuse(fault.OutOfBounds, "%s", why)
+		}
+		return to, note, nil
+	case why != "":
+		return refuse(fault.OutOfBounds, "%s", why)
+	case s.percent >= s.most:
+		return refuse(fault.OutOfBounds, "the warm revision gets %d %% of the requests, and its %d ready replicas take %d %%: add replicas to it first", s.percent, s.warm.Ready, s.most)
+	case to > s.most && with.By == nil:
+		return refuse(fault.OutOfBounds, "%d %% of the requests are more than the %d %% that the warm revision's %d ready replicas take", to, s.most, s.warm.Ready)
+	case to > s.most:
+		return s.most, fmt.Sprintf("stops at %d %%, what the warm revision's ready replicas take, instead of %d %%", s.most, to), nil
+	}
+	return to, "", nil
+}
+
+// home returns how many requests the warm revision keeps when others go back to the
+// service: no more go back than its ready replicas take. why is not empty if none may.
+func (s *sides) home(want int, left string, replicas int) (to int, note, why string) {
+	name, n := step.RefText(s.main.Ref), s.main
+	switch {
+	case n.Ready == 0:
+		return s.percent, "", name + " has no ready replica"
+	case s.warm.Ready == 0: // whatever the service runs is better than nothing
+		return want, step.RefText(s.warm.Ref) + " has no ready replica any more", ""
+	case left != "" && left == s.release:
+		return s.percent, "", name + " still runs the release that the requests left: take it back or replace it first"
+	case n.RollingOut():
+		return s.percent, "", name + " is in the middle of a rollout"
+	}
+	takes := min(100, 100*n.Ready/max(replicas, n.Replicas, 1))
+	switch to = max(want, 100-takes); {
+	case to >= s.percent:
+		return s.percent, "", fmt.Sprintf("%s has %d ready replicas, which take %d %% of the requests, and it gets %d %% already", name, n.Ready, takes, 100-s.percent)
+	case to > want:
+		note = fmt.Sprintf("%s has %d ready replicas, which take %d %% of the requests: the others stay for now", name, n.Ready, takes)
+	}
+	return to, note, ""
+}
+
 // weighed returns the rules with which the warm backend gets a percent of the
 // requests. The others keep their proportions.
 func (s *sides) weighed(kind string, percent int) ([]kube.RouteRule, error) {
@@ -169,6 +226,31 @@ func (s *sides) weighed(kind string, percent int) ([]kube.RouteRule, error) {
 		out[i] = rule
 	}
 	return out, nil
+}
+
+// weightChanges returns the weights that change.
+func weightChanges(r kube.Route, to []kube.RouteRule) []machine.FieldChange {
+	var out []machine.FieldChange
+	for i, rule := range to {
+		for j, b := range rule.Backends {
+			was := r.Rules[i].Backends[j]
+			switch {
+			case was == b, r.Ref.Kind == kube.InferenceService && j > 0:
+			case r.Ref.Kind == kube.InferenceService:
+				from, value := fmt.Sprint(was.Weight), fmt.Sprint(b.Weight)
+				if was.Unset {
+					from = ""
+				}
+				if b.Unset {
+					value = ""
+				}
+				out = append(out, machine.FieldChange{Path: rule.Path, From: from, To: value})
+			default:
+				out = append(out, machine.FieldChange{Path: fmt.Sprintf("%s[%s].weight", rule.Path, b.Name), From: fmt.Sprint(was.Weight), To: fmt.Sprint(b.Weight)})
+			}
+		}
+	}
+	return out
 }
 
 // reduce divides weights by what they have in common, to a sum of 100 where they can

@@ -90,8 +90,9 @@ func (l trafficShift) Plan(ctx context.Context, in step.Input) (machine.Plan, er
 	if err != nil {
 		return machine.Plan{}, err
 	}
+	unseen := ""
 	if to > s.percent {
-		if err := l.moves(ctx, in, s); err != nil {
+		if unseen, err = l.moves(ctx, in, s); err != nil {
 			return machine.Plan{}, err
 		}
 	}
@@ -108,8 +109,10 @@ func (l trafficShift) Plan(ctx context.Context, in step.Input) (machine.Plan, er
 	}
 	plan := s.plan(in, to, rules, with.Release)
 	plan.Lacks = lacks
-	if note != "" {
-		plan.Notes = append([]string{note}, plan.Notes...)
+	for _, n := range []string{unseen, note} {
+		if n != "" {
+			plan.Notes = append([]string{n}, plan.Notes...)
+		}
 	}
 	return plan, nil
 }
@@ -141,77 +144,21 @@ func (l trafficShift) notOwned(ctx context.Context, r kube.Route) error {
 	return nil
 }
 
-// target returns the percent to set. A relative change stops at what the warm revision
-// takes; an absolute one beyond that is refused.
-func (s *sides) target(with shiftWith) (to int, note string, err error) {
-	refuse := func(r fault.Reason, format string, args ...any) (int, string, error) {
-		return 0, "", &fault.Error{Reason: r, Message: shift + ": " + fmt.Sprintf(format, args...)}
-	}
-	if with.By != nil {
-		to = min(100, s.percent+*with.By)
-	} else {
-		to = *with.Percent
-	}
-	why := s.unfit()
-	switch {
-	case to == s.percent || with.Back && to > s.percent:
-		return refuse(fault.NothingToDo, "the warm revision gets %d %% of the requests already", s.percent)
-	case to < s.percent:
-		if to, note, why = s.home(to, with.Left, with.Replicas); why != "" {
-			return refuse(fault.OutOfBounds, "%s", why)
-		}
-		return to, note, nil
-	case why != "":
-		return refuse(fault.OutOfBounds, "%s", why)
-	case s.percent >= s.most:
-		return refuse(fault.OutOfBounds, "the warm revision gets %d %% of the requests, and its %d ready replicas take %d %%: add replicas to it first", s.percent, s.warm.Ready, s.most)
-	case to > s.most && with.By == nil:
-		return refuse(fault.OutOfBounds, "%d %% of the requests are more than the %d %% that the warm revision's %d ready replicas take", to, s.most, s.warm.Ready)
-	case to > s.most:
-		return s.most, fmt.Sprintf("stops at %d %%, what the warm revision's ready replicas take, instead of %d %%", s.most, to), nil
-	}
-	return to, "", nil
-}
-
-// home returns how many requests the warm revision keeps when others go back to the
-// service: no more go back than its ready replicas take. why is not empty if none may.
-func (s *sides) home(want int, left string, replicas int) (to int, note, why string) {
-	name, n := step.RefText(s.main.Ref), s.main
-	switch {
-	case n.Ready == 0:
-		return s.percent, "", name + " has no ready replica"
-	case s.warm.Ready == 0: // whatever the service runs is better than nothing
-		return want, step.RefText(s.warm.Ref) + " has no ready replica any more", ""
-	case left != "" && left == s.release:
-		return s.percent, "", name + " still runs the release that the requests left: take it back or replace it first"
-	case n.RollingOut():
-		return s.percent, "", name + " is in the middle of a rollout"
-	}
-	takes := min(100, 100*n.Ready/max(replicas, n.Replicas, 1))
-	switch to = max(want, 100-takes); {
-	case to >= s.percent:
-		return s.percent, "", fmt.Sprintf("%s has %d ready replicas, which take %d %% of the requests, and it gets %d %% already", name, n.Ready, takes, 100-s.percent)
-	case to > want:
-		note = fmt.Sprintf("%s has %d ready replicas, which take %d %% of the requests: the others stay for now", name, n.Ready, takes)
-	}
-	return to, note, ""
-}
-
 // moves refuses what would not help the service: the same release, or a proof that does
-// not see the requests that were moved.
-func (l trafficShift) moves(ctx context.Context, in step.Input, s sides) error {
+// not see the requests that were moved. note says what of that is not known.
+func (l trafficShift) moves(ctx context.Context, in step.Input, s sides) (note string, err error) {
 	if s.release == s.warmRelease && s.main.Ready > 0 {
-		return &fault.Error{Reason: fault.NothingToDo, Message: fmt.Sprintf("%s: %s runs the same release as %s: requests would meet the same there", shift, step.RefText(s.warm.Ref), step.RefText(s.main.Ref))}
+		return "", &fault.Error{Reason: fault.NothingToDo, Message: fmt.Sprintf("%s: %s runs the same release as %s: requests would meet the same there", shift, step.RefText(s.warm.Ref), step.RefText(s.main.Ref))}
 	}
 	return l.seen(ctx, in, s)
 }
 
 // seen refuses a change whose proof would not see the warm revision: its pods have no
 // series with the service's selector. Where the service's own ready pods have none either,
-// the series are those of a gateway, which sees both.
-func (l trafficShift) seen(ctx context.Context, in step.Input, s sides) error {
+// the series may be those of a gateway, which sees both: the note says so.
+func (l trafficShift) seen(ctx context.Context, in step.Input, s sides) (note string, err error) {
 	if l.q == nil {
-		return nil // nor is there a proof
+		return "", nil // nor is there a proof
 	}
 	names := func(w kube.Workload) []string {
 		var out []string
@@ -233,18 +180,21 @@ func (l trafficShift) seen(ctx context.Context, in step.Input, s sides) error {
 	}
 	got, err := l.q.Instant(ctx, expr+"})", in.Now)
 	if err != nil {
-		return err
+		return "", err
 	}
 	mains, warms := len(main) == 0, false // none tells that the series have pods
 	for _, sample := range got.Samples {
 		mains = mains || slices.Contains(main, sample.Labels["pod"])
 		warms = warms || slices.Contains(warm, sample.Labels["pod"])
 	}
-	if mains && !warms {
-		return &fault.Error{Reason: fault.OutOfBounds, Message: fmt.Sprintf(
+	switch {
+	case mains && !warms:
+		return "", &fault.Error{Reason: fault.OutOfBounds, Message: fmt.Sprintf(
 			"%s: no series with {%s} is of a pod of %s: the proof would not see the requests that are moved; set a selector of the service that covers both", shift, in.Service.Selector, step.RefText(s.warm.Ref))}
+	case !warms:
+		return fmt.Sprintf("whether the proof sees the requests that are moved is not known: no series with {%s} names a pod of either workload", in.Service.Selector), nil
 	}
-	return nil
+	return "", nil
 }
 
 // plan puts the plan together.
@@ -281,31 +231,6 @@ func (s *sides) back(release bool) map[string]any {
 	out := map[string]any{"percent": s.percent, "back": true, "replicas": s.main.Replicas}
 	if release {
 		out["left"] = s.release
-	}
-	return out
-}
-
-// weightChanges returns the weights that change.
-func weightChanges(r kube.Route, to []kube.RouteRule) []machine.FieldChange {
-	var out []machine.FieldChange
-	for i, rule := range to {
-		for j, b := range rule.Backends {
-			was := r.Rules[i].Backends[j]
-			switch {
-			case was == b, r.Ref.Kind == kube.InferenceService && j > 0:
-			case r.Ref.Kind == kube.InferenceService:
-				from, value := fmt.Sprint(was.Weight), fmt.Sprint(b.Weight)
-				if was.Unset {
-					from = ""
-				}
-				if b.Unset {
-					value = ""
-				}
-				out = append(out, machine.FieldChange{Path: rule.Path, From: from, To: value})
-			default:
-				out = append(out, machine.FieldChange{Path: fmt.Sprintf("%s[%s].weight", rule.Path, b.Name), From: fmt.Sprint(was.Weight), To: fmt.Sprint(b.Weight)})
-			}
-		}
 	}
 	return out
 }

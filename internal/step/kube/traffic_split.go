@@ -85,7 +85,7 @@ func (c trafficSplit) Run(ctx context.Context, in step.Input) (step.Finding, err
 func (c trafficSplit) unmovable(ctx context.Context, in step.Input, s sides) (string, error) {
 	err := c.notOwned(ctx, s.route)
 	if err == nil {
-		err = c.moves(ctx, in, s)
+		_, err = c.moves(ctx, in, s)
 	}
 	for _, r := range []fault.Reason{fault.Owned, fault.NothingToDo, fault.OutOfBounds} {
 		if step.HasReason(err, r) {
