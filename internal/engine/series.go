@@ -74,6 +74,7 @@ type Work struct {
 	OutputLength  []string // histograms of its output tokens
 
 	Queue, Prefill, Decode string   // histograms of the seconds that a request spends in each phase
+	FirstToken, Whole      string   // histograms of the seconds to the first token, and of a whole request: without Prefill and Decode, these are their differences
 	Token                  []string // histograms of the seconds between two tokens
 
 	Failed, Aborted, Refused Part // requests that end with an error of the server, that their clients gave up, that are answered with 4xx
@@ -310,7 +311,8 @@ func vllmWork() Work {
 }
 
 // sglangWork returns how SGLang shows its work. Its histograms of lengths need
-// --collect-tokens-histogram; it has none of prefill and decode.
+// --collect-tokens-histogram. It has none of prefill and decode: prefill is what the
+// first token takes beyond the queue, decode the rest of the request.
 func sglangWork() Work {
 	return Work{
 		Generated:     "sglang:generation_tokens_total",
@@ -319,6 +321,8 @@ func sglangWork() Work {
 		PromptLength:  []string{"sglang:prompt_tokens_histogram"},
 		OutputLength:  []string{"sglang:generation_tokens_histogram"},
 		Queue:         "sglang:queue_time_seconds",
+		FirstToken:    "sglang:time_to_first_token_seconds",
+		Whole:         "sglang:e2e_request_latency_seconds",
 		Token:         []string{"sglang:inter_token_latency_seconds", "sglang:time_per_output_token_seconds"},
 		Failed: Part{
 			Name: "sglang:http_responses_total", Match: `endpoint=~"/v1/.*|/generate",status_code=~"5.."`,

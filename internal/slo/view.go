@@ -19,6 +19,7 @@ type Work struct {
 	PrefixHits, PrefixQueries  []string // counters of prompt tokens that the prefix cache had, and was asked for
 	PromptLength, OutputLength []string // histograms of tokens of a request
 	Queue, Prefill, Decode     string   // histograms of the seconds of a request in each phase
+	FirstToken, Whole          string   // histograms of the seconds to the first token, and of a request: without Prefill and Decode, these are their differences
 	Token                      []string // histograms of the seconds between two tokens
 	Failed, Aborted, Refused   Part     // requests
 	Config                     string   // series whose labels hold num_gpu_blocks and block_size
@@ -212,7 +213,7 @@ func (p Progress) stretch(service string, span Span) map[string]string {
 // phases returns the histograms of a request's seconds, by their names in parts.
 func (w Work) phases() map[string][]string {
 	out := map[string][]string{"token": w.Token}
-	for phase, name := range map[string]string{"queue": w.Queue, "prefill": w.Prefill, "decode": w.Decode} {
+	for phase, name := range map[string]string{"queue": w.Queue, "prefill": w.Prefill, "decode": w.Decode, "first": w.FirstToken, "whole": w.Whole} {
 		if name != "" {
 			out[phase] = []string{name}
 		}
@@ -316,6 +317,16 @@ func (a answered) stretch(source, span int, window time.Duration) Stretch {
 		return of / by
 	}
 	mean := func(phase string) float64 { return ratio(part(partSum+phase), part(partCount+phase)) }
+	// between returns the mean of a phase, or what lies between two others.
+	between := func(phase, from, to string) float64 {
+		if m := mean(phase); !math.IsNaN(m) {
+			return m
+		}
+		if m := mean(to) - mean(from); m >= 0 {
+			return m
+		}
+		return math.NaN() // of different requests, while the times change fast
+	}
 	prompt := mean("prompt")
 	if math.IsNaN(prompt) {
 		prompt = ratio(part(partPrompts), part(partEnded))
@@ -335,7 +346,7 @@ func (a answered) stretch(source, span int, window time.Duration) Stretch {
 		Ended: rate(partEnded), PromptTokens: rate(partPrompts), OutputTokens: rate(partGenerated), Failed: rate(partFails), Aborted: rate(partAborts), Refused: rate(partRefuses),
 		HitRate:    ratio(part(partHits), part(partQueries)),
 		PromptMean: prompt, Prompt: lengths("prompt"), Output: lengths("output"),
-		QueueSeconds: mean("queue"), PrefillSecs: mean("prefill"), DecodeSeconds: mean("decode"), TokenSeconds: mean("token"),
+		QueueSeconds: mean("queue"), PrefillSecs: between("prefill", "queue", "first"), DecodeSeconds: between("decode", "first", "whole"), TokenSeconds: mean("token"),
 		AcceptRate: accepts, Transfers: rate(partTransfers),
 	}
 }

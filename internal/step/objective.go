@@ -41,7 +41,7 @@ func Objectives(svc playbook.Service) slo.Ask {
 func work(w engine.Work) slo.Work {
 	return slo.Work{
 		Generated: w.Generated, PrefixHits: w.PrefixHits, PrefixQueries: w.PrefixQueries, PromptLength: w.PromptLength, OutputLength: w.OutputLength,
-		Queue: w.Queue, Prefill: w.Prefill, Decode: w.Decode, Token: w.Token, Failed: slo.Part(w.Failed), Aborted: slo.Part(w.Aborted), Refused: slo.Part(w.Refused), Corrupted: w.Corrupted,
+		Queue: w.Queue, Prefill: w.Prefill, Decode: w.Decode, FirstToken: w.FirstToken, Whole: w.Whole, Token: w.Token, Failed: slo.Part(w.Failed), Aborted: slo.Part(w.Aborted), Refused: slo.Part(w.Refused), Corrupted: w.Corrupted,
 		Config: w.Config, Capacity: w.Capacity, Drafted: w.Drafted, Accepted: w.Accepted, AcceptRate: w.AcceptRate, TransfersFailed: w.TransfersFailed,
 	}
 }
