@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"strconv"
 	"time"
 
 	"github.com/inference-responder/responder/internal/playbook"
@@ -40,7 +41,11 @@ type kvFitOut struct {
 	Seqs     *int     `json:"max_num_seqs,omitempty" doc:"Sequences that fit in one engine: the cap of concurrency that prevents preemption; 0: not even one long sequence fits."`
 	ModelLen *int     `json:"max_model_len,omitempty" unit:"tokens" doc:"Longest sequence of which as many as wanted fit. Longer requests are refused, so it is a change of the contract."`
 	MoreSeqs *int     `json:"max_num_seqs_at_utilization,omitempty" doc:"Sequences that fit at least with the given share of the GPU's memory; absent where that is not more than now, or does not matter."`
-	Utilized *float64 `json:"gpu_memory_utilization,omitempty" unit:"ratio" doc:"Share of the GPU's memory that the engine may use now."`
+	Utilized *float64 `json:"gpu_memory_utilization,omitempty" unit:"ratio" doc:"Share of the GPU's memory that the engine may use now; of SGLang the mem-fraction-static of its manifest, which leaves out what a batch needs."`
+
+	SeqsFlag   string `json:"max_num_seqs_flag" doc:"The engine's flag for max_num_seqs; empty: not known, or it counts for several engines together (dp-size of SGLang)."`
+	LengthFlag string `json:"max_model_len_flag" doc:"The engine's flag for max_model_len; empty: not known."`
+	ShareFlag  string `json:"gpu_memory_utilization_flag" doc:"The engine's flag for gpu_memory_utilization; empty: not known."`
 }
 
 // Values of kvFitOut.Status.
@@ -53,10 +58,13 @@ const (
 // leastLengths is the number of requests from which on their p95 means something.
 const leastLengths = 20
 
-type kvFit struct{ q step.Querier }
+type kvFit struct {
+	q step.Querier
+	o step.Objects
+}
 
 // NewKVFit returns the check engine.kv_fit.
-func NewKVFit(d step.Deps) step.Check { return kvFit{d.Querier} }
+func NewKVFit(d step.Deps) step.Check { return kvFit{d.Querier, d.Objects} }
 
 // Run implements [step.Check].
 func (c kvFit) Run(ctx context.Context, in step.Input) (step.Finding, error) {
@@ -73,21 +81,43 @@ func (c kvFit) Run(ctx context.Context, in step.Input) (step.Finding, error) {
 	if err != nil {
 		return step.Finding{}, err
 	}
-	out, facts := fit(v, window, with)
+	var manifest map[string]string
+	var note string
+	if bare(smallest(v.KV)) {
+		manifest, note = declared(ctx, c.o, in.Service, "mem-fraction-static", "dp-size")
+	}
+	out, facts := fit(v, window, with, manifest)
+	if note != "" && out.Status != kvUnknown {
+		facts = append(facts, note)
+	}
 	return step.Finding{Out: out, Facts: append([]string{out.Why}, facts...)}, nil
 }
 
-// fit compares sequences with the KV cache, and returns the arithmetic.
-func fit(v slo.View, window time.Duration, with kvFitWith) (out kvFitOut, facts []string) {
+// fit compares sequences with the KV cache, and returns the arithmetic. manifest holds
+// flags that the engines do not export.
+func fit(v slo.View, window time.Duration, with kvFitWith, manifest map[string]string) (out kvFitOut, facts []string) {
 	kv, n := smallest(v.KV), v.Now
+	if share, err := strconv.ParseFloat(manifest["mem-fraction-static"], 64); err == nil && bare(kv) {
+		kv.Utilization = share
+	}
 	length := n.Prompt.P95 + n.Output.P95
 	out = kvFitOut{Status: kvUnknown, Sequence: known(length), Tokens: known(kv.Tokens), Running: known(v.Busiest), Utilized: known(kv.Utilization)}
+	flags, ranks := flagsOf(kv), manifest["dp-size"]
+	if kv.Tokens > 0 || kv.Utilization > 0 {
+		out.SeqsFlag, out.LengthFlag, out.ShareFlag = flags.seqs, flags.length, flags.share
+	}
+	together := ranks != "" && ranks != "1"
+	if together {
+		out.SeqsFlag = ""
+	}
 	if out.Why = unfit(v, kv, window); out.Why != "" {
 		out.Why = "how many sequences fit is not known: " + out.Why
 		return out, nil
 	}
 	add := func(format string, args ...any) { facts = append(facts, fmt.Sprintf(format, args...)) }
-	flags := flagsOf(kv)
+	if together {
+		add("--%s counts for all %s ranks of dp-size together", flags.seqs, ranks)
+	}
 	size, total := kv.BlockSize, math.Floor(kv.Tokens/kv.BlockSize)
 	if !(size > 0) {
 		size, total = 1, kv.Tokens
@@ -164,6 +194,8 @@ func (out *kvFitOut) larger(kv slo.KV, share, total, each float64, flags kvFlags
 		return fmt.Sprintf("--%s has no effect: the size of the KV cache is set directly", flags.share)
 	case !(kv.Utilization > 0):
 		return fmt.Sprintf("what a larger --%s would give is not known: the engine does not tell its share of the GPU's memory", flags.share)
+	case bare(kv):
+		return fmt.Sprintf("--%s is %g; how far it can grow is not known, since batches need what it leaves", flags.share, kv.Utilization)
 	case !(share > kv.Utilization):
 		return fmt.Sprintf("--%s is %g already", flags.share, kv.Utilization)
 	}
@@ -180,9 +212,14 @@ func (out *kvFitOut) larger(kv slo.KV, share, total, each float64, flags kvFlags
 // kvFlags are the flags that a KV cache depends on, by their names.
 type kvFlags struct{ seqs, length, share string }
 
+// bare reports whether an engine exports the tokens of its KV cache alone, as SGLang.
+func bare(kv slo.KV) bool {
+	return kv.Tokens > 0 && math.IsNaN(kv.Blocks) && math.IsNaN(kv.BlockSize)
+}
+
 // flagsOf returns those of the engine that exports such a configuration.
 func flagsOf(kv slo.KV) kvFlags {
-	if math.IsNaN(kv.Blocks) && math.IsNaN(kv.BlockSize) {
+	if bare(kv) {
 		return kvFlags{"max-running-requests", "context-length", "mem-fraction-static"}
 	}
 	return kvFlags{"max-num-seqs", "max-model-len", "gpu-memory-utilization"}

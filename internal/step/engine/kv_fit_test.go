@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 
@@ -96,9 +97,34 @@ func TestKVFitSGLang(t *testing.T) {
 	}
 	svc := chat()
 	svc.Engine = "sglang"
-	out, facts := find[kvFitOut](t, s, NewKVFit, step.Input{Service: svc})
-	if out.Status != "over" || *out.Seqs != 21 || !strings.Contains(strings.Join(facts, "\n"), "--max-running-requests 21") || !strings.Contains(strings.Join(facts, "\n"), "--mem-fraction-static would give is not known") {
-		t.Errorf("%+v %q", out, facts)
+	for name, tt := range map[string]struct {
+		args                             []string
+		seqsFlag, shareFlag, share, said string
+	}{
+		"nothing in the manifest": {seqsFlag: "max-running-requests", shareFlag: "mem-fraction-static", said: "--mem-fraction-static would give is not known"},
+		"a share in the manifest": {
+			args: []string{"--mem-fraction-static", "0.88"}, seqsFlag: "max-running-requests", shareFlag: "mem-fraction-static", share: "0.88",
+			said: "--mem-fraction-static is 0.88; how far it can grow is not known",
+		},
+		"one limit for two ranks": {args: []string{"--dp-size=2"}, shareFlag: "mem-fraction-static", said: "--max-running-requests counts for all 2 ranks"},
+	} {
+		c := NewKVFit(step.Deps{Querier: s, Objects: manifest{container: map[string]any{
+			"name": "e", "image": "lmsysorg/sglang:v0.5", "command": []string{"python3", "-m", "sglang.launch_server"}, "args": tt.args,
+		}}})
+		f, err := c.Run(t.Context(), step.Input{With: map[string]any{}, Service: svc, Now: end})
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, share, said := f.Out.(kvFitOut), "", strings.Join(f.Facts, "\n")
+		if out.Utilized != nil {
+			share = strconv.FormatFloat(*out.Utilized, 'g', -1, 64)
+		}
+		if out.Status != "over" || *out.Seqs != 21 || out.SeqsFlag != tt.seqsFlag || out.ShareFlag != tt.shareFlag || share != tt.share || !strings.Contains(said, tt.said) {
+			t.Errorf("%s: %+v\n%s", name, out, said)
+		}
+		if !strings.Contains(said, "--max-running-requests 21") {
+			t.Errorf("%s: the cap is not named: %s", name, said)
+		}
 	}
 }
 

@@ -30,9 +30,10 @@ var shownFlags = map[string][]string{
 // longestFlag bounds a value that evidence shows.
 const longestFlag = 120
 
-// declared returns the flags that the live object sets, as a change in Git finds them. note
-// says why some are not known; empty: none of them is.
-func declared(ctx context.Context, o step.Objects, svc playbook.Service) (flags map[string]string, note string) {
+// declared returns the flags that the live object sets, as a change in Git finds them: those
+// of these names, or those that evidence shows. note says why some are not known; empty:
+// none of them is.
+func declared(ctx context.Context, o step.Objects, svc playbook.Service, names ...string) (flags map[string]string, note string) {
 	e, known := engine.Named(svc.Engine)
 	ref := step.RefOf(svc)
 	if o == nil || !known || ref.Name == "" {
@@ -46,7 +47,11 @@ func declared(ctx context.Context, o step.Objects, svc playbook.Service) (flags 
 	flags = map[string]string{}
 	var lacks []string
 	for _, p := range e.Programs() {
-		for _, name := range shownFlags[p.Name] {
+		wanted := names
+		if len(wanted) == 0 {
+			wanted = shownFlags[p.Name]
+		}
+		for _, name := range wanted {
 			f, _ := p.Flag(name)
 			r, err := gitops.Live([][]byte{data}, target, gitops.Variable{Flag: name, Switch: f.Kind == engine.Switch})
 			switch {
