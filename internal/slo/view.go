@@ -66,6 +66,7 @@ type Stretch struct {
 	TokenSeconds  float64 // mean time between two tokens
 	AcceptRate    float64 // share of drafted tokens that were right
 	Transfers     float64 // transfers of KV blocks per second that failed
+	Replicas      float64 // that had samples at its end
 }
 
 // Quantiles are tokens of a request.
@@ -90,6 +91,7 @@ const (
 	partMost      = "most"    // series of one engine
 	partLeast     = "least"
 	partRestarted = "restarted"
+	partServing   = "serving"
 	partBusiest   = "busiest"
 	partConfig    = "config"
 	partCapacity  = "capacity"
@@ -179,8 +181,13 @@ func (p Progress) stretch(service string, span Span) map[string]string {
 	total := func(match string, names ...string) string {
 		return sumOf(names, func(n string) string { return fmt.Sprintf("increase(%s%s)", selector(n, service, match), span) })
 	}
+	then := selector(p.Running, service)
+	if span.Offset > 0 {
+		then += fmt.Sprintf(" offset %dms", span.Offset.Milliseconds())
+	}
 	out := map[string]string{
-		partEnded: total("", p.Finished), partPrompts: total("", p.Prompts), partGenerated: total("", w.Generated),
+		partServing: "count(count by (" + replicaLabels + ") (" + then + "))",
+		partEnded:   total("", p.Finished), partPrompts: total("", p.Prompts), partGenerated: total("", w.Generated),
 		partHits: total("", w.PrefixHits...), partQueries: total("", w.PrefixQueries...),
 		partDrafted: total("", w.Drafted), partAccepted: total("", w.Accepted), partTransfers: total("", w.TransfersFailed),
 	}
@@ -300,7 +307,7 @@ func (a answered) view(all []Progress, at time.Time, spans []Span) View {
 func unmeasured() Stretch {
 	nan := math.NaN()
 	none := Quantiles{nan, nan}
-	return Stretch{nan, nan, nan, nan, nan, nan, nan, nan, none, none, nan, nan, nan, nan, nan, nan}
+	return Stretch{nan, nan, nan, nan, nan, nan, nan, nan, none, none, nan, nan, nan, nan, nan, nan, nan}
 }
 
 // stretch reads what one engine did over one span.
@@ -347,7 +354,7 @@ func (a answered) stretch(source, span int, window time.Duration) Stretch {
 		HitRate:    ratio(part(partHits), part(partQueries)),
 		PromptMean: prompt, Prompt: lengths("prompt"), Output: lengths("output"),
 		QueueSeconds: mean("queue"), PrefillSecs: between("prefill", "queue", "first"), DecodeSeconds: between("decode", "first", "whole"), TokenSeconds: mean("token"),
-		AcceptRate: accepts, Transfers: rate(partTransfers),
+		AcceptRate: accepts, Transfers: rate(partTransfers), Replicas: part(partServing),
 	}
 }
 

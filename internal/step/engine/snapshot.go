@@ -47,6 +47,7 @@ type snapshotOut struct {
 	PrefillCause  string `json:"prefill_cause" enum:"long_prompts,prefix_collapse,slower,unknown,none" doc:"Why prefill takes longer than before: prompts grew, the prefix cache has less of them, or neither; unknown without the figures of before; none unless prefill is the bound and takes longer."`
 	ReplicasShort int    `json:"replicas_short" unit:"replicas" doc:"Replicas that the load calls for beyond those that are ready; 0 unless the engine is bound, and for prefill, whose prompts more replicas do not shorten."`
 	Ready         int    `json:"ready" unit:"replicas" doc:"Replicas that are ready; 0: not known."`
+	ReadyBefore   int    `json:"replicas_before" unit:"replicas" doc:"Replicas whose engines had samples before; 0: not known."`
 	Restarted     int    `json:"restarted" unit:"replicas" doc:"Replicas whose counters began anew within the window: they are counted since then."`
 
 	Age         *float64 `json:"age_seconds,omitempty" unit:"seconds" doc:"Age of the newest sample."`
@@ -233,6 +234,9 @@ func (s sight) judge(ready int, threshold float64) snapshotOut {
 		out.slowPrefill(s, threshold)
 	}
 	out.fill(s)
+	if answer := s.answering(); answer > 0 && out.ReadyBefore > answer {
+		out.Why += fmt.Sprintf("; %d replicas answer, %d did before", answer, out.ReadyBefore)
+	}
 	return out
 }
 

@@ -133,6 +133,9 @@ func (out *snapshotOut) fill(s sight) {
 		}
 	}
 	out.AcceptRate, out.Transfers = known(now.AcceptRate), known(now.Transfers) // most services have neither, and lack nothing
+	if before.Replicas > 0 {
+		out.ReadyBefore = int(before.Replicas)
+	}
 	out.Restarted, out.Flags = s.view.Restarted, flagsInForce(s.view.KV)
 	slices.Sort(out.Missing)
 	out.Replicas = shownReplicas(s.replicas)
