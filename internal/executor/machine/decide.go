@@ -237,9 +237,13 @@ func (t *turn) clear() bool {
 			Message: "the alert resolved, but nothing shows that the service recovered: the change could not be proven" + undone + s.standing(),
 		}
 	case s.Kept > 0 && s.KeptFrom.IsZero():
+		short := ""
+		if s.NotMet != "" {
+			short = " (" + s.NotMet + ")"
+		}
 		e = Ending{
 			Outcome: OutcomeEscalated, Reason: fault.NotMet,
-			Message: "the alert resolved, but the service was not proven to meet its objectives: a change helped, and not enough" + s.standing(),
+			Message: "the alert resolved, but the service was not proven to meet its objectives: a change helped, and not enough" + short + s.standing(),
 		}
 	case s.Kept > 0:
 		e.Outcome, e.Message = OutcomeResolved, "a lever helped and the alert resolved"

@@ -84,6 +84,7 @@ func evolveProof(s State, e Event) State {
 		switch e.Verdict {
 		case VerdictImproved:
 			s.Kept++
+			s.NotMet = l.Message
 		case VerdictInconclusive:
 			s.Stays++
 			s.Unproven = cmp.Or(l.Reason, fault.NoData)

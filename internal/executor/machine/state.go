@@ -80,6 +80,7 @@ type State struct {
 	ObservedOutcome *ObservedOutcome `json:"shadow,omitempty"`    // set by views, not by events: the alert's outcome after a run that only observed
 
 	KeptFrom time.Time `json:"keptFrom,omitzero"` // since when the newest verified change is in effect
+	NotMet   string    `json:"notMet,omitempty"`  // what the newest proof said of a change that helped, and not enough
 	LookedAt time.Time `json:"lookedAt,omitzero"` // time of the newest evidence: of a check or a sample
 
 	Tries   Tries     `json:"tries,omitzero"`    // effects begun on this visit
