@@ -26,10 +26,11 @@ var untold = map[string][]string{
 	"gpu.health": {
 		noGPUKnown(0, 0, 0), noGPUKnown(0, 1, 0), noGPUKnown(3, 1, 0), noGPUKnown(3, 1, 1),
 	},
-	"fleet.breaches":  {},
-	"traffic.split":   {`{"ready":false,"percent":0,"most":0,"replicas":0,"why":"no warm revision is kept"}`},
-	"kube.workload":   {`{"desired":4,"ready":4,"revision":2,"bad_nodes":0,"nodes":[],"events":[],"owners":[]}`},
-	"service.changes": {},
+	"fleet.breaches":   {},
+	"engine.readiness": {`{"why":"no pod declares its containers","weak":false,"proves":"unknown","probe":"","ready":0,"ready_without_answer":-1,"silent_pods":[],"silent_pod":"","loading":0,"loading_pods":[],"longest_loading_seconds":0,"loading_overdue":0,"loading_overdue_pods":[]}`},
+	"traffic.split":    {`{"ready":false,"percent":0,"most":0,"replicas":0,"why":"no warm revision is kept"}`},
+	"kube.workload":    {`{"desired":4,"ready":4,"revision":2,"bad_nodes":0,"nodes":[],"events":[],"owners":[]}`},
+	"service.changes":  {},
 	"engine.crashes": {
 		`{"crashed":2,"down":1,"ready":3,"cause":"unknown","phase":"unknown","current_only":false,"node":"","memory_limit_bytes":0,"missing":"forbidden","why":"2 crashed","replicas":[{"restarts":1},{"restarts":1}]}`,
 	},
