@@ -87,6 +87,7 @@ func (w *World) Pod(_ context.Context, namespace, name string) (kube.PodState, e
 func (f *fleet) podState(p *pod) kube.PodState {
 	return kube.PodState{
 		Namespace: f.ref.Namespace, Name: p.name, UID: uidOf(p.name), Labels: maps.Clone(p.labels), Annotations: maps.Clone(p.notes), Ready: p.ready,
+		IP: p.ip, Containers: []kube.PodContainer{{Name: f.spec.service.Container, Port: port}},
 	}
 }
 

@@ -10,7 +10,8 @@ import (
 
 // Do answers a request to a service's endpoint as the first ready pod would:
 // /health says 200 however slow the engine is, as a real one does. Without a
-// ready pod, and for a host that is no service's, nothing answers.
+// ready pod, and for a host that is no service's, nothing answers. A pod's own
+// address shows the metrics of its engine.
 func (w *World) Do(req *http.Request) (*http.Response, error) {
 	if err := req.Context().Err(); err != nil {
 		return nil, err
@@ -18,6 +19,13 @@ func (w *World) Do(req *http.Request) (*http.Response, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.advanceLocked()
+	if f, p := w.addressed(req.URL.Host); p != nil && req.URL.Path == "/metrics" {
+		var text strings.Builder
+		if err := writeMetrics(&text, f, p); err != nil {
+			return nil, err
+		}
+		return respond(req, http.StatusOK, text.String()), nil
+	}
 	for _, f := range w.fleets {
 		u, err := url.Parse(f.spec.service.Endpoint)
 		if err != nil || u.Host != req.URL.Host {

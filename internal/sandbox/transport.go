@@ -95,6 +95,18 @@ func (w *World) reply(to *url.URL, q question) (reply, error) {
 	return a, nil
 }
 
+// addressed returns the ready pod with that address.
+func (w *World) addressed(host string) (*fleet, *pod) {
+	for _, f := range w.fleets {
+		for _, p := range slices.Concat(f.pods, f.apart) {
+			if p.ready && p.engine != nil && host == net.JoinHostPort(p.ip, strconv.Itoa(port)) {
+				return f, p
+			}
+		}
+	}
+	return nil, nil
+}
+
 // listener returns the pod that listens at an address. Behind an endpoint it is any of
 // those that are ready, by the prompt and the time.
 func (w *World) listener(host, prompt string) (*fleet, *pod) {
@@ -111,13 +123,8 @@ func (w *World) listener(host, prompt string) (*fleet, *pod) {
 			}
 			return at, p
 		}
-		for _, p := range slices.Concat(f.pods, f.apart) {
-			if p.ready && p.engine != nil && host == net.JoinHostPort(p.ip, strconv.Itoa(port)) {
-				return f, p
-			}
-		}
 	}
-	return nil, nil
+	return w.addressed(host)
 }
 
 // events returns the server-sent events of a completion, one for each token and then
