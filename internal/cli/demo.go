@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/inference-responder/responder/internal/cli/command"
@@ -31,7 +32,12 @@ Exit codes:
   0  the run ended resolved, or changed nothing where no change repairs the scenario,
      and its audit log verified
   1  anything else`,
-		Args: none,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 && slices.ContainsFunc(sandbox.Scenarios(), func(s sandbox.Scenario) bool { return s.Name == args[0] }) {
+				return fmt.Errorf("unexpected argument %q; write 'responder demo --scenario %s'", args[0], args[0])
+			}
+			return none(cmd, args)
+		},
 		Example: `  responder demo
   responder demo --scenario traffic-burst --yes
   responder demo --yes --dir /tmp/demo && responder audit verify /tmp/demo/journal.db`,
