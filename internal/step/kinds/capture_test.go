@@ -2,6 +2,7 @@ package kinds_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 
@@ -42,6 +43,36 @@ func TestCapture(t *testing.T) {
 	}
 	if scale := do(t, step.Deps{Workloads: fleet{}, Changer: fleet{}, Logs: fleet{}, Events: fleet{}}, machine.Effect{Action: machine.ActionPlan, Step: "kube.scale", With: map[string]any{"by": int64(1)}}); len(scale.Gathered) > 0 {
 		t.Errorf("a change that ends no pod keeps %v", scale.Gathered)
+	}
+}
+
+// A commit or a sync restarts what runs as a live change does, so the same is kept; one
+// that adds replicas ends none.
+func TestCaptureBeforeCommit(t *testing.T) {
+	for name, tt := range map[string]struct {
+		kind      string
+		with      map[string]any
+		automated bool
+		keeps     bool
+	}{
+		"a flag":              {"gitops.set_flag", seqs, true, true},
+		"a revert":            {"gitops.revert", map[string]any{"window": "1h"}, true, true},
+		"a rollback":          {"service.rollback", map[string]any{"window": "1h"}, true, true},
+		"an earlier revision": {"argocd.rollback", nil, false, true},
+		"replicas":            {"gitops.set_replicas", map[string]any{"by": int64(2)}, true, false},
+	} {
+		w := inGit(tt.automated)
+		w.deps.Logs, w.deps.Events = fleet{}, fleet{}
+		svc := service("Deployment")
+		svc.GitOps.Application = "argocd/chat"
+		o := do(t, w.deps, machine.Effect{Action: machine.ActionPlan, Step: tt.kind, With: tt.with, Service: svc})
+		if o.Status != machine.StatusOK {
+			t.Fatalf("%s: %s %s", name, o.Reason, o.Message)
+		}
+		kept := slices.ContainsFunc(o.Gathered, func(g machine.Gathered) bool { return g.Name == "events" && len(g.Data) > 0 })
+		if kept != tt.keeps {
+			t.Errorf("%s: what pods know is kept: %t, want %t: %v", name, kept, tt.keeps, o.Plan.Notes)
+		}
 	}
 }
 
