@@ -54,6 +54,9 @@ type Ladder struct {
 	DemoteAfter  int           `yaml:"demote_after" doc:"Times in a row that a lever is not proven to help on a service until it is demoted to suggest there. People are told, and responder ladder promote lifts it. At most 20. 0: never."`
 	Within       time.Duration `yaml:"within" doc:"Failures that are further apart do not count together."`
 	ProposeAfter int           `yaml:"propose_after" doc:"Times in a row that a lever is verified until responder ladder proposes the next level. 0: never."`
+
+	BreakAfter  int           `yaml:"break_after" doc:"Changes in a row, of any lever on any service, that are not proven to help until everything is paused: a circuit breaker. People are told, and one of them lifts the pause with a reason. At most 20. 0: never."`
+	BreakWithin time.Duration `yaml:"break_within" doc:"Changes that failed longer ago do not count for break_after."`
 }
 
 func (l Ladder) check(bad setting.Report) {
@@ -62,6 +65,12 @@ func (l Ladder) check(bad setting.Report) {
 	}
 	if l.Within <= 0 {
 		bad("ladder.within", "", "must be more than 0")
+	}
+	if l.BreakAfter < 0 || l.BreakAfter > ladder.MaxDemoteAfter {
+		bad("ladder.break_after", "", "must be between 0 and %d", ladder.MaxDemoteAfter)
+	}
+	if l.BreakWithin <= 0 {
+		bad("ladder.break_within", "", "must be more than 0")
 	}
 	if l.ProposeAfter < 0 {
 		bad("ladder.propose_after", "", "must not be negative")

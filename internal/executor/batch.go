@@ -27,6 +27,7 @@ type batch struct {
 
 	set     *playbook.Set    // in force for all that the batch decides
 	learned ladder.Additions // what follows for levers
+	broke   *Pause           // the circuit breaker's; nil: none
 }
 
 // staging is what a batch holds so far.
@@ -343,6 +344,9 @@ func (b *batch) publish(in []*task) {
 		}
 	}
 	e.ladder.Take(b.learned, b.now)
+	if b.broke != nil {
+		e.pauseAll(*b.broke)
+	}
 	e.library.recorded(b)
 	for _, t := range in {
 		if t.then != nil {

@@ -29,8 +29,36 @@ func (b *batch) learn() {
 		}
 		l.Results = append(l.Results, found...)
 	}
+	if broke, ok := b.e.ladder.Breaks(l.Results, b.now); ok && !b.e.pauses.has(Scope{}) {
+		b.broke = &Pause{By: breaker, Reason: broke.Reason(), Since: b.now}
+		b.record(KindPauseSet, *b.broke)
+		b.notices = append(b.notices, broken(broke, l.Results[len(l.Results)-1], b.runs))
+	}
 	b.e.ladder.Recover(&l, b.now, b.e.ledger.ActedSince)
 	b.learned = l
+}
+
+// breaker is who sets the pause of the circuit breaker.
+const breaker = "responder"
+
+// broken is what people are told of the circuit breaker, by the last run that failed.
+func broken(broke ladder.Break, last ladder.LeverResult, runs []*staged) machine.Effect {
+	ef := machine.Effect{Key: fmt.Sprintf("ladder/%s/%s/broke", last.Run, last.State), Run: last.Run, Playbook: last.Playbook, State: last.State, Text: broke.Text()}
+	for _, st := range runs {
+		if st.r.id == last.Run {
+			ef.Service, ef.Alert = st.state.Start.Service, st.state.Start.Alert
+		}
+	}
+	return ef
+}
+
+// pauseAll puts the circuit breaker's pause in force. Only the loop calls it.
+func (e *Executor) pauseAll(p Pause) {
+	e.pauses.fold(p, true)
+	e.log.Warn("everything is paused", "by", p.By, "reason", p.Reason)
+	for _, r := range e.openRuns() {
+		e.later(KindPauseSet, &task{shared: true, decide: func(b *batch) error { return b.tellPause(r) }})
+	}
 }
 
 // demoted is what people are told of a demotion.

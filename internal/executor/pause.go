@@ -123,6 +123,13 @@ func (p *pauses) has(s Scope) bool {
 	return ok
 }
 
+// setBy returns who set the pause with exactly that scope; empty: there is none.
+func (p *pauses) setBy(s Scope) string {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return p.set[s].By
+}
+
 // Pauses lists what is paused now.
 func (e *Executor) Pauses() []Pause { return e.pauses.list() }
 
@@ -169,6 +176,9 @@ func (e *Executor) Unpause(ctx context.Context, s Scope, by, reason string) erro
 	t.decide = func(b *batch) error {
 		if !e.pauses.has(s) {
 			return fmt.Errorf("%w: %s is not paused", ErrNotFound, s)
+		}
+		if reason == "" && e.pauses.setBy(s) == breaker {
+			return fmt.Errorf("%w: missing reason: the circuit breaker paused %s; say what was found", ErrInvalid, s)
 		}
 		p := Pause{Scope: s, By: by, Reason: reason, Since: b.now}
 		b.record(KindPauseLifted, p)

@@ -19,15 +19,18 @@ type Config struct {
 	DemoteAfter  int           // times in a row that a lever does not help until people are asked again; 0: never; at most MaxDemoteAfter
 	Within       time.Duration // older failures do not count; 0: 30 d
 	ProposeAfter int           // times in a row that a lever is verified until the next level is proposed; 0: never
+
+	BreakAfter  int           // changes in a row, of any lever on any service, that do not help until everything is paused; 0: never; at most MaxDemoteAfter
+	BreakWithin time.Duration // failures that are older do not count; 0: 1 h
 }
 
-// MaxDemoteAfter bounds Config.DemoteAfter: so many results of a lever
-// are remembered in order.
+// MaxDemoteAfter bounds Config.DemoteAfter and BreakAfter: so many results are
+// remembered in order.
 const MaxDemoteAfter = 20
 
 // DefaultConfig is what holds where nothing is configured.
 func DefaultConfig() Config {
-	return Config{DemoteAfter: 3, Within: 30 * 24 * time.Hour, ProposeAfter: 10}
+	return Config{DemoteAfter: 3, Within: 30 * 24 * time.Hour, ProposeAfter: 10, BreakAfter: 5, BreakWithin: time.Hour}
 }
 
 func (c Config) withDefaults() Config {
@@ -36,6 +39,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Within == 0 {
 		c.Within = DefaultConfig().Within
+	}
+	if c.BreakWithin == 0 {
+		c.BreakWithin = DefaultConfig().BreakWithin
 	}
 	return c
 }
@@ -51,11 +57,12 @@ type TrackRecord struct {
 	watched map[string]*watchedRun   // by run
 	waiting map[string][]*watchedRun // by episode
 	good    map[string]*verifiedOn   // by service
+	failing []failure                // changes that failed in a row, oldest first
 }
 
 // New returns an empty track record. It fails if c is out of range.
 func New(c Config) (*TrackRecord, error) {
-	if c.DemoteAfter < 0 || c.DemoteAfter > MaxDemoteAfter || c.Within < 0 || c.ProposeAfter < 0 {
+	if c.DemoteAfter < 0 || c.DemoteAfter > MaxDemoteAfter || c.Within < 0 || c.ProposeAfter < 0 || c.BreakAfter < 0 || c.BreakAfter > MaxDemoteAfter || c.BreakWithin < 0 {
 		return nil, fmt.Errorf("executor: the ladder's settings are out of range: %+v", c)
 	}
 	return &TrackRecord{
@@ -238,6 +245,7 @@ func (t *TrackRecord) result(r LeverResult, at time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.get(r.LeverID).add(r, at)
+	t.failing, _ = t.config.fails(t.failing, r, at)
 	if r.Good != nil {
 		t.keep(r, at)
 	}
