@@ -221,6 +221,7 @@ var mayImport = map[string][]string{
 		"internal/gpu/judge", "internal/kube", "internal/notify/alertmanager", "internal/notify/alertmanager/routing", "internal/playbook", "internal/runview", "internal/slo", "internal/slo/rules",
 		"internal/step",
 	},
+	"deploy/chart":        {}, // the chart, and its copies of roles and rules
 	"deploy/kubernetes":   {}, // the manifests, embedded
 	"deploy/sbom":         {}, // what is in a program
 	"deploy/image":        {}, // programs as a container image

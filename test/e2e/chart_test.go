@@ -1,0 +1,216 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/inference-responder/responder/internal/kube"
+	"github.com/inference-responder/responder/test/e2e/rig"
+)
+
+// release is the chart, installed by Helm under a name of its own.
+type release struct {
+	cp   *rig.ControlPlane
+	name string // of its namespace and of its objects
+	helm string
+}
+
+// run runs Helm and returns what it printed.
+func (r release) run(t *testing.T, values string, args ...string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "values.yaml")
+	if err := os.WriteFile(file, []byte(values), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if args[0] == "install" || args[0] == "upgrade" {
+		args = append(args, "chart", filepath.Join(rig.Repository(), "deploy", "chart"), "--values", file, "--set", "fullnameOverride="+r.name)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, r.helm, append(args, "--namespace", r.name)...)
+	home := t.TempDir()
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+r.cp.Kubeconfig(t, rig.Admin), "HELM_CACHE_HOME="+home, "HELM_CONFIG_HOME="+home, "HELM_DATA_HOME="+home)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("helm %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}
+
+// secret returns a Secret of the release.
+func (r release) secret(t *testing.T, suffix string) map[string][]byte {
+	t.Helper()
+	s, err := r.cp.Client.CoreV1().Secrets(r.name).Get(t.Context(), r.name+suffix, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.Data
+}
+
+// serve starts the service as its pod does, as its service account and with the
+// configuration and the Secrets of the release, and returns its address.
+func (r release) serve(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	config, err := r.cp.Client.CoreV1().ConfigMaps(r.name).Get(t.Context(), r.name+"-config", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := config.Data["responder.yaml"]
+	for place, suffix := range map[string]string{"/etc/responder-tokens": "-tokens", "/etc/responder-tls": "-tls"} {
+		text = strings.ReplaceAll(text, place, dir)
+		for name, data := range r.secret(t, suffix) {
+			if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	all := map[string]any{}
+	if err := yaml.Unmarshal([]byte(text), &all); err != nil {
+		t.Fatal(err)
+	}
+	addr, probes := rig.FreeAddr(t), rig.FreeAddr(t)
+	all["listen"], all["listen_probes"] = addr, probes
+	all["journal"] = map[string]any{"dir": filepath.Join(dir, "data")}
+	all["kubernetes"] = map[string]any{"kubeconfig": r.cp.Kubeconfig(t, rig.ServiceAccount(r.name, r.name))}
+	data, err := yaml.Marshal(all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "responder.yaml")
+	if err := os.WriteFile(file, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	rig.Start(t, rig.Spec{Name: "responder", Path: rig.BuildResponder(t, false), Args: []string{"serve", "--config", file}, Dir: dir, Ready: "http://" + probes + "/readyz"})
+	_, port, _ := strings.Cut(addr, ":")
+	return "https://localhost:" + port
+}
+
+// ask asks the service over TLS, which the CA of the release vouches for.
+func (r release) ask(t *testing.T, method, url, token, body string) (int, string) {
+	t.Helper()
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(r.secret(t, "-tls")["ca.crt"])
+	client := http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}, Timeout: 10 * time.Second}
+	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+string(r.secret(t, "-tokens")[token]))
+	resp, err := client.Do(req)
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer func() { _ = resp.Body.Close() }()
+	data, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(data)
+}
+
+// TestChart installs the chart with Helm as a newcomer does, sees the first alert
+// observed under exactly the rights that it renders, raises them for one lever, and
+// uninstalls it without leftovers but the journal's volume.
+func TestChart(t *testing.T) {
+	t.Parallel()
+	cp := rig.Shared(t)
+	ns, _ := cp.Own(t, 1, 8)
+	r := release{cp, cp.Namespace(t), rig.Helm(t)}
+	cp.Kubectl(t, "label", "namespace", r.name, "pod-security.kubernetes.io/enforce=restricted")
+	cp.Apply(t, ns, inference("chat", "vllm:v1", 1))
+	cp.AwaitRollout(t, ns, "chat", time.Minute)
+	cp.Kubectl(t, "-n", ns, "label", "deployment/chat", "responder.dev/service=true")
+	cp.Kubectl(t, "-n", ns, "annotate", "deployment/chat", "responder.dev/engine=vllm", "responder.dev/model=llama-70b")
+
+	if out, err := exec.CommandContext(t.Context(), r.helm, "lint", "--strict", filepath.Join(rig.Repository(), "deploy", "chart")).CombinedOutput(); err != nil {
+		t.Errorf("helm lint: %v\n%s", err, out)
+	}
+	values := "rbac: {read: [" + ns + "]}\n"
+	began := time.Now()
+	out := r.run(t, values, "install")
+	if !strings.Contains(out, "with autonomy observe") || !strings.Contains(out, "It may change nothing") {
+		t.Errorf("helm install says\n%s", out)
+	}
+	rig.Await(t, 30*time.Second, "the pod under restricted pod security", func(ctx context.Context) (bool, string) {
+		pods, err := cp.Client.CoreV1().Pods(r.name).List(ctx, metav1.ListOptions{})
+		return err == nil && len(pods.Items) == 1, fmt.Sprint(err)
+	})
+	url := r.serve(t)
+	alert := fmt.Sprintf(`{"version":"4","groupKey":"{}:{}","status":"firing","receiver":"responder","groupLabels":{},"commonLabels":{},"commonAnnotations":{},"externalURL":"http://alertmanager.example","truncatedAlerts":0,
+		"alerts":[{"status":"firing","labels":{"alertname":"InferenceTTFTFastBurn","namespace":%q,"service":"chat","severity":"critical"},"annotations":{},"startsAt":%q,"endsAt":"0001-01-01T00:00:00Z","generatorURL":"http://prometheus.example","fingerprint":"0123456789abcdef"}]}`,
+		ns, time.Now().UTC().Format(time.RFC3339))
+	if code, body := r.ask(t, http.MethodPost, url+"/api/v1/alertmanager", "alertmanager", alert); code != http.StatusOK {
+		t.Fatalf("the alert is answered %d: %s", code, body)
+	}
+	rig.Await(t, time.Minute, "the first observed alert", func(context.Context) (bool, string) {
+		code, body := r.ask(t, http.MethodGet, url+"/api/v1/runs", "reader", "")
+		var list struct {
+			Runs []struct{ Playbook, Service string }
+		}
+		_ = json.Unmarshal([]byte(body), &list)
+		return code == http.StatusOK && len(list.Runs) == 1 && list.Runs[0].Service == ns+"/chat", body
+	})
+	t.Logf("from helm install to the first observed alert: %s", time.Since(began).Round(time.Second))
+
+	r.mayScale(t, ns, false)
+	before, pod := r.secret(t, "-tokens"), r.template(t)
+	r.run(t, values+"config: {autonomy: suggest}\n", "upgrade")
+	if now := r.secret(t, "-tokens"); string(now["alertmanager"]) != string(before["alertmanager"]) {
+		t.Error("an upgrade makes a new token: Alertmanager is locked out")
+	}
+	if r.template(t) == pod {
+		t.Error("a changed configuration starts no new pod")
+	}
+	r.run(t, "rbac: {read: ["+ns+"], levers: {kube.scale: ["+ns+"]}}\n", "upgrade")
+	r.mayScale(t, ns, true)
+
+	r.run(t, "", "uninstall", "chart")
+	left := cp.Kubectl(t, "get", "clusterroles,clusterrolebindings", "-l", "app.kubernetes.io/instance=chart", "-o", "name")
+	left += cp.Kubectl(t, "-n", ns, "get", "rolebindings", "-l", "app.kubernetes.io/instance=chart", "-o", "name")
+	left += cp.Kubectl(t, "-n", r.name, "get", "deployments,services,secrets,configmaps,networkpolicies,serviceaccounts,persistentvolumeclaims", "-l", "app.kubernetes.io/instance=chart", "-o", "name")
+	if strings.TrimSpace(left) != "persistentvolumeclaim/"+r.name {
+		t.Errorf("after uninstall there are still\n%s", left)
+	}
+}
+
+// template returns the pod template of the release, as text.
+func (r release) template(t *testing.T) string {
+	t.Helper()
+	d, err := r.cp.Client.AppsV1().Deployments(r.name).Get(t.Context(), r.name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprint(d.Spec.Template.Annotations, d.Spec.Template.Spec)
+}
+
+// mayScale holds that the service account may, or may not, scale in a namespace, and may
+// not roll back there.
+func (r release) mayScale(t *testing.T, ns string, may bool) {
+	t.Helper()
+	client, err := kube.New(kube.Options{Kubeconfig: r.cp.Kubeconfig(t, rig.ServiceAccount(r.name, r.name))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rig.Await(t, 30*time.Second, "the rights", func(ctx context.Context) (bool, string) {
+		scale, err := client.May(ctx, kube.Right{Verb: "patch", Group: "apps", Resource: "deployments", Subresource: "scale", Namespace: ns})
+		undo, err2 := client.May(ctx, kube.Right{Verb: "patch", Group: "apps", Resource: "deployments", Namespace: ns})
+		return err == nil && err2 == nil && scale == may && !undo, fmt.Sprint("scale ", scale, " undo ", undo, err, err2)
+	})
+}
