@@ -82,7 +82,9 @@ var mayImport = map[string][]string{
 
 	"internal/gitops/forge": {"internal/fault", "internal/gitops", "internal/outbound"},
 	// The editor, the repositories and the pull requests put together, for the levers' interfaces.
-	"internal/gitops/manifests": {"internal/fault", "internal/gitops", "internal/gitops/forge", "internal/gitops/repository", "internal/credential"},
+	"internal/gitops/manifests": {"internal/fault", "internal/gitops", "internal/gitops/forge", "internal/gitops/proposal", "internal/gitops/repository"},
+	// What a change of manifests would be: pure, for real repositories and for the sandbox's.
+	"internal/gitops/proposal": {"internal/fault", "internal/gitops", "internal/credential"},
 
 	"internal/gitops/repository": {"internal/fault", "internal/gitops", "internal/outbound"}, // go-git and signing: one edge package holds them
 	"internal/gitops/argocd":     {"internal/fault", "internal/gitops", "internal/outbound"}, // argo-cd's packages are heavy: one edge package holds them, and only internal/app imports it

@@ -12,6 +12,7 @@ import (
 
 	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops"
+	"github.com/inference-responder/responder/internal/gitops/proposal"
 	"github.com/inference-responder/responder/internal/gitops/repository"
 )
 
@@ -45,7 +46,7 @@ func ReadDir(dir, source string, values ...string) ([]gitops.File, error) {
 	if err := c.reach(source); err != nil {
 		return nil, err
 	}
-	err = c.read(source, readable, true)
+	err = c.read(source, proposal.Readable, true)
 	if err == nil && source != "." {
 		err = c.reachable(source)
 	}
@@ -55,7 +56,7 @@ func ReadDir(dir, source string, values ...string) ([]gitops.File, error) {
 		}
 	}
 	if err == nil && source != "." {
-		err = c.read(".", isKustomization, false)
+		err = c.read(".", proposal.IsKustomization, false)
 	}
 	var known *fault.Error
 	if err != nil && !errors.As(err, &known) {
@@ -76,7 +77,7 @@ func (c *checkout) value(p string) error {
 	if err := c.reach(p); err != nil {
 		return err
 	}
-	return c.read(p, readable, true)
+	return c.read(p, proposal.Readable, true)
 }
 
 // checkout is a local checkout being read.
@@ -196,17 +197,17 @@ func (c *checkout) reachable(below string) error {
 	seen := map[string]bool{}
 	for queue := sortedKeys(c.files); len(queue) > 0; queue = queue[1:] {
 		file := queue[0]
-		if !isKustomization(file) {
+		if !proposal.IsKustomization(file) {
 			continue
 		}
 		for _, ref := range references(c.files[file]) {
 			at := path.Join(path.Dir(file), ref)
-			if !fs.ValidPath(at) || seen[at] || under(at, below) {
+			if !fs.ValidPath(at) || seen[at] || proposal.Under(at, below) {
 				continue
 			}
 			seen[at] = true
 			before := sortedKeys(c.files)
-			err := c.read(at, readable, true)
+			err := c.read(at, proposal.Readable, true)
 			if errors.Is(err, fs.ErrNotExist) {
 				continue // a remote base, or a mistake that the build would show
 			}
@@ -244,7 +245,5 @@ func readFile(root *os.Root, p string) ([]byte, error) {
 // checkout. The source's path applies as in a repository.
 func Edit(files []gitops.File, w gitops.Want) (gitops.Proposal, error) {
 	p := gitops.Proposal{Source: w.Source}
-	t := w.Target
-	t.Path = w.Source.Path
-	return p, edit(&p, files, t, w)
+	return p, proposal.Reading{Source: w.Source, Files: files}.Edit(&p, w)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops"
+	"github.com/inference-responder/responder/internal/gitops/proposal"
 	"github.com/inference-responder/responder/internal/gitops/repository"
 )
 
@@ -61,20 +62,15 @@ func (m *Manifests) Contains(ctx context.Context, src gitops.Source, ancestor, d
 // path returns the path whose history matters: the source's path, or everything if
 // the source uses files elsewhere.
 func (r reading) path() string {
-	if len(r.beyond) > 0 {
+	if len(r.Beyond) > 0 {
 		return ""
 	}
-	return strings.Trim(r.src.Path, "/.")
+	return strings.Trim(r.Source.Path, "/.")
 }
 
 // concerning returns the commits of a log that changed files of the source.
 func (r reading) concerning(log []gitops.Commit) []gitops.Commit {
-	return slices.DeleteFunc(log, func(c gitops.Commit) bool { return !slices.ContainsFunc(c.Files, r.concerns) })
-}
-
-// concerns reports whether a path is one of the source's files.
-func (r reading) concerns(p string) bool {
-	return readable(p) && (under(p, strings.Trim(r.src.Path, "/.")) || slices.ContainsFunc(r.beyond, func(dir string) bool { return under(p, dir) }))
+	return slices.DeleteFunc(log, func(c gitops.Commit) bool { return !slices.ContainsFunc(c.Files, r.Concerns) })
 }
 
 // since returns the commits after sha that touched the target, newest first.
@@ -83,7 +79,7 @@ func (b *branch) since(ctx context.Context, src gitops.Source, t gitops.Target, 
 	if err != nil {
 		return nil, err
 	}
-	on, err := b.repo.Contains(ctx, sha, r.sha)
+	on, err := b.repo.Contains(ctx, sha, r.SHA)
 	if err != nil {
 		return nil, err
 	}
@@ -103,24 +99,23 @@ func (b *branch) since(ctx context.Context, src gitops.Source, t gitops.Target, 
 func (b *branch) touched(ctx context.Context, r reading, t gitops.Target, log []gitops.Commit) ([]gitops.Touched, error) {
 	var out []gitops.Touched
 	for _, c := range log {
-		ch := gitops.Touched{Commit: c}
-		var ours []string
-		for _, p := range c.Files {
-			if r.concerns(p) {
-				ours = append(ours, p)
-			} else {
-				ch.Others = append(ch.Others, p)
-			}
-		}
-		before, after, err := b.versions(ctx, c, ours)
+		v, err := b.version(ctx, r, c)
 		if err != nil {
 			return nil, err
 		}
-		if ch.Touches = touches(before, after, t); len(ch.Touches) > 0 {
+		if ch := r.Touched(v, t); len(ch.Touches) > 0 {
 			out = append(out, ch)
 		}
 	}
 	return out, nil
+}
+
+// version returns the source's files before and after a commit.
+func (b *branch) version(ctx context.Context, r reading, c gitops.Commit) (v proposal.Version, err error) {
+	v.Commit = c
+	paths := slices.DeleteFunc(slices.Clone(c.Files), func(p string) bool { return !r.Concerns(p) })
+	v.Before, v.After, err = b.versions(ctx, c, paths)
+	return v, err
 }
 
 // versions returns files before and after a commit.
@@ -166,81 +161,15 @@ func (m *Manifests) Reverting(ctx context.Context, src gitops.Source, t gitops.T
 	}
 	p := r.proposal(b)
 	if path := strings.Trim(src.Path, "/."); path != "" {
-		p.Within = append([]string{path}, r.beyond...)
+		p.Within = append([]string{path}, r.Beyond...)
 	}
-	back, err := b.repo.PlanRevert(ctx, repository.RevertRequest{Base: r.sha, Commits: shas, Paths: p.Within})
+	back, err := b.repo.PlanRevert(ctx, repository.RevertRequest{Base: r.SHA, Commits: shas, Paths: p.Within})
 	if err != nil {
 		return gitops.Proposal{}, err
 	}
 	p.Reverts, p.Files, p.Deleted = shas, back.Files, back.Deleted
-	var before []gitops.File
-	for _, f := range r.files {
-		if slices.Contains(back.Deleted, f.Path) || slices.ContainsFunc(back.Files, func(o gitops.File) bool { return o.Path == f.Path }) {
-			before = append(before, f)
-		}
-	}
-	p.Touches = touches(before, back.Files, t)
-	after := r.after(back)
-	p.Manifests, p.Plain = gitops.Plain(r.files, after, r.target(t))
-	p.Plain = p.Plain && len(back.Deleted) == 0
-	if all := touches(before, back.Files, gitops.Target{}); len(all) > len(p.Touches) {
-		return gitops.Proposal{}, &fault.Error{Reason: fault.Owned, Message: fmt.Sprintf(
-			"reverting %s would also change another workload: %s: revert it by hand", shortAll(shas), otherThan(all, p.Touches))}
-	}
-	if err := r.keeps(t, after); err != nil {
+	if err := r.Revert(&p, t); err != nil {
 		return gitops.Proposal{}, err
-	}
-	if err := r.alone(t, after, shas); err != nil {
-		return gitops.Proposal{}, err
-	}
-	if len(p.Touches) == 0 {
-		return gitops.Proposal{}, &fault.Error{Reason: fault.NothingToDo, Message: fmt.Sprintf("reverting %s changes nothing of %s", shortAll(shas), t.Name)}
 	}
 	return p, nil
-}
-
-// keeps refuses a revert that would remove the target's manifest: a commit that
-// created it is not a change of it.
-func (r reading) keeps(t gitops.Target, after []gitops.File) error {
-	replicas := gitops.Variable{Replicas: true}
-	if _, err := gitops.Locate(r.files, r.target(t), replicas); err != nil {
-		return nil // it cannot be told now either
-	}
-	if _, err := gitops.Locate(after, r.target(t), replicas); isNotFound(err) {
-		return &fault.Error{Reason: fault.OutOfBounds, Message: fmt.Sprintf("reverting would remove the manifest of %s %s", t.Kind, t.Name)}
-	}
-	return nil
-}
-
-// after returns the files as a revert leaves them.
-func (r reading) after(back repository.Reversal) []gitops.File {
-	return slices.DeleteFunc(overlaid(r.files, []gitops.Edit{{Files: back.Files}}), func(f gitops.File) bool { return slices.Contains(back.Deleted, f.Path) })
-}
-
-// alone refuses a revert of a file that another kustomization uses, too.
-func (r reading) alone(t gitops.Target, after []gitops.File, shas []string) error {
-	shared, err := gitops.Affected(r.files, after, r.target(t))
-	if err != nil || len(shared) == 0 {
-		return err
-	}
-	return &fault.Error{Reason: fault.Owned, Message: fmt.Sprintf(
-		"reverting %s would change what %s deploys too: revert it by hand", shortAll(shas), strings.Join(shared, ", "))}
-}
-
-func shortAll(shas []string) string {
-	var out []string
-	for _, s := range shas {
-		out = append(out, fmt.Sprintf("%.9s", s))
-	}
-	return strings.Join(out, ", ")
-}
-
-// otherThan returns the first of all that is not among ours.
-func otherThan(all, ours []gitops.Touch) string {
-	for _, t := range all {
-		if !slices.Contains(ours, t) {
-			return fmt.Sprintf("%s:%d %s", t.File, t.Line, t.Path)
-		}
-	}
-	return ""
 }

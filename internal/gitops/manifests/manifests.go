@@ -1,7 +1,6 @@
 package manifests
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/sha256"
@@ -17,6 +16,7 @@ import (
 	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops"
 	"github.com/inference-responder/responder/internal/gitops/forge"
+	"github.com/inference-responder/responder/internal/gitops/proposal"
 	"github.com/inference-responder/responder/internal/gitops/repository"
 )
 
@@ -187,7 +187,7 @@ func (m *Manifests) Places(ctx context.Context, src gitops.Source, t gitops.Targ
 	}
 	var out []gitops.Place
 	for _, v := range vs {
-		places, err := gitops.Locate(r.files, r.target(t), v)
+		places, err := gitops.Locate(r.Files, r.Target(t), v)
 		if err != nil {
 			return nil, err
 		}
@@ -210,88 +210,32 @@ func (m *Manifests) Propose(ctx context.Context, w gitops.Want) (gitops.Proposal
 	if len(w.TakeBack) > 0 {
 		err = b.takeBack(ctx, &p, r, w)
 	} else {
-		err = edit(&p, r.files, r.target(w.Target), w)
+		err = r.Edit(&p, w)
 	}
 	if err != nil {
 		return gitops.Proposal{}, err
 	}
-	if w.Deployed != "" && w.Deployed != r.sha {
+	if w.Deployed != "" && w.Deployed != r.SHA {
 		p.Ahead, err = b.ahead(ctx, w, r)
 	}
 	return p, err
 }
 
-// edit applies package gitops to a request: all or nothing. Variables that already
-// have the wanted value are left.
-func edit(p *gitops.Proposal, files []gitops.File, t gitops.Target, w gitops.Want) error {
-	touch := func(v gitops.Variable, to string) error {
-		places, err := gitops.Locate(files, t, v)
+// takeBack fills in the proposal that takes commits back.
+func (b *branch) takeBack(ctx context.Context, p *gitops.Proposal, r reading, w gitops.Want) error {
+	commits, err := b.repo.Named(ctx, r.SHA, w.TakeBack)
+	if err != nil {
+		return err
+	}
+	var versions []proposal.Version
+	for _, c := range commits {
+		v, err := b.version(ctx, r, c)
 		if err != nil {
 			return err
 		}
-		from := places[0]
-		if from.Value != to {
-			p.Touches = append(p.Touches, gitops.Touch{
-				Variable: v.String(), File: from.File, Line: from.Line, Path: from.Path, From: from.Value, To: to, Unknown: from.Unknown,
-				Kind: from.Kind, Name: from.Name, Container: from.Container, Form: from.Form, Switch: v.Switch,
-			})
-		}
-		return nil
+		versions = append(versions, v)
 	}
-	var edits []gitops.Edit
-	if len(w.Set) > 0 {
-		e, err := gitops.SetAll(files, t, w.Set)
-		if err != nil {
-			return err
-		}
-		edits = append(edits, e)
-	}
-	for _, a := range w.Set {
-		if err := touch(a.Variable, a.Value); err != nil {
-			return err
-		}
-	}
-	for _, v := range w.Unset {
-		e, err := gitops.Unset(overlaid(files, edits), t, v)
-		if err != nil {
-			return err
-		}
-		edits = append(edits, e)
-		if err := touch(v, ""); err != nil {
-			return err
-		}
-	}
-	for _, e := range edits {
-		p.Unbuilt = cmp.Or(p.Unbuilt, e.Unbuilt)
-		p.Rendered = append(p.Rendered, e.Rendered...)
-	}
-	after := overlaid(files, edits)
-	for i, f := range files {
-		if !bytes.Equal(f.Data, after[i].Data) {
-			p.Old, p.Files = append(p.Old, f), append(p.Files, after[i])
-		}
-	}
-	p.Manifests, p.Plain = gitops.Plain(files, after, t)
-	if len(edits) == 0 {
-		return invalid("nothing to set is named")
-	}
-	return nil
-}
-
-// overlaid returns files with edits applied.
-func overlaid(files []gitops.File, edits []gitops.Edit) []gitops.File {
-	out := slices.Clone(files)
-	for _, e := range edits {
-		for _, f := range e.Files {
-			i := slices.IndexFunc(out, func(o gitops.File) bool { return o.Path == f.Path })
-			if i < 0 {
-				out = append(out, f)
-				continue
-			}
-			out[i] = f
-		}
-	}
-	return out
+	return r.TakeBack(p, w, versions)
 }
 
 // ahead returns the commits that change the source and are not deployed yet,
@@ -299,7 +243,7 @@ func overlaid(files []gitops.File, edits []gitops.Edit) []gitops.File {
 // are none if the deployed files equal the head's.
 func (b *branch) ahead(ctx context.Context, w gitops.Want, head reading) ([]gitops.Commit, error) {
 	deployed, err := b.read(ctx, w.Source, w.Deployed)
-	if err == nil && deployed.digest == head.digest {
+	if err == nil && deployed.Digest == head.Digest {
 		return nil, nil
 	}
 	changes, err := b.since(ctx, w.Source, gitops.Target{}, w.Deployed)
@@ -315,9 +259,9 @@ func (b *branch) ahead(ctx context.Context, w gitops.Want, head reading) ([]gito
 
 // proposal returns an empty proposal.
 func (r reading) proposal(b *branch) gitops.Proposal {
-	src := r.src
+	src := r.Source
 	src.Repository, src.Branch = b.src.Repository, cmp.Or(b.src.Branch, src.Branch)
-	return gitops.Proposal{Source: src, Base: r.sha, Read: r.digest}
+	return gitops.Proposal{Source: src, Base: r.SHA, Read: r.Digest}
 }
 
 func invalid(format string, args ...any) error {

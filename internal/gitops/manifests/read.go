@@ -2,8 +2,6 @@ package manifests
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"path"
 	"slices"
@@ -13,23 +11,12 @@ import (
 
 	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops"
+	"github.com/inference-responder/responder/internal/gitops/proposal"
 	"github.com/inference-responder/responder/internal/gitops/repository"
 )
 
 // reading is what was read of a source at one commit.
-type reading struct {
-	src    gitops.Source
-	sha    string
-	files  []gitops.File
-	digest string   // of the files that count
-	beyond []string // files and directories outside the source's path that it is built of
-}
-
-// target is the target with what the source says of it.
-func (r reading) target(t gitops.Target) gitops.Target {
-	t.Path = r.src.Path
-	return t
-}
+type reading struct{ proposal.Reading }
 
 // kept is how many readings of a branch are remembered: the services of one
 // repository that are looked at in turn.
@@ -69,12 +56,12 @@ func (b *branch) read(ctx context.Context, src gitops.Source, sha string) (readi
 }
 
 func (b *branch) readAll(ctx context.Context, src gitops.Source, sha string) (reading, error) {
-	r := reading{src: src, sha: sha}
+	r := reading{proposal.Reading{Source: src, SHA: sha}}
 	src.Path = strings.Trim(src.Path, "/")
 	if src.Path == "." {
 		src.Path = ""
 	}
-	own, err := b.repo.Files(ctx, repository.Query{SHA: sha, Path: src.Path, Accept: readable})
+	own, err := b.repo.Files(ctx, repository.Query{SHA: sha, Path: src.Path, Accept: proposal.Readable})
 	if err == nil {
 		err = whole(own)
 	}
@@ -86,13 +73,13 @@ func (b *branch) readAll(ctx context.Context, src gitops.Source, sha string) (re
 		files[f.Path] = f.Data
 	}
 	if src.Path != "" {
-		if r.beyond, err = b.reachable(ctx, sha, src, files); err != nil {
+		if r.Beyond, err = b.reachable(ctx, sha, src, files); err != nil {
 			return r, err
 		}
 	}
-	r.digest = digestOf(files)
-	if len(r.beyond) > 0 || src.Path != "" {
-		others, err := b.repo.Files(ctx, repository.Query{SHA: sha, Accept: isKustomization})
+	r.Digest = proposal.Digest(files)
+	if len(r.Beyond) > 0 || src.Path != "" {
+		others, err := b.repo.Files(ctx, repository.Query{SHA: sha, Accept: proposal.IsKustomization})
 		if err != nil {
 			return r, err
 		}
@@ -101,7 +88,7 @@ func (b *branch) readAll(ctx context.Context, src gitops.Source, sha string) (re
 		}
 	}
 	for _, p := range sortedKeys(files) {
-		r.files = append(r.files, gitops.File{Path: p, Data: files[p]})
+		r.Files = append(r.Files, gitops.File{Path: p, Data: files[p]})
 	}
 	return r, nil
 }
@@ -124,32 +111,6 @@ func unread(at, why string, more int, narrower string) error {
 	return invalid("%s %s; it is not read%s, and may set what we change: %s, or keep plain manifests there", at, why, also, narrower)
 }
 
-// digestOf stands for the files: their names and contents.
-func digestOf(files map[string][]byte) string {
-	all := sha256.New()
-	for _, p := range sortedKeys(files) {
-		one := sha256.Sum256(files[p])
-		all.Write([]byte(p + "\x00"))
-		all.Write(one[:])
-	}
-	return "sha256:" + hex.EncodeToString(all.Sum(nil))
-}
-
-var extensions = []string{".yaml", ".yml", ".json", ".env", ".properties", ".conf", ".toml", ".cfg", ".ini", ".tpl", ".txt", ""}
-
-// readable leaves out what is certainly no manifest and nothing that one is
-// built of.
-func readable(p string) bool {
-	return slices.Contains(extensions, strings.ToLower(path.Ext(p))) || vendored(p)
-}
-
-// vendored reports whether a file is a packed chart that another chart depends on.
-func vendored(p string) bool { return path.Ext(p) == ".tgz" && path.Base(path.Dir(p)) == "charts" }
-
-var kustomizations = []string{"kustomization.yaml", "kustomization.yml", "Kustomization"}
-
-func isKustomization(p string) bool { return slices.Contains(kustomizations, path.Base(p)) }
-
 // maxBeyond bounds how many places outside its path one source is built of.
 const maxBeyond = 100
 
@@ -164,7 +125,7 @@ func (b *branch) reachable(ctx context.Context, sha string, src gitops.Source, f
 		if _, there := files[p]; there {
 			continue
 		}
-		tree, err := b.repo.Files(ctx, repository.Query{SHA: sha, Path: p, Accept: readable})
+		tree, err := b.repo.Files(ctx, repository.Query{SHA: sha, Path: p, Accept: proposal.Readable})
 		if isNotFound(err) {
 			continue // the editor refuses a value file that is missing
 		}
@@ -182,19 +143,19 @@ func (b *branch) reachable(ctx context.Context, sha string, src gitops.Source, f
 	for len(queue) > 0 {
 		file := queue[0]
 		queue = queue[1:]
-		if !isKustomization(file) {
+		if !proposal.IsKustomization(file) {
 			continue
 		}
 		for _, ref := range references(files[file]) {
 			at := path.Join(path.Dir(file), ref)
-			if at == ".." || strings.HasPrefix(at, "../") || seen[at] || under(at, below) {
+			if at == ".." || strings.HasPrefix(at, "../") || seen[at] || proposal.Under(at, below) {
 				continue
 			}
 			seen[at] = true
 			if len(seen) > maxBeyond {
 				return nil, &fault.Error{Reason: fault.OutOfBounds, Message: below + " is built of more than 100 places outside of it"}
 			}
-			tree, err := b.repo.Files(ctx, repository.Query{SHA: sha, Path: at, Accept: readable})
+			tree, err := b.repo.Files(ctx, repository.Query{SHA: sha, Path: at, Accept: proposal.Readable})
 			if isNotFound(err) {
 				continue // a remote base, or a mistake that the build would show
 			}
@@ -216,8 +177,6 @@ func (b *branch) reachable(ctx context.Context, sha string, src gitops.Source, f
 	slices.Sort(beyond)
 	return beyond, nil
 }
-
-func under(p, dir string) bool { return dir == "" || p == dir || strings.HasPrefix(p, dir+"/") }
 
 // references lists the files and directories that a kustomization names. What
 // it cannot read, the editor refuses with its place.

@@ -105,7 +105,7 @@ func TestTakeBack(t *testing.T) {
 			}
 			var moves, stays []string
 			for _, x := range p.Touches {
-				if x.Variable == wholeFile {
+				if x.Variable == "(the whole file)" {
 					x.Variable = "whole"
 				}
 				moves = append(moves, x.Variable)

@@ -1,8 +1,7 @@
-package manifests
+package proposal
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"maps"
 	"regexp"
@@ -12,30 +11,23 @@ import (
 	"github.com/inference-responder/responder/internal/credential"
 	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops"
-	"github.com/inference-responder/responder/internal/gitops/repository"
 )
 
 // This file takes a release back: the fields of one target that its commits
 // moved, in one edit. Git reverts lines of whatever they are; here each changed
 // line is judged by the fields that it moves, and the result is read again.
 
-// takeBack fills in the proposal that takes commits back.
-func (b *branch) takeBack(ctx context.Context, p *gitops.Proposal, r reading, w gitops.Want) error {
-	commits, err := b.repo.Named(ctx, r.sha, w.TakeBack)
-	if err != nil {
-		return err
-	}
-	back := takingBack{target: w.Target, now: byPath(r.files), want: map[string]string{}}
+// TakeBack fills in the proposal that takes commits back, newest first.
+func (r Reading) TakeBack(p *gitops.Proposal, w gitops.Want, commits []Version) error {
+	back := takingBack{target: w.Target, now: byPath(r.Files), want: map[string]string{}}
 	was := maps.Clone(back.now)
-	for _, c := range commits {
-		paths := slices.DeleteFunc(slices.Clone(c.Files), func(p string) bool { return !r.concerns(p) })
-		before, after, err := b.versions(ctx, c, paths)
-		if err != nil {
-			return err
-		}
-		old, left := byPath(before), byPath(after)
-		for _, path := range paths {
-			if err := back.file(c, path, old[path], left[path]); err != nil {
+	for _, v := range commits {
+		old, left := byPath(v.Before), byPath(v.After)
+		for _, path := range v.Commit.Files {
+			if !r.Concerns(path) {
+				continue
+			}
+			if err := back.file(v.Commit, path, old[path], left[path]); err != nil {
 				return err
 			}
 		}
@@ -57,7 +49,7 @@ func (b *branch) takeBack(ctx context.Context, p *gitops.Proposal, r reading, w 
 
 // onlyOf fills in what a proposal changes, and refuses it unless that is exactly
 // the target's fields as the oldest of the commits found them.
-func (r reading) onlyOf(p *gitops.Proposal, was map[string][]byte, back takingBack, w gitops.Want) error {
+func (r Reading) onlyOf(p *gitops.Proposal, was map[string][]byte, back takingBack, w gitops.Want) error {
 	var before []gitops.File
 	for _, path := range slices.Sorted(maps.Keys(union(was, back.now))) {
 		if data, there := was[path]; there && !bytes.Equal(data, back.now[path]) {
@@ -77,9 +69,8 @@ func (r reading) onlyOf(p *gitops.Proposal, was map[string][]byte, back takingBa
 			return inseparable(w.TakeBack, path+" "+field)
 		}
 	}
-	reversal := repository.Reversal{Files: p.Files, Deleted: p.Deleted}
-	after := r.after(reversal)
-	p.Manifests, p.Plain = gitops.Plain(r.files, after, r.target(w.Target))
+	after := r.after(p.Files, p.Deleted)
+	p.Manifests, p.Plain = gitops.Plain(r.Files, after, r.Target(w.Target))
 	p.Plain = p.Plain && len(p.Deleted) == 0
 	if err := r.keeps(w.Target, after); err != nil {
 		return err
@@ -163,7 +154,7 @@ func (b *takingBack) takes(c gitops.Commit, path string, after []byte, p piece) 
 	back := []gitops.File{{Path: path, Data: []byte(joined(lines(string(after)), []piece{p}))}}
 	all, ours := touches(back, left, gitops.Target{}), touches(back, left, b.target)
 	stay := slices.DeleteFunc(slices.Clone(all), func(t gitops.Touch) bool { return slices.Contains(ours, t) && !lasts(t) })
-	if isKustomization(path) && len(stay) == 0 {
+	if IsKustomization(path) && len(stay) == 0 {
 		switch own, others := b.images(ours); {
 		case own && others:
 			return false, inseparable([]string{c.SHA}, "another workload of the same image ("+ours[0].Path+")")
@@ -217,7 +208,7 @@ func (b *takingBack) images(of []gitops.Touch) (own, others bool) {
 			return is && f.variable == "image" && (rest == "" || rest[0] == ':' || rest[0] == '@')
 		}
 		for path, data := range b.now {
-			if isKustomization(path) {
+			if IsKustomization(path) {
 				continue
 			}
 			ours := flatten(data, b.target)
