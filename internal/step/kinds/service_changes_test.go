@@ -183,6 +183,15 @@ func TestChangesByOwner(t *testing.T) {
 			t.Errorf("somebody scaled it since: %+v", got)
 		}
 	})
+	t.Run("our own scaling", func(t *testing.T) {
+		w := inGit(true)
+		with := map[string]any{"by": int64(1)}
+		want(t, "scale", w.do(t, "gitops.set_replicas", machine.ActionApply, with, w.plan(t, "gitops.set_replicas", with), nil, false), machine.StatusOK, "")
+		w.Settle()
+		if got := look(t, w); got.WorkedAt == nil || !got.WorkedAt.Before(noon) {
+			t.Errorf("our own commit is taken for somebody's work: %+v", got)
+		}
+	})
 	t.Run("not deployed yet", func(t *testing.T) {
 		w := inGit(false)
 		w.deps.Workloads = alike{argoFleet{}, history(72*time.Hour, "containers[vllm].image", "v1", "v2"), nil}

@@ -51,7 +51,7 @@ func (c changes) commits(ctx context.Context, in step.Input, f *found, window ti
 		if !a.Ours {
 			f.arrived(a, age)
 		}
-		if !repaired && a.At.After(f.commit) && means(a) {
+		if !a.Ours && !repaired && a.At.After(f.commit) && means(a) {
 			f.commit = a.At
 		}
 	}
