@@ -41,11 +41,15 @@ func SandboxWorld(sim *sandbox.World, more ...string) World {
 		entries = append(entries, catalog.Entry{Service: s, Source: "sandbox " + sim.Scenario().Name})
 	}
 	services := catalog.New(catalog.Options{Entries: entries, Tenants: sim})
+	deps := step.Deps{
+		Querier: sim, Workloads: sim, Changer: sim, Scalers: sim, Nodes: sim, NodeChanger: sim, GPUs: sim, Logs: sim, Events: sim, Pods: sim, Routes: sim, Services: services.Services,
+		Prober: sim, Probes: sandboxProbes(sim), Objects: sim, Now: sim.Clock().Now,
+	}
+	if git := sim.Git(); git != nil {
+		deps.Manifests, deps.Commits, deps.Pulls, deps.History, deps.Applications = git, git, git, git, git
+	}
 	return World{
-		Deps: step.Deps{
-			Querier: sim, Workloads: sim, Changer: sim, Scalers: sim, Nodes: sim, NodeChanger: sim, GPUs: sim, Logs: sim, Events: sim, Pods: sim, Routes: sim, Services: services.Services,
-			Prober: sim, Probes: sandboxProbes(sim), Objects: sim, Now: sim.Clock().Now,
-		},
+		Deps:     deps,
 		Resolve:  services.Resolve,
 		Services: services.Services, Known: services.Known,
 		GPUNodes: sim.GPUNodes,

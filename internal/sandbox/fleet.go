@@ -24,14 +24,15 @@ type fleet struct {
 	pods        []*pod        // oldest first
 	apart       []*pod        // that it let go of, since they lost its label
 	events      []kube.EventCount
-	born        int         // pods ever made
-	changed     time.Time   // when the spec was first changed through the API; zero: never
-	ticks       uint64      // that it has served: what is random does not depend on the time of day
-	turn        int         // requests handed out
-	dropped     float64     // requests that no pod took
-	hpa         *autoscaler // nil: nobody scales it
-	split       *split      // in front of it and its warm revision; nil: it has none
-	of          *fleet      // that it is the warm revision of; nil: of none
+	born        int          // pods ever made
+	changed     time.Time    // when the spec was first changed through the API; zero: never
+	ticks       uint64       // that it has served: what is random does not depend on the time of day
+	turn        int          // requests handed out
+	dropped     float64      // requests that no pod took
+	hpa         *autoscaler  // nil: nobody scales it
+	app         *application // that deploys it; nil: it is not in Git
+	split       *split       // in front of it and its warm revision; nil: it has none
+	of          *fleet       // that it is the warm revision of; nil: of none
 	rng         hash
 }
 
@@ -116,6 +117,9 @@ func newFleet(spec *serviceSpec, subnet int, start time.Time, rng hash) *fleet {
 		generation: 1, observed: 1, replicas: spec.replicas,
 		annotations: map[string]string{}, rng: rng,
 	}
+	if spec.git {
+		f.app = &application{}
+	}
 	if spec.hpa != nil {
 		f.hpa = &autoscaler{autoscaling: *spec.hpa}
 	}
@@ -132,6 +136,9 @@ func newFleet(spec *serviceSpec, subnet int, start time.Time, rng hash) *fleet {
 // release makes a new revision the current one.
 func (f *fleet) release(r revisionSpec, at time.Time) {
 	rev := f.revision() + 1
+	if f.app != nil {
+		r.cause = "" // the commit tells
+	}
 	set := &replicaSet{
 		name:     fmt.Sprintf("%s-%s", f.ref.Name, f.rng.text("template", uint64(rev), 10)),
 		revision: rev, created: at, active: at, cause: r.cause, fields: r.fields, image: r.image,

@@ -195,6 +195,9 @@ func (f *trouble) release(s *serviceSpec) {
 			out.image.memory, _ = f.r.number(b, "memory", 0.01, maxFactor)
 			out.image.failures, _ = f.r.number(b, "errors", 0, 1)
 		}
+		if s.git && m.Text("image") == "" {
+			f.r.d.Report(n, m.At("bad"), "in Git, what is bad is about an image", "name another image")
+		}
 	}
 	s.revisions = append(s.revisions, out)
 }

@@ -18,7 +18,7 @@ import (
 // serviceFields are what a file may say of a service. What it does not say is as in the
 // demo's service.
 var serviceFields = []string{
-	"name", "engine", "replicas", "min_ready", "max_scale", "autonomy", "load_time", "loads_in", "surge", "slos", "hpa", "warm",
+	"name", "engine", "replicas", "min_ready", "max_scale", "autonomy", "load_time", "loads_in", "surge", "slos", "hpa", "warm", "git",
 	"rate", "prompt", "output", "prefixes", "args", "kv_per_token",
 }
 
@@ -59,6 +59,9 @@ func (r *incidentReader) service(m *yamldoc.Mapping, s *serviceSpec) {
 	}
 	r.hpa(m, s)
 	r.warm(m, s)
+	if m.Has("git") && m.Boolean("git") {
+		s.inGit()
+	}
 	if n := m.Get("slos"); n != nil {
 		r.slos(n, m.At("slos"), s)
 	}

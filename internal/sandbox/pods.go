@@ -27,6 +27,10 @@ func (f *fleet) describe(at time.Time) kube.Workload {
 		Selector:    map[string]string{appLabel: f.ref.Name},
 		Annotations: maps.Clone(f.annotations), ScaledBy: f.scaledBy,
 	}
+	if f.app != nil {
+		w.Owners = append(w.Owners, f.argoOwner())
+		w.Annotations[trackingID] = f.tracking()
+	}
 	if f.hpa != nil {
 		w.Owners = append(w.Owners, f.hpa.owner(f.ref.Name, f.replicas))
 	}

@@ -61,6 +61,7 @@ type serviceSpec struct {
 	loading time.Duration // until a new pod has loaded the model; 0: as long as its weights take, and a little
 	surge   int           // pods that a rolling update adds at once; 0: 1
 	hpa     *autoscaling  // that sets the replicas; nil: nobody does
+	git     bool          // Argo CD deploys it from Git
 	warm    *warmSpec     // the last-good revision that is kept ready beside it; nil: none is
 
 	// leaves is how long after the first change to the workload the traffic stops; 0:

@@ -34,7 +34,7 @@ type split struct {
 func (f *fleet) keepWarm(start time.Time, rng hash) *fleet {
 	spec := *f.spec
 	spec.service.Workload.Name, spec.replicas = warmName(f.ref.Name), f.spec.warm.replicas
-	spec.hpa, spec.scaled, spec.sick, spec.leaves = nil, nil, nil, 0
+	spec.hpa, spec.git, spec.scaled, spec.sick, spec.leaves = nil, false, nil, nil, 0
 	spec.revisions = slices.DeleteFunc(slices.Clone(f.spec.revisions), func(r revisionSpec) bool { return r.age < history })
 	spec.revisions = spec.revisions[len(spec.revisions)-1:]
 	f.split = &split{warm: newFleet(&spec, warmSubnet+f.subnet, start, rng), weights: [2]int64{100, 0}, generation: 1, notes: map[string]string{}}

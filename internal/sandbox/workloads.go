@@ -159,8 +159,8 @@ func (w *World) target(ref kube.Ref, pre kube.Precondition) (*fleet, error) {
 	return f, nil
 }
 
-// change is a change that the API accepted. Exactly one of Replicas, Bounds, Revision,
-// Edit, Pod and Weights is set.
+// change is a change that the API accepted, or a push that the repository did. Exactly
+// one of Replicas, Bounds, Revision, Edit, Pod, Weights, Push and Sync is set.
 type change struct {
 	At       time.Time    `json:"at"`
 	Ref      kube.Ref     `json:"ref"`
@@ -181,6 +181,9 @@ type change struct {
 
 	Labels   map[string]string `json:"labels,omitempty"` // of Pod; an empty value removes one
 	Annotate map[string]string `json:"annotate,omitempty"`
+
+	Push *push `json:"push,omitempty"`
+	Sync bool  `json:"sync,omitempty"` // of the application that deploys Ref
 }
 
 // commit stores a change if the world has a file, and then applies it. The caller
@@ -197,6 +200,9 @@ func (w *World) commit(c change) error {
 // apply applies a change.
 func (w *World) apply(c change) {
 	switch {
+	case c.Push != nil:
+		w.git.add(*c.Push, c.At)
+		return
 	case len(c.Labels)+len(c.Annotate) > 0:
 		w.applyPod(c)
 		return
@@ -205,7 +211,11 @@ func (w *World) apply(c change) {
 		return
 	}
 	f := w.fleet(c.Ref)
-	if len(c.Weights) == 2 {
+	switch {
+	case c.Sync:
+		w.applySync(f, c)
+		return
+	case len(c.Weights) == 2:
 		f.applyRoute(c)
 		return
 	}

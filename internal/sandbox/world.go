@@ -28,6 +28,7 @@ type World struct {
 	nodes    []*node
 	exporter *exporter
 	loads    loads
+	git      branch   // of the services in Git; empty: none is
 	kept     kept     // what stands in file
 	replay   []change // made before the world was resumed, still to come
 }
@@ -69,6 +70,7 @@ func build(sc scenario, clock *Clock, start time.Time, changes []change) *World 
 			w.fleets = append(w.fleets, f.keepWarm(start, hash(sc.seed^nameHash(warmName(f.ref.Name)))))
 		}
 	}
+	w.firstCommits()
 	for _, f := range w.fleets {
 		for range f.replicas {
 			f.create(w.at.Add(-time.Hour), w.place)
@@ -133,15 +135,15 @@ func (w *World) simulate(at time.Time) {
 	for _, f := range w.fleets {
 		for _, r := range f.spec.revisions {
 			if due := w.start.Add(-r.age); due.After(at.Add(-tick)) && !due.After(at) {
-				f.release(r, due)
+				w.released(f, r, due)
 			}
 		}
 		for _, c := range f.spec.scaled {
 			if due := w.start.Add(c.at); due.After(at.Add(-tick)) && !due.After(at) {
-				f.replicas, f.scaledBy = c.replicas, ""
-				f.generation++
+				w.scaled(f, c.replicas, due)
 			}
 		}
+		w.deploy(f, at)
 		f.autoscale(at)
 		f.control(at, w.place)
 		w.drag(f, at)
