@@ -118,7 +118,7 @@ type nodeSpec struct {
 
 // all returns every scenario, those of the demo first.
 func all() []scenario {
-	return []scenario{badRollout(), slowLoad(), trafficBurst(), noHelp(), noTraffic(), twoSeconds(), kvThrash(), longPrompts(), stuckEngine(), coldStart(), gpuFault(), thermalEmergency(), hotRoom(), nodeReturn()}
+	return []scenario{badRollout(), slowLoad(), trafficBurst(), noHelp(), noTraffic(), twoSeconds(), flagChange(), kvThrash(), longPrompts(), stuckEngine(), coldStart(), gpuFault(), thermalEmergency(), hotRoom(), nodeReturn()}
 }
 
 // Scenarios lists the incidents that can be simulated, those of the demo first.
