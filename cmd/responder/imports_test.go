@@ -146,6 +146,7 @@ var mayImport = map[string][]string{
 	"internal/sandbox": {
 		"internal/fault", "internal/sandbox/physics", "internal/slo/rules", "internal/yamldoc", // files that describe a world
 		"internal/playbook", "internal/step", "internal/kube", "internal/slo", "internal/gpu", "internal/gpu/judge",
+		"internal/gitops", "internal/gitops/proposal", // the real editor, on a repository in memory
 	},
 	"internal/sandbox/physics": {}, // one engine: of clusters and names of metrics it knows nothing
 	// Playbooks on canned results: it knows runs, and no steps.

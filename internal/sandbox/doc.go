@@ -11,6 +11,9 @@
 // and evaluates the burn-rate rules, whose state becomes Alertmanager's webhook
 // body.
 //
+// A service may be in Git ([World.Git]): levers commit to a repository in memory, with
+// the editor of real ones, and a simulated Argo CD deploys what they committed.
+//
 // Its engines answer requests for completions, too ([World.RoundTrip]): with the same
 // tokens each time, or with others where a release or a replica is wrong.
 //
