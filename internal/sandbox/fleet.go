@@ -355,6 +355,11 @@ func (f *fleet) load(at time.Time, since time.Duration) physics.Load {
 	l := f.spec.load
 	l.Rate *= factor(f.spec.traffic, since) * (1 + 0.02*f.rng.normal("traffic", f.ticks/uint64(time.Minute/tick)))
 	l.Prompt.Mean *= factor(f.spec.prompts, since)
+	for _, o := range f.spec.odd {
+		if since >= o.from {
+			l.Odd, l.OddOnes = o.share, o.tokens
+		}
+	}
 	l.Output.Mean *= factor(f.spec.outputs, since)
 	l.Share *= factor(f.spec.shared, since)
 	if !f.changed.IsZero() && f.spec.leaves > 0 && at.Sub(f.changed) >= f.spec.leaves {

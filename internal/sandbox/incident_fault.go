@@ -13,7 +13,7 @@ import (
 )
 
 // faultKinds are what may go wrong. A fault is one of them.
-var faultKinds = []string{"traffic", "prompts", "outputs", "prefixes", "memory", "release", "scale", "stuck", "slow", "hang", "crash", "wrong", "gpu", "prometheus"}
+var faultKinds = []string{"traffic", "prompts", "some_prompts", "outputs", "prefixes", "memory", "release", "scale", "stuck", "slow", "hang", "crash", "wrong", "gpu", "prometheus"}
 
 // trouble is one thing that goes wrong, while it is being read.
 type trouble struct {
@@ -89,7 +89,7 @@ func (f *trouble) read() {
 	}
 	r.ends, r.stays = max(r.ends, f.ends), r.stays || f.ends == 0
 	f.what()
-	if m.Has("for") && !slices.Contains([]string{"traffic", "prompts", "outputs", "prefixes", "memory", "prometheus"}, f.kind) {
+	if m.Has("for") && !slices.Contains([]string{"traffic", "prompts", "some_prompts", "outputs", "prefixes", "memory", "prometheus"}, f.kind) {
 		r.d.Report(m.Get("for"), m.At("for"), f.kind+" does not end by itself", "")
 	}
 }
@@ -114,6 +114,8 @@ func (f *trouble) what() {
 			f.shifts(&s.traffic)
 		case "prompts":
 			f.shifts(&s.prompts)
+		case "some_prompts":
+			f.odd(s)
 		case "outputs":
 			f.shifts(&s.outputs)
 		case "prefixes":
@@ -166,6 +168,23 @@ func (f *trouble) shifts(to *[]shift) {
 	}
 	if f.ends != 0 {
 		*to = append(*to, shift{from: f.ends, factor: 1})
+	}
+}
+
+// odd reads another length that a share of the prompts has.
+func (f *trouble) odd(s *serviceSpec) {
+	m := f.r.d.Mapping(f.m.Get(f.kind), f.m.At(f.kind), "share", "tokens")
+	if m == nil {
+		return
+	}
+	m.Need("share", "of the requests, e.g. 0.02")
+	m.Need("tokens", "length of these prompts")
+	out := oddPrompts{from: f.at}
+	out.share, _ = f.r.number(m, "share", 0, 1)
+	out.tokens, _ = m.Integer("tokens", 1, maxTokens)
+	s.odd = append(s.odd, out)
+	if f.ends != 0 {
+		s.odd = append(s.odd, oddPrompts{from: f.ends})
 	}
 }
 

@@ -52,6 +52,7 @@ type serviceSpec struct {
 	traffic   []shift      // factors on its rate
 	prompts   []shift      // factors on the length of its prompts
 	outputs   []shift      // factors on the length of its outputs
+	odd       []oddPrompts // lengths that some of its prompts have
 	shared    []shift      // factors on the share of its requests that begin with a known prefix
 	revisions []revisionSpec
 	decodes   []shift // factors on the time of reading memory, and so of a token
@@ -73,6 +74,13 @@ type serviceSpec struct {
 type shift struct {
 	from   time.Duration // after the world's start; negative: before
 	factor float64
+}
+
+// oddPrompts is another length that a share of the prompts has from a moment on.
+type oddPrompts struct {
+	from   time.Duration // after the world's start; negative: before
+	share  float64
+	tokens int
 }
 
 // scaling is a change of the replicas by somebody else.

@@ -120,7 +120,7 @@ func TestBadScenarios(t *testing.T) {
 	_, err := Read("x.world.yaml", []byte(head+`cause: x
 seed: -1
 world:
-  service: {replica: 3, rate: 1e9, engine: trt, slos: [{name: foo}], prompt: {meen: 3}}
+  service: {replica: 3, rate: 1e9, engine: trt, slos: [{name: foo}], prompt: {meen: 3}, git: true}
   alerts: [slos]
   nodes: 900
 faults:
@@ -134,6 +134,7 @@ faults:
   - {at: -1m, wrong: {share: 1}}
   - {at: -1m, release: {bad: {wrong: answers}}}
   - {at: 0s, prometheus: away}
+  - {at: -1m, some_prompts: {share: 2}}
 answer: never
 want: {levers: [kube.scal, {node.drain: great}], outcome: fine, told: '('}
 `), kinds.Declarations())
@@ -144,7 +145,7 @@ want: {levers: [kube.scal, {node.drain: great}], outcome: fine, told: '('}
 		`11:10: faults[0].at: want a moment, got the number 5`, `12:5: faults[1]: nothing goes wrong (allowed: traffic,`, `-7h is before the world's history`,
 		`a fault is one thing, and this is traffic and prompts`, `want the number of a replica or all, got the text "first"`, `unknown field "chunk"`,
 		`no service is named "chat"`, `missing field times`, `want the number of a node, 0 to 7, or all`, `unknown ailment "cold"`, `unknown reason "boredom"`,
-		`faults[7].wrong: unknown field "share"`, `missing field replica`, `unknown difference "answers"`,
+		`faults[7].wrong: unknown field "share"`, `missing field replica`, `in Git, what is bad is about an image (name another image)`, `missing field tokens`, `some_prompts.share: 2 is out of range`, `unknown difference "answers"`,
 		`missing field for (how long Prometheus does not answer)`, `answer: invalid duration "never"`, `unknown lever "kube.scal" (did you mean "kube.scale"?`,
 		`unknown verdict "great"`, `unknown outcome "fine"`, `want.told: error parsing regexp`,
 	} {

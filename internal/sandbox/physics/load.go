@@ -14,6 +14,9 @@ type Load struct {
 	Prefixes int     // shared prefixes, all used alike
 	Shared   int     // tokens of each
 	Share    float64 // of the requests that begin with one of them
+
+	Odd     float64 // share of the requests that have prompts of another length
+	OddOnes int     // tokens of each
 }
 
 // Length is a log-normal distribution of tokens.
@@ -36,6 +39,9 @@ func (l Load) Requests(seed uint64, from, to float64) []Request {
 	out := make([]Request, 0, int(1.5*l.Rate*(to-from))+4)
 	for at := from + r.ExpFloat64()/l.Rate; at < to; at += r.ExpFloat64() / l.Rate {
 		q := Request{Arrival: at, Prompt: l.Prompt.draw(r), Output: l.Output.draw(r)}
+		if l.Odd > 0 && r.Float64() < l.Odd {
+			q.Prompt = l.OddOnes
+		}
 		if l.Prefixes > 0 && r.Float64() < l.Share {
 			q.Prefix, q.Shared = 1+r.IntN(l.Prefixes), l.Shared
 			q.Prompt = max(q.Prompt, q.Shared+1)
