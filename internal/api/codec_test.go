@@ -147,6 +147,12 @@ var (
 		Timeline: []DemoMoment{{At: noon, What: "w"}}, Repair: []DemoPhase{{Name: "detect", Took: "1m"}},
 		Figures: []DemoFigure{{Name: "requests served", Unit: "/s", Before: &number, Target: "under 1x"}}, Audit: verified, Verified: true, Journal: "journal.db",
 	}
+	incident = Incident{
+		Run: "r-1", Playbook: "p", Service: "serving/chat", Alert: "InferenceTTFTFastBurn{}", Source: "http://prometheus/graph", Fired: noon, Began: noon, Ended: noon, Outcome: "resolved", Message: "m",
+		Phases: []IncidentPhase{{Name: "decide", Seconds: 2.5}}, Timeline: []IncidentMoment{{At: noon, What: "w"}}, Evidence: []IncidentEvidence{{State: "triage", Lines: []string{"slo: burns"}}},
+		Changes:   []IncidentChange{{State: "rollback", Lever: "kube.rollout_undo", Summary: "s", Fields: []string{"image: b -> a"}, Applied: noon, Result: "VERIFIED"}},
+		Decisions: []IncidentDecision{{At: noon, What: "APPROVED", By: "user:ada", Channel: "slack", Reason: "r", WaitedSeconds: 30}},
+	}
 	checked = ConfigCheck{
 		File: "responder.yaml", Listen: ":8080", Autonomy: "suggest", Services: 1, Playbooks: 2, Prometheus: "http://prometheus:9090", Cluster: "the one it runs in", Discovery: true, IncidentWindow: "30m", Levels: []string{"p: auto by playbooks.autonomy, itself suggest"}, NodePools: []string{"h100: group:dc-ops (nvidia.com/gpu.product=NVIDIA-H100)"}, DefaultSLOs: []string{"ttft 99 % within 0.5 s"}, Defaulted: []string{"serving/chat"},
 		Repositories: []string{"https://git.example/fleet"}, ArgoCD: "argocd:443", Channels: []string{"oncall"}, Warnings: []string{"w"},
@@ -232,6 +238,7 @@ func TestAPI(t *testing.T) {
 		"audit_verify":  verified,
 		"audit_altered": altered,
 		"demo":          demo,
+		"incident":      incident,
 		"config_check":  checked,
 		"problem":       map[string]Problem{"error": {Code: "busy", Message: "m", Hint: "h"}},
 	} {

@@ -227,6 +227,64 @@ type DemoFigure struct {
 	Target string   `json:"target,omitempty"`
 }
 
+// Incident is what `responder report RUN -o json` prints: one run for a review afterwards.
+type Incident struct {
+	Run      string    `json:"run"`
+	Playbook string    `json:"playbook"`
+	Service  string    `json:"service"`
+	Alert    string    `json:"alert"`
+	Source   string    `json:"source,omitempty"` // the alert's query in Prometheus
+	Fired    time.Time `json:"fired,omitzero"`   // the alert; absent: a person started the run
+	Began    time.Time `json:"began"`
+	Ended    time.Time `json:"ended,omitzero"` // absent: it has not
+	Outcome  string    `json:"outcome"`
+	Message  string    `json:"message,omitempty"`
+
+	Phases    []IncidentPhase    `json:"phases"` // where the time from the alert to the end went
+	Changes   []IncidentChange   `json:"changes"`
+	Decisions []IncidentDecision `json:"decisions"`
+	Timeline  []IncidentMoment   `json:"timeline"`
+	Evidence  []IncidentEvidence `json:"evidence"`
+}
+
+// IncidentPhase is a part of an incident's time.
+type IncidentPhase struct {
+	Name    string  `json:"name"` // notify, decide, approval, act, verify or undo
+	Seconds float64 `json:"seconds"`
+}
+
+// IncidentChange is a change that was planned.
+type IncidentChange struct {
+	State   string    `json:"state"`
+	Lever   string    `json:"lever"`
+	Summary string    `json:"summary"`
+	Fields  []string  `json:"fields"`           // path: from -> to
+	Applied time.Time `json:"applied,omitzero"` // absent: it was not
+	Result  string    `json:"result"`
+}
+
+// IncidentDecision is a person's.
+type IncidentDecision struct {
+	At            time.Time `json:"at"`
+	What          string    `json:"what"`
+	By            string    `json:"by"`
+	Channel       string    `json:"channel"`
+	Reason        string    `json:"reason,omitempty"`
+	WaitedSeconds float64   `json:"waitedSeconds"` // since the question
+}
+
+// IncidentMoment is a line of the timeline.
+type IncidentMoment struct {
+	At   time.Time `json:"at"`
+	What string    `json:"what"`
+}
+
+// IncidentEvidence is what checks found in a state.
+type IncidentEvidence struct {
+	State string   `json:"state"`
+	Lines []string `json:"lines"`
+}
+
 // ConfigCheck is what `responder config check -o json` prints.
 type ConfigCheck struct {
 	File       string `json:"file"`

@@ -20,6 +20,7 @@ func commands(p *command.Process) []*cobra.Command {
 		newApproveCommand(p),
 		newDenyCommand(p),
 		newReplanCommand(p),
+		newReportCommand(p),
 		newLoansCommand(p),
 		newPauseCommand(p),
 		newUnpauseCommand(p),

@@ -114,7 +114,7 @@ func (d *demo) run(ctx context.Context) error {
 	if err := d.service.stop(); err != nil {
 		return fmt.Errorf("stop the service: %w", err)
 	}
-	r := report{phases: repair(d.world.Incident(), events), Demo: api.Demo{
+	r := report{phases: runview.Phases(d.world.Incident(), events), Demo: api.Demo{
 		Scenario: d.world.Scenario().Name, Run: state.Start.Run, Playbook: state.Start.Playbook, Service: service.Name, Levers: state.Levers,
 		Timeline: timeline(d.world, events), Figures: compare(before, after),
 	}}

@@ -81,8 +81,8 @@ func TestRepairSplitsTheTimeByWhatIsWaitedFor(t *testing.T) {
 		{Kind: machine.Unwound, At: at(300)},
 		{Kind: machine.RunEnded, At: at(304)},
 	}
-	want := []phase{{"detect", 60 * time.Second}, {"notify", 40 * time.Second}, {"decide", 15 * time.Second}, {"approval", 30 * time.Second}, {"act", 60 * time.Second}, {"verify", 60 * time.Second}, {"undo", 39 * time.Second}}
-	if diff := cmp.Diff(want, repair(at(0), events), cmp.AllowUnexported(phase{})); diff != "" {
+	want := []runview.Phase{{Name: "detect", Took: 60 * time.Second}, {Name: "notify", Took: 40 * time.Second}, {Name: "decide", Took: 15 * time.Second}, {Name: "approval", Took: 30 * time.Second}, {Name: "act", Took: 60 * time.Second}, {Name: "verify", Took: 60 * time.Second}, {Name: "undo", Took: 39 * time.Second}}
+	if diff := cmp.Diff(want, runview.Phases(at(0), events)); diff != "" {
 		t.Errorf("where the time went (-want +got):\n%s", diff)
 	}
 }
@@ -97,8 +97,8 @@ func TestReportOfAHandover(t *testing.T) {
 		{Kind: machine.RunStarted, At: at(201), Start: &machine.Start{Alert: alert, Playbook: "gpu-fault", DivertedFrom: "r-1"}},
 		{Kind: machine.RunEnded, At: at(301), Ending: &machine.Ending{Outcome: machine.OutcomeResolved}},
 	}
-	want := []phase{{"detect", 60 * time.Second}, {"notify", 40 * time.Second}, {"decide", 200 * time.Second}}
-	if diff := cmp.Diff(want, repair(at(0), events), cmp.AllowUnexported(phase{})); diff != "" {
+	want := []runview.Phase{{Name: "detect", Took: 60 * time.Second}, {Name: "notify", Took: 40 * time.Second}, {Name: "decide", Took: 200 * time.Second}}
+	if diff := cmp.Diff(want, runview.Phases(at(0), events)); diff != "" {
 		t.Errorf("where the time went (-want +got):\n%s", diff)
 	}
 	w, err := sandbox.New("gpu-fault", sandbox.NewManualClock(demoMorning))

@@ -21,7 +21,7 @@ import (
 type report struct {
 	api.Demo
 	outcome machine.RunOutcome
-	phases  []phase
+	phases  []runview.Phase
 	audit   audit.Report
 }
 
@@ -30,15 +30,9 @@ func (r report) answer() api.Demo {
 	out := r.Demo
 	out.Outcome, out.Audit, out.Repair = string(r.outcome), app.VerificationOf(r.audit), []api.DemoPhase{}
 	for _, p := range r.phases {
-		out.Repair = append(out.Repair, api.DemoPhase{Name: p.name, Took: playbook.FormatDuration(p.took.Truncate(time.Second))})
+		out.Repair = append(out.Repair, api.DemoPhase{Name: p.Name, Took: playbook.FormatDuration(p.Took.Truncate(time.Second))})
 	}
 	return out
-}
-
-// phase is a part of the time to repair, in the world's time.
-type phase struct {
-	name string
-	took time.Duration
 }
 
 // timeline picks the events that a person would tell of afterwards.
@@ -62,51 +56,6 @@ func timeline(w *sandbox.World, events []machine.Event) []api.DemoMoment {
 			continue
 		}
 		out = append(out, api.DemoMoment{At: e.At, What: what})
-	}
-	return out
-}
-
-// repair splits the time from the incident to the end of the run by what was
-// being waited for.
-func repair(incident time.Time, events []machine.Event) []phase {
-	names := []string{"detect", "notify", "decide", "approval", "act", "verify", "undo"}
-	spent := map[string]time.Duration{}
-	now, since := "detect", incident
-	enter := func(next string, at time.Time) {
-		spent[now] += at.Sub(since)
-		now, since = next, at
-	}
-	for _, e := range events {
-		switch e.Kind {
-		case machine.RunStarted:
-			if e.Start.DivertedFrom == "" {
-				enter("notify", e.Start.Alert.StartsAt)
-			}
-			enter("decide", e.At)
-		case machine.GateOpened:
-			enter("approval", e.At)
-		case machine.GateDecided, machine.GateVoided, machine.GateExpired, machine.GateWithdrawn:
-			enter("act", e.At)
-		case machine.EffectStarted:
-			switch e.Action {
-			case machine.ActionApply:
-				enter("act", e.At)
-			case machine.ActionUndo:
-				enter("undo", e.At)
-			}
-		case machine.Settled:
-			enter("verify", e.At)
-		case machine.Verified, machine.VerifyEnded, machine.Kept, machine.Unwound, machine.Declined, machine.EdgeTaken:
-			enter("decide", e.At)
-		case machine.RunEnded:
-			enter("", e.At)
-		}
-	}
-	var out []phase
-	for _, n := range names {
-		if spent[n] > 0 {
-			out = append(out, phase{n, spent[n]})
-		}
 	}
 	return out
 }
@@ -193,28 +142,24 @@ func (d *show) report(r report) {
 }
 
 // phases shows where the time went, with a bar for each part.
-func (d *show) phases(all []phase, outcome machine.RunOutcome) {
+func (d *show) phases(all []runview.Phase, outcome machine.RunOutcome) {
 	const width = 36
 	var total time.Duration
 	for _, p := range all {
-		total += p.took
+		total += p.Took
 	}
 	title := "Time to repair"
 	if outcome != machine.OutcomeResolved {
 		title = "Time spent, without a repair"
 	}
 	d.screen.title("%s: %s", title, seconds(total))
-	explain := map[string]string{
-		"detect": "incident to alert", "notify": "alert to run", "decide": "gathering evidence, planning",
-		"approval": "waiting for a person", "act": "applying, taking effect", "verify": "proving it", "undo": "taking it back",
-	}
 	full := "█"
 	if d.screen.ascii {
 		full = "#"
 	}
 	for _, p := range all {
-		n := int(math.Round(p.took.Seconds() / math.Max(total.Seconds(), 1) * width))
-		d.screen.raw(fmt.Sprintf("  %-9s %7s  %-*s %s", p.name, seconds(p.took), width-8, strings.Repeat(full, min(n, width-8)), explain[p.name]))
+		n := int(math.Round(p.Took.Seconds() / math.Max(total.Seconds(), 1) * width))
+		d.screen.raw(fmt.Sprintf("  %-9s %7s  %-*s %s", p.Name, seconds(p.Took), width-8, strings.Repeat(full, min(n, width-8)), runview.PhaseText[p.Name]))
 	}
 }
 
