@@ -202,6 +202,7 @@ func (b *batch) decide(r *run, c machine.Command) (refused, err error) {
 		ended := next.Phase == machine.PhaseEnded && st.state.Phase != machine.PhaseEnded
 		st.state, st.events = next, append(st.events, events...)
 		b.events += len(events)
+		b.watchLoans(next, events)
 		if ended {
 			b.returnLoans(next)
 		}

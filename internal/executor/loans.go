@@ -13,20 +13,35 @@ import (
 // such a run: it waits until the service has recovered and then changes back
 // what was kept for the incident, under the same guards as any other change. It
 // is started in one batch with the end of the run that owes it, so that neither
-// is ever there without the other.
+// is ever there without the other. That of an early loan is started with the loan.
 const LoanReturn = playbook.LoanReturn
 
 // returnLoans stages the runs that give back what a run kept for its incident.
 // A loan that no run can return is owed by people, who are told at once.
 func (b *batch) returnLoans(from machine.State) {
 	for _, l := range from.Loans {
-		if err := b.returnLoan(from, l); err != nil {
-			b.notices = append(b.notices, machine.Effect{
-				Key: l.ID + "/loan", Run: from.Start.Run, Playbook: from.Start.Playbook, State: l.State,
-				Service: from.Start.Service, Alert: from.Start.Alert, Urgent: true,
-				Text: fmt.Sprintf("%s: %s stays in place, and no run will take it back: %v. Take it back by hand when the service has recovered.", from.Start.Service.Name, l.Summary, err),
-			})
+		if !l.Early && b.about(runKey{LoanReturn, from.Start.Service.Name, l.ID}) == nil {
+			b.returnOrTell(from, l)
 		}
+	}
+}
+
+// watchLoans does the same for early loans that the events of a run make.
+func (b *batch) watchLoans(from machine.State, events []machine.Event) {
+	for i := range events {
+		if l := events[i].Loan; l != nil && l.Early {
+			b.returnOrTell(from, *l)
+		}
+	}
+}
+
+func (b *batch) returnOrTell(from machine.State, l machine.Loan) {
+	if err := b.returnLoan(from, l); err != nil {
+		b.notices = append(b.notices, machine.Effect{
+			Key: l.ID + "/loan", Run: from.Start.Run, Playbook: from.Start.Playbook, State: l.State,
+			Service: from.Start.Service, Alert: from.Start.Alert, Urgent: true,
+			Text: fmt.Sprintf("%s: %s stays in place, and no run will take it back: %v. Take it back by hand when the service has recovered.", from.Start.Service.Name, l.Summary, err),
+		})
 	}
 }
 

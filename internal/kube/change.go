@@ -139,7 +139,7 @@ func (c *Client) Undo(ctx context.Context, ch UndoChange) (Applied, error) {
 	if err := o.still(ch.Pre); err != nil {
 		return Applied{}, err
 	}
-	if o.deployment != nil && o.deployment.Spec.Paused {
+	if o.deployment != nil && o.deployment.Spec.Paused && o.held() == "" {
 		return Applied{}, &fault.Error{Reason: fault.OutOfBounds, Message: fmt.Sprintf("roll back %s: its rollouts are paused: resume them first (kubectl rollout resume)", o)}
 	}
 	earlier, err := o.earlier(ch.Revision)
@@ -157,7 +157,16 @@ func (c *Client) Undo(ctx context.Context, ch UndoChange) (Applied, error) {
 	if marks[AnnotationTemplate], err = templateHash(earlier.template); err != nil {
 		return Applied{}, err
 	}
+	if ch.Hold != "" {
+		marks[AnnotationHeld] = ch.Hold
+	}
 	patch := append(o.guarded(ch.Pre, marks), operation{Op: "replace", Path: "/spec/template", Value: raw})
+	switch {
+	case ch.Hold != "":
+		patch = append(patch, paused())
+	case o.held() != "":
+		patch = append(patch, o.resumed()...)
+	}
 	_, has := o.meta.Annotations[changeCause]
 	switch {
 	case earlier.cause != "":

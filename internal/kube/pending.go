@@ -62,7 +62,7 @@ func (w Workload) Pending() []PendingPod {
 	var out []PendingPod
 	there := 0
 	for _, p := range w.Pods {
-		if p.Worker || p.over() {
+		if p.Worker || p.Over() {
 			continue
 		}
 		there++

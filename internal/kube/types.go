@@ -26,6 +26,10 @@ type Workload struct {
 	Unavailable int
 	Revision    int64 // current revision number
 	Paused      bool
+	PausedBy    string            // field manager that sets spec.paused, or kubectl apply; empty: nobody does, or it is not known
+	Held        string            // ReplicaSet whose rollout a hold of ours has paused; empty: none has
+	HoldOver    bool              // the pod template is another one than that of Held
+	Template    string            // ReplicaSet of the current pod template; empty: none yet, or not a Deployment
 	Stuck       string            // progress deadline exceeded, replica failure: the condition's message
 	Strategy    Strategy          // how a change of the template rolls out
 	Labels      map[string]string // of the object
@@ -43,13 +47,13 @@ type Workload struct {
 func (w Workload) RollingOut() bool {
 	keeps := w.Strategy.Partition > 0 || w.Strategy.Type == "OnDelete"
 	return w.Observed < w.Generation || !keeps && slices.ContainsFunc(w.Pods, func(p Pod) bool {
-		return p.Revision != w.Revision && !p.over() && !p.Worker
+		return p.Revision != w.Revision && !p.Over() && !p.Worker
 	})
 }
 
-// over reports whether a pod leaves or has ended, so that its controller makes another.
+// Over reports whether a pod leaves or has ended, so that its controller makes another.
 // One that the kubelet evicted stays on the list as Failed.
-func (p Pod) over() bool {
+func (p Pod) Over() bool {
 	return slices.Contains([]string{"Terminating", "Failed", "Succeeded"}, p.Phase)
 }
 
@@ -190,10 +194,11 @@ type ScaleChange struct {
 	Key      string // idempotency key, recorded in an annotation as responder.dev/effect
 }
 
-// UndoChange asks for an earlier revision's pod template.
+// UndoChange asks for an earlier revision's pod template. A hold of ours ends with it.
 type UndoChange struct {
 	Ref      Ref
 	Revision int64
+	Hold     string // ReplicaSet whose rollout is held again with it; empty: none is
 	Pre      Precondition
 	DryRun   bool
 	Run      string

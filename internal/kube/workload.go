@@ -55,7 +55,10 @@ func (o *object) describe() Workload {
 		w.Replicas = replicas(d.Spec.Replicas)
 		w.Ready, w.Updated = int(d.Status.ReadyReplicas), int(d.Status.UpdatedReplicas)
 		w.Available, w.Unavailable = int(d.Status.AvailableReplicas), int(d.Status.UnavailableReplicas)
-		w.Paused = d.Spec.Paused
+		w.Paused, w.PausedBy, w.Template = d.Spec.Paused, o.pausedBy(), o.templateSet()
+		if w.Held = o.held(); w.Held != "" {
+			w.HoldOver = o.holdIsOver(w.Held)
+		}
 		w.Stuck = o.stuck()
 		w.Strategy = deploymentStrategy(d)
 		return w

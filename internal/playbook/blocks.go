@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -143,6 +144,17 @@ func defaultProof() *Verify {
 	return &Verify{
 		SLO:    true,
 		Within: constantDuration(numberProof, defaultWithin), Hold: constantDuration(numberProofHold, defaultHold), Interval: constantDuration(numberInterval, defaultInterval),
+	}
+}
+
+// proofOf returns the proof of a lever of a class without verify.
+func proofOf(class Class) *Verify {
+	if class != ClassHold {
+		return defaultProof()
+	}
+	return &Verify{
+		Itself: true,
+		Within: constantDuration(numberProof, 2*time.Minute), Hold: constantDuration(numberProofHold, 10*time.Second), Interval: constantDuration(numberInterval, 10*time.Second),
 	}
 }
 

@@ -16,6 +16,7 @@ const (
 	ClassHardware Class = "hardware" // faulty hardware taken out, or its repair requested
 	ClassRepaired Class = "repaired" // repaired hardware put back
 	ClassTraffic  Class = "traffic"  // traffic moved to a warm revision
+	ClassHold     Class = "hold"     // a release kept from going on
 )
 
 // LoanReturn is the name of the playbook whose runs give back what was kept for an
@@ -33,7 +34,7 @@ func (p *Playbook) ClassOf(s *State) (class Class, restarts bool) {
 
 // Classes returns all classes, in the order of the documentation.
 func Classes() []Class {
-	return []Class{ClassCapacity, ClassReturn, ClassRollback, ClassSetting, ClassHardware, ClassRepaired, ClassTraffic}
+	return []Class{ClassCapacity, ClassReturn, ClassRollback, ClassSetting, ClassHardware, ClassRepaired, ClassTraffic, ClassHold}
 }
 
 // Verdicts returns the signals that a proof can end with.

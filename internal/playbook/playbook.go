@@ -155,6 +155,7 @@ type Verify struct {
 	Hold     *Value        // duration for which Until must hold without interruption
 	Interval *Value        // duration between samples; default 15 s
 	SLO      bool          // the service's objectives must be met; Until is asked besides
+	Itself   bool          // the lever looks whether its change stands; nothing else is asked
 	Until    []Expectation // all must hold
 	Burn     *Burn         // burn rate over the window since the fix
 	Traffic  *Value        // PromQL: requests per second now; nil only with AllowNoTraffic

@@ -244,10 +244,12 @@ func (r *reader) state(sn stateNode) {
 	if n := m.Get("approve"); n != nil {
 		s.Approve = r.approve(n, m.At("approve"), r.onNode(s), at)
 	}
-	if n := m.Get("verify"); n != nil {
+	if n := m.Get("verify"); n != nil && s.Class == ClassHold {
+		r.d.Report(n, m.At("verify"), "a lever of class hold takes no verify", "it heals nothing: the proof is that the rollout stands still")
+	} else if n != nil {
 		s.Verify = r.verify(n, m.At("verify"), at)
 	} else if s.Kind == StateLever {
-		s.Verify = defaultProof()
+		s.Verify = proofOf(s.Class)
 	}
 	if n := m.Get("undo"); n != nil {
 		s.Undo = r.undo(n, m.At("undo"), s.Class)
@@ -271,6 +273,9 @@ func (r *reader) undo(n *yaml.Node, path string, class Class) []Signal {
 	switch class {
 	case ClassHardware, ClassRepaired:
 		r.d.Report(n, path, fmt.Sprintf("a lever of class %s has no undo", class), "the evidence about the hardware decides, not the SLO")
+		return nil
+	case ClassHold:
+		r.d.Report(n, path, "a lever of class hold has no undo", "taken back, the release that it holds would go on")
 		return nil
 	case ClassRollback:
 		allowed = allowed[:1]

@@ -31,6 +31,7 @@ type fleet struct {
 	dropped     float64      // requests that no pod took
 	hpa         *autoscaler  // nil: nobody scales it
 	app         *application // that deploys it; nil: it is not in Git
+	still       *standstill  // its rollouts are paused; nil: they are not
 	split       *split       // in front of it and its warm revision; nil: it has none
 	of          *fleet       // that it is the warm revision of; nil: of none
 	rng         hash
@@ -85,7 +86,7 @@ const progressDeadline = 10 * time.Minute
 // became ready within the progress deadline; empty: it says nothing. Of replicas
 // that are added or replaced after a rollout was complete it says nothing either.
 func (f *fleet) stuck(at time.Time) string {
-	if f.current().complete {
+	if f.current().complete || f.still != nil {
 		return ""
 	}
 	since := f.current().active
@@ -190,6 +191,10 @@ func (f *fleet) control(at time.Time, place func() string) {
 	if updated == len(f.pods) && ready == updated && ready >= f.replicas {
 		f.current().complete = true
 	}
+	if f.still != nil {
+		f.stand(at, place)
+		return
+	}
 	for len(f.pods) > f.replicas {
 		i := f.spare(ready > f.replicas)
 		if i < 0 {
@@ -250,12 +255,14 @@ func (f *fleet) updated() int {
 }
 
 // create makes a pod of the current revision.
-func (f *fleet) create(at time.Time, place func() string) {
+func (f *fleet) create(at time.Time, place func() string) { f.createOf(f.current(), at, place) }
+
+func (f *fleet) createOf(set *replicaSet, at time.Time, place func() string) {
 	f.born++
 	p := &pod{
-		name: fmt.Sprintf("%s-%s", f.current().name, f.rng.text("pod", uint64(f.born), 5)),
+		name: fmt.Sprintf("%s-%s", set.name, f.rng.text("pod", uint64(f.born), 5)),
 		ip:   fmt.Sprintf("10.%d.%d.%d", 100+f.subnet, f.born>>8, f.born&0xff),
-		set:  f.current(), created: at, labels: map[string]string{appLabel: f.ref.Name}, notes: map[string]string{},
+		set:  set, created: at, labels: map[string]string{appLabel: f.ref.Name}, notes: map[string]string{},
 	}
 	f.pods = append(f.pods, p)
 	f.start(p, at, place)

@@ -93,6 +93,55 @@ func TestLevers(t *testing.T) {
 	}
 }
 
+// TestHold does the same for one on a rollout that has come half way, and for the
+// rollback of what is held.
+func TestHold(t *testing.T) {
+	fresh := func(t *testing.T, held bool) steptest.World {
+		w, clock := open(t, "bad-rollout")
+		svc, ref := chat(w)
+		f := w.fleets[0]
+		f.spec.loading = 5 * time.Minute
+		f.release(revisionSpec{cause: "release 2026.48", fields: f.current().fields, image: f.current().image}, clock.Now())
+		clock.Advance(time.Minute)
+		hold := func(set, run string) {
+			if _, err := w.Hold(t.Context(), kube.HoldChange{Ref: ref, Set: set, Pre: pre(workload(t, w, ref)), Run: run, Key: run + "/other#1/apply#1"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if held {
+			hold(workload(t, w, ref).Template, "r-0")
+			clock.Advance(time.Minute)
+		}
+		return steptest.World{
+			Service: svc, Deps: step.Deps{Workloads: w, Changer: w, Now: clock.Now},
+			Spec: func(testing.TB) string {
+				now := workload(t, w, ref)
+				return fmt.Sprint(now.Paused, now.Template, now.Held)
+			},
+			Settle: func(testing.TB) { clock.Advance(40 * time.Minute) },
+			Meddle: func(testing.TB) {
+				now := workload(t, w, ref)
+				switch {
+				case held:
+					if _, err := w.Undo(t.Context(), kube.UndoChange{Ref: now.Ref, Revision: 1, Pre: pre(now)}); err != nil {
+						t.Fatal(err)
+					}
+				case now.Paused:
+					hold("", "r-9")
+				default:
+					hold(now.Template, "r-9")
+				}
+			},
+		}
+	}
+	t.Run("hold", func(t *testing.T) {
+		steptest.TestLever(t, "rollout.hold", nil, func(t *testing.T) steptest.World { return fresh(t, false) })
+	})
+	t.Run("rollback", func(t *testing.T) {
+		steptest.TestLever(t, "kube.rollout_undo", nil, func(t *testing.T) steptest.World { return fresh(t, true) })
+	})
+}
+
 // TestTrafficShift does the same for the one on a route.
 func TestTrafficShift(t *testing.T) {
 	steptest.TestLever(t, "traffic.shift", map[string]any{"by": int64(50)}, func(t *testing.T) steptest.World {

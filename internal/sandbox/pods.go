@@ -42,6 +42,7 @@ func (f *fleet) describe(at time.Time) kube.Workload {
 	}
 	w.Available = w.Ready
 	w.Stuck = f.stuck(at)
+	f.describeHold(&w)
 	w.Unavailable = max(0, max(len(f.pods), f.replicas)-w.Available)
 	return w
 }

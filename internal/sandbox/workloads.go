@@ -123,7 +123,7 @@ func (w *World) Undo(_ context.Context, c kube.UndoChange) (kube.Applied, error)
 	if c.DryRun {
 		return out, nil
 	}
-	return out, w.commit(change{At: w.clock.Now(), Ref: c.Ref, Revision: c.Revision, Run: c.Run, Key: c.Key})
+	return out, w.commit(change{At: w.clock.Now(), Ref: c.Ref, Revision: c.Revision, Hold: &c.Hold, Run: c.Run, Key: c.Key})
 }
 
 // Restart rolls the same pod template out once more.
@@ -160,7 +160,7 @@ func (w *World) target(ref kube.Ref, pre kube.Precondition) (*fleet, error) {
 }
 
 // change is a change that the API accepted, or a push that the repository did. Exactly
-// one of Replicas, Bounds, Revision, Edit, Pod, Weights, Push and Sync is set.
+// one of Replicas, Bounds, Revision, Hold, Edit, Pod, Weights, Push and Sync is set.
 type change struct {
 	At       time.Time    `json:"at"`
 	Ref      kube.Ref     `json:"ref"`
@@ -168,6 +168,7 @@ type change struct {
 	Bounds   *kube.Bounds `json:"bounds,omitempty"`   // of the autoscaler
 	Revision int64        `json:"revision,omitempty"` // whose pod template becomes current
 	Restart  bool         `json:"restart,omitempty"`  // the pod template is rolled out once more
+	Hold     *string      `json:"hold,omitempty"`     // ReplicaSet whose rollout is paused, also beside Revision; empty: it goes on
 	Run      string       `json:"run"`
 	Key      string       `json:"key"`
 
@@ -228,10 +229,16 @@ func (w *World) apply(c change) {
 		fields["metadata.annotations["+kube.RestartedAt+"]"] = c.At.UTC().Format(time.RFC3339)
 		f.release(revisionSpec{cause: same.cause, fields: fields, image: same.image}, c.At)
 		f.current().ours = true
+	case c.Hold != nil && c.Revision == 0:
+		f.hold(*c.Hold)
+		f.generation++
 	case c.Replicas == nil:
 		if c.Revision != f.revision() {
 			f.undo(c.Revision, c.At)
 			f.current().ours = true
+		}
+		if c.Hold != nil {
+			f.hold(*c.Hold)
 		}
 	case *c.Replicas != f.replicas:
 		f.replicas = *c.Replicas

@@ -305,6 +305,9 @@ func (s *Set) prove(ctx context.Context, e machine.Effect, in Input) machine.Out
 		sample := machine.Sample{At: in.Now, Verdict: machine.VerdictFailed, Reason: fault.Overridden, Message: o.Progress}
 		return machine.Outcome{Status: machine.StatusOK, Sample: &sample}
 	}
+	if e.Proof != nil && e.Proof.Spec.Itself {
+		return s.itself(ctx, e, in, l, o)
+	}
 	out := s.verify(ctx, e, in.Now)
 	if k, ok := l.(keeper); ok && out.Sample != nil && out.Sample.Verdict == machine.VerdictVerified {
 		if why := k.Kept(ctx, in, *e.Plan); why != nil {
@@ -313,6 +316,23 @@ func (s *Set) prove(ctx context.Context, e machine.Effect, in Input) machine.Out
 		}
 	}
 	return out
+}
+
+// itself takes a sample of a change that is its own proof.
+func (s *Set) itself(ctx context.Context, e machine.Effect, in Input, l Lever, o Observation) machine.Outcome {
+	p, ok := l.(prover)
+	switch {
+	case !ok:
+		return outcomeOf(Invalid("%s: it cannot tell whether its change stands", e.Step), machine.StatusFailed)
+	case !o.Settled:
+		return machine.Outcome{Status: machine.StatusOK, Sample: &machine.Sample{At: in.Now, Verdict: machine.VerdictWatching, Message: o.Progress}}
+	}
+	sample, err := p.Prove(ctx, in, *e.Plan, e.Receipt)
+	if err != nil {
+		return outcomeOf(err, machine.StatusFailed)
+	}
+	sample.At = in.Now
+	return machine.Outcome{Status: machine.StatusOK, Sample: &sample}
 }
 
 func (s *Set) notify(ctx context.Context, e machine.Effect) machine.Outcome {

@@ -77,6 +77,13 @@ func (o *Observation) seen(told []Progress) {
 // maxTold is how many messages of one look are kept: the newest ones.
 const maxTold = 8
 
+// prover is a lever that looks by itself whether its change stands, where the
+// service's figures cannot tell.
+type prover interface {
+	// Prove returns the sample that ends the proof.
+	Prove(ctx context.Context, in Input, plan machine.Plan, receipt json.RawMessage) (machine.Sample, error)
+}
+
 // keeper is a lever whose effect is read once more before figures prove it.
 // [Lever.Observe] may not have read it: an application that is out of sync, for
 // example, does not tell.

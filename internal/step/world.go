@@ -190,6 +190,8 @@ type Changer interface {
 	Undo(ctx context.Context, c kube.UndoChange) (kube.Applied, error)
 	// Restart rolls the same pod template out once more.
 	Restart(ctx context.Context, c kube.RestartChange) (kube.Applied, error)
+	// Hold pauses the rollouts of the object, or resumes them.
+	Hold(ctx context.Context, c kube.HoldChange) (kube.Applied, error)
 }
 
 // Autoscalers reads autoscalers and changes their bounds: a cluster, or the sandbox.

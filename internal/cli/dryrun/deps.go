@@ -73,6 +73,14 @@ func (c dryRunChanger) Restart(ctx context.Context, change kube.RestartChange) (
 	return c.next.Restart(ctx, change)
 }
 
+// Hold refuses everything but a server-side dry-run.
+func (c dryRunChanger) Hold(ctx context.Context, change kube.HoldChange) (kube.Applied, error) {
+	if !change.DryRun {
+		return kube.Applied{}, refuseWrite("hold", change.Ref)
+	}
+	return c.next.Hold(ctx, change)
+}
+
 // dryRunPods does the same for pods.
 type dryRunPods struct{ next step.Pods }
 

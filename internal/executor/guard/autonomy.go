@@ -10,7 +10,8 @@ import (
 // observe, too, for a service that the catalog no longer has.
 func guardAutonomy(q Question) machine.GuardVerdict {
 	level := q.Run.Autonomy(q.State)
-	asked := q.Run.Asks(q.State) || q.Run.Consent().Approved != nil
+	ends := q.Run.Lever != nil && q.Run.Lever.Plan != nil && q.Run.Lever.Plan.Ends != "" // people were asked about what it ends
+	asked := ends || q.Run.Asks(q.State) || q.Run.Consent().Approved != nil
 	switch {
 	case q.Gone != "" && level > playbook.Observe:
 		return refuse("autonomy", "the catalog no longer has service %s, so it is only observed", q.Gone)

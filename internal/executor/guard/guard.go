@@ -97,6 +97,7 @@ type Question struct {
 type guard struct {
 	ask   func(Question) machine.GuardVerdict
 	gates bool // asked about gate states too; the others are about a change, and a gate is none
+	ends  bool // asked about the end of a change, too; the others keep changes apart
 }
 
 // guards is the one readable list. All are asked and all verdicts are shown.
@@ -104,20 +105,20 @@ type guard struct {
 // listed.
 func guards() []guard {
 	return []guard{
-		{guardPaused, true},
-		{guardPolicy, true},
-		{guardLadder, false},
-		{guardAutonomy, true},
-		{guardFiring, false},
-		{guardBlastRadius, false},
-		{guardEvidence, false},
-		{guardRights, false},
-		{guardMinReady, false},
-		{guardNodes, false},
-		{guardCooldown, false},
-		{guardBudget, false},
-		{guardConcurrency, false},
-		{guardLock, false},
+		{guardPaused, true, true},
+		{guardPolicy, true, false},
+		{guardLadder, false, false},
+		{guardAutonomy, true, true},
+		{guardFiring, false, false},
+		{guardBlastRadius, false, false},
+		{guardEvidence, false, true},
+		{guardRights, false, true},
+		{guardMinReady, false, false},
+		{guardNodes, false, false},
+		{guardCooldown, false, false},
+		{guardBudget, false, false},
+		{guardConcurrency, false, false},
+		{guardLock, false, false},
 	}
 }
 
@@ -131,9 +132,10 @@ func (l *Ledger) Ask(q Question) []machine.GuardVerdict {
 	defer l.mu.Unlock()
 	q.ledger = l
 	lever, free := q.Run.Lever != nil, true
+	ends := lever && q.Run.Lever.Plan != nil && q.Run.Lever.Plan.Ends != ""
 	var out []machine.GuardVerdict
 	for _, g := range guards() {
-		if !lever && !g.gates {
+		if !lever && !g.gates || ends && !g.ends {
 			continue
 		}
 		if v := g.ask(q); v.Guard != "" {
@@ -141,7 +143,7 @@ func (l *Ledger) Ask(q Question) []machine.GuardVerdict {
 			out = append(out, v)
 		}
 	}
-	if free && lever && !q.Run.Asks(q.State) && q.Run.Autonomy(q.State) != playbook.Observe {
+	if free && lever && !ends && !q.Run.Asks(q.State) && q.Run.Autonomy(q.State) != playbook.Observe {
 		l.take(q.Run.Start, q.Run.LocksWanted())
 	}
 	return out

@@ -26,12 +26,13 @@ type Fate struct {
 	Unanswered Consequence // of Ask: if nobody decides in time
 	Tell       bool        // the run ends with people unless an edge names the verdict
 	Restarted  bool        // Lend only because taking it back now would restart what serves
+	Held       bool        // Lend until what it holds back is replaced, not until the service has recovered
 }
 
 // fates is the table of consequences. Its rows are the classes of levers, its
 // columns the verdicts. docs/explanation/safety.md explains it.
 func fates() map[playbook.Class]map[Verdict]Fate {
-	keep, lend, undo := Fate{Then: Keep}, Fate{Then: Lend}, Fate{Then: Undo}
+	keep, lend, undo, held := Fate{Then: Keep}, Fate{Then: Lend}, Fate{Then: Undo}, Fate{Then: Lend, Held: true}
 	tell := func(f Fate) Fate { f.Tell = true; return f }
 	return map[playbook.Class]map[Verdict]Fate{
 		playbook.ClassCapacity: {
@@ -56,6 +57,10 @@ func fates() map[playbook.Class]map[Verdict]Fate {
 		playbook.ClassTraffic: {
 			VerdictVerified: lend, VerdictImproved: lend, VerdictNoEffect: {Then: Ask, Unanswered: Undo}, VerdictWorse: undo,
 			VerdictInconclusive: tell(Fate{Then: Ask, Unanswered: Undo}),
+		},
+		playbook.ClassHold: {
+			// Taken back, the release that it holds would go on.
+			VerdictVerified: held, VerdictImproved: held, VerdictNoEffect: held, VerdictWorse: tell(held), VerdictInconclusive: tell(held),
 		},
 	}
 }
@@ -86,6 +91,8 @@ func (f Fate) Text() string {
 		text = "it stays"
 	case f.Then == Lend && f.Restarted:
 		text = "it stays until the service has recovered, and is then taken back: taking it back restarts pods"
+	case f.Held:
+		text = "it stays until the pod template is another one, and ends by itself then"
 	case f.Then == Lend:
 		text = "it stays on loan, and is given back when the service has recovered"
 	case f.Then == Undo:
@@ -120,6 +127,9 @@ func (s State) class() (playbook.Class, bool) {
 func (s State) fate(v Verdict) Fate {
 	class, restarts := s.class()
 	f := FateOf(class, restarts, v)
+	if l := s.Lever; l != nil && l.Plan != nil && l.Plan.Ends != "" && f.Then != Keep {
+		f.Then = Keep // begun again, what was held would keep a fix back
+	}
 	if st := s.current(); st != nil && slices.Contains(st.Undo, playbook.Signal(v)) && f.Then != Undo {
 		return Fate{Then: Undo, Tell: f.Tell}
 	}
@@ -156,6 +166,10 @@ type Loan struct {
 	Back    map[string]any `json:"back,omitempty"` // parameters of Step that give it back; empty: only a person can
 	Verdict Verdict        `json:"verdict"`
 	Since   time.Time      `json:"since"`
+
+	// Early is set if its return is watched for from now on, not from the end of the run
+	// on: a hold, which must not keep a fix back.
+	Early bool `json:"early,omitempty"`
 }
 
 // loan returns the loan of the current lever.
@@ -164,6 +178,9 @@ func (t *turn) loan(v Verdict) *Loan {
 	loan := &Loan{
 		ID:    fmt.Sprintf("%s/%s#%d", t.s.Start.Run, t.s.Current, t.s.Visits[t.s.Current]),
 		State: t.s.Current, Step: l.Step, Summary: l.Plan.Summary, Back: plainMap(l.Plan.Back), Verdict: v, Since: t.now,
+	}
+	if class, _ := t.s.class(); class == playbook.ClassHold {
+		loan.Early = true
 	}
 	if first := t.s.lentBefore(); first != nil { // one return gives all steps back
 		loan.ID, loan.Back, loan.Since = first.ID, first.Back, first.Since

@@ -27,6 +27,7 @@ func TestFates(t *testing.T) {
 		{"hardware", 5, [5]string{"keep resolved", "keep " + goesOn, "keep " + goesOn, "keep " + people, "keep " + people}},
 		{"repaired", 6, [5]string{"keep resolved", "keep " + goesOn, "keep " + goesOn, "undo " + goesOn, "keep " + people}},
 		{"traffic", 7, [5]string{"loan resolved", "loan " + goesOn, "ask/undo " + goesOn, "undo " + goesOn, "ask/undo " + people}},
+		{"hold", 8, [5]string{"loan resolved", "loan " + goesOn, "loan " + goesOn, "loan " + people, "loan " + people}},
 	}
 	for _, row := range rows {
 		for i, sig := range playbook.Verdicts() {
@@ -41,6 +42,9 @@ func TestFates(t *testing.T) {
 				}
 				if at != leads {
 					t.Errorf("leads to %s, want %s", at, leads)
+				}
+				if early := len(b.state.Loans) > 0 && b.state.Loans[0].Early; early != (row.name == "hold") {
+					t.Errorf("its return is watched for from now on: %v", early)
 				}
 				if got, want := len(b.state.Loans) > 0, then == "loan"; got != want {
 					t.Errorf("a loan: %v, want %v", got, want)

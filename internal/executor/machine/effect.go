@@ -85,6 +85,7 @@ type VerifySpec struct {
 	Traffic    string        `json:"traffic"`
 	SLO        bool          `json:"slo,omitempty"`        // the service's objectives must be met; Until is asked besides
 	Objectives []string      `json:"objectives,omitempty"` // those objectives, in words
+	Itself     bool          `json:"itself,omitempty"`     // the lever looks whether its change stands; nothing else is asked
 	MinRate    float64       `json:"minRate"`
 	MinTraffic float64       `json:"minTraffic"` // share of Before
 }
@@ -192,8 +193,8 @@ const (
 // ends returns the verdict of a proof that ends unverified with this sample.
 func (s Sample) ends() Verdict {
 	switch {
-	case s.Verdict == VerdictWorse:
-		return VerdictWorse
+	case s.Verdict == VerdictWorse, s.Verdict == VerdictImproved:
+		return s.Verdict
 	case s.Ends != "":
 		return s.Ends
 	case s.Verdict == VerdictInconclusive:

@@ -296,7 +296,8 @@ func (t *turn) sampled(out Outcome) {
 	}
 	e := Event{Kind: Sampled, State: t.s.Current, Sample: &s}
 	was := l.lastJudged(t.now)
-	final := s.Verdict == VerdictVerified || s.Verdict == VerdictFailed || s.Verdict == VerdictWorse || !t.now.Before(l.Deadline)
+	stands := l.Verify.Itself && s.Verdict == VerdictImproved
+	final := stands || s.Verdict == VerdictVerified || s.Verdict == VerdictFailed || s.Verdict == VerdictWorse || !t.now.Before(l.Deadline)
 	if !final {
 		e.NotUntil = t.now.Add(l.Verify.Interval)
 		if e.NotUntil.After(l.Deadline) {
@@ -309,7 +310,7 @@ func (t *turn) sampled(out Outcome) {
 		t.proven(s.Message)
 	case s.Verdict == VerdictFailed && s.Reason == fault.Overridden:
 		t.notInEffect(s.Reason, s.Message)
-	case s.Verdict == VerdictFailed, s.Verdict == VerdictWorse:
+	case stands, s.Verdict == VerdictFailed, s.Verdict == VerdictWorse:
 		t.concluded(s.ends(), s.Reason, s.Message)
 	case final && s.ends() == VerdictInconclusive && s.Reason != fault.NoTraffic && was != nil:
 		t.concluded(was.ends(), fault.Deadline, fmt.Sprintf("not proven by the deadline: %s (at %s; at the deadline: %s)", was.Message, was.At.UTC().Format(time.TimeOnly), s.Message))

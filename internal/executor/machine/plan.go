@@ -44,6 +44,11 @@ type Plan struct {
 	// not count.
 	Staged time.Duration `json:"staged,omitempty"`
 
+	// Ends is set if the plan only ends a change that was approved with its end: why. No
+	// people are asked, no locks are taken, and no guard keeps it apart from other
+	// changes. Empty: it is a change of its own.
+	Ends string `json:"ends,omitempty"`
+
 	// NodeOwners are asked for node.owners, of a lever on a node; nil: of others.
 	NodeOwners *NodeOwners `json:"nodeOwners,omitempty"`
 

@@ -23,7 +23,7 @@ func (s State) Proof(state string, now time.Time) (*VerifySpec, error) {
 	if v.SLO && len(s.Start.Service.SLOs) == 0 {
 		return nil, fmt.Errorf("service %s has no objectives, so nothing can be proven: declare slos in its catalog entry, or slo.defaults", s.Start.Service.Name)
 	}
-	spec := &VerifySpec{}
+	spec := &VerifySpec{Itself: v.Itself}
 	if err := s.proofTimes(spec, v, sc); err != nil {
 		return nil, err
 	}
@@ -161,6 +161,9 @@ func (v VerifySpec) Lines() []ProofLine {
 			l.Query = strings.Join(strings.Fields(u.Query), " ")
 		}
 		out = append(out, l)
+	}
+	if v.Itself {
+		return append(out, ProofLine{Text: fmt.Sprintf("the change stands, within %s; the service's objectives are not asked", playbook.FormatDuration(v.Within))})
 	}
 	for _, o := range v.Objectives {
 		out = append(out, ProofLine{Text: o})

@@ -54,6 +54,7 @@ func testKinds() []playbook.Kind {
 		},
 		{Name: "test.in", Role: playbook.RoleLever, Doc: "Puts back.", Idempotent: true, With: to, Class: playbook.ClassRepaired},
 		{Name: "test.move", Role: playbook.RoleLever, Doc: "Moves traffic.", Idempotent: true, With: to, Class: playbook.ClassTraffic},
+		{Name: "test.stop", Role: playbook.RoleLever, Doc: "Holds a release.", Idempotent: true, With: to, Class: playbook.ClassHold},
 	}
 }
 

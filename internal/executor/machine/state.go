@@ -298,6 +298,9 @@ func (s State) LocksWanted() []string {
 		return nil
 	}
 	service := "service:" + s.Start.Service.Name
+	if s.Lever.Plan.Ends != "" {
+		return nil
+	}
 	if slices.Contains(s.Lever.Plan.Locks, service) {
 		return s.Lever.Plan.Locks
 	}

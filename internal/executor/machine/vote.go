@@ -250,6 +250,9 @@ func (g Gate) refuseVote(d Decision) error {
 // without asking.
 func (s State) Needs(state *playbook.State) []Need {
 	var out []Need
+	if l := s.Lever; l != nil && l.Plan != nil && l.Plan.Ends != "" {
+		return nil
+	}
 	terms := s.terms()
 	always := state.Kind == playbook.StateGate || (state.Approve != nil && state.Approve.Always)
 	if l := s.Lever; l != nil && l.Plan != nil && l.Plan.Unseen != "" {

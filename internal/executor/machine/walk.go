@@ -254,7 +254,7 @@ func (t *turn) again() bool {
 		return false
 	}
 	start := t.s.Playbook.State(t.s.Playbook.Start)
-	if start.Kind != playbook.StateWait || len(t.s.Path) >= MaxPath {
+	if start.Kind == playbook.StateLever || len(t.s.Path) >= MaxPath {
 		return false
 	}
 	t.take(start.Name, "waits again: "+l.Message)

@@ -78,6 +78,12 @@ func (s *Server) settleDeployment(ref kube.Ref, m map[string]any, now time.Time)
 		}
 	}
 	rs, old := s.objects[dir+name]
+	paused := sub(m, "spec")["paused"] == true
+	if paused && !old { // no ReplicaSet is made
+		s.statusOf(m, hash(template))
+		s.put(Path(ref), m)
+		return
+	}
 	if !old {
 		rs = asMap(appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{
 			Name: name, Namespace: ref.Namespace, UID: types.UID("uid-" + name), CreationTimestamp: metav1.NewTime(now),
@@ -101,9 +107,52 @@ func (s *Server) settleDeployment(ref kube.Ref, m map[string]any, now time.Time)
 	}
 	s.put(dir+name, rs)
 	sub(sub(m, "metadata"), "annotations")[revisionAnnotation] = strconv.Itoa(revision(rs))
-	s.settlePods(ref, m, metav1.OwnerReference{Kind: "ReplicaSet", Name: name, UID: types.UID("uid-" + name)}, hash(template), now)
-	s.status(m, nil)
+	if paused {
+		s.statusOf(m, hash(template))
+	} else {
+		s.settlePods(ref, m, replicaSet(name), hash(template), now)
+		s.status(m, nil)
+	}
 	s.put(Path(ref), m)
+}
+
+func replicaSet(name string) metav1.OwnerReference {
+	return metav1.OwnerReference{Kind: "ReplicaSet", Name: name, UID: types.UID("uid-" + name)}
+}
+
+// statusOf sets the status of a Deployment that keeps the pods it has.
+func (s *Server) statusOf(m map[string]any, revision string) {
+	updated := 0
+	dir := fmt.Sprintf("/api/v1/namespaces/%s/pods/%s-", sub(m, "metadata")["namespace"], sub(m, "metadata")["name"])
+	for path, p := range s.objects {
+		if strings.HasPrefix(path, dir) && labelsOf(p)["pod-template-hash"] == revision {
+			updated++
+		}
+	}
+	s.status(m, map[string]any{"updatedReplicas": float64(updated)})
+}
+
+// HalfWay rolls a pod template out to the first n pods of a Deployment, and no further.
+func (s *Server) HalfWay(ref kube.Ref, template corev1.PodTemplateSpec, n int, now time.Time) {
+	s.Edit(Path(ref), func(spec map[string]any) { spec["template"], spec["replicas"] = asMap(template), float64(n) })
+	s.mu.Lock()
+	m := s.objects[Path(ref)]
+	all := map[string]map[string]any{}
+	for path, p := range s.objects {
+		if strings.HasPrefix(path, "/api/v1/namespaces/"+ref.Namespace+"/pods/"+ref.Name+"-") {
+			all[path] = p
+		}
+	}
+	s.settleDeployment(ref, m, now)
+	sub(m, "spec")["replicas"] = float64(len(all))
+	for path, p := range all {
+		if s.objects[path] == nil {
+			s.objects[path] = p
+		}
+	}
+	s.statusOf(m, hash(sub(sub(m, "spec"), "template")))
+	s.put(Path(ref), m)
+	s.mu.Unlock()
 }
 
 func (s *Server) settleStatefulSet(ref kube.Ref, m map[string]any, now time.Time) {

@@ -63,7 +63,7 @@ type fleet struct{}
 func (fleet) Workload(context.Context, kube.Ref) (kube.Workload, error) {
 	return kube.Workload{
 		Ref: ref("Deployment"), APIVersion: "apps/v1", UID: "uid-chat", Generation: 7, Observed: 7,
-		Replicas: 3, Ready: 2, Updated: 1, Available: 2, Unavailable: 1, Revision: 5,
+		Replicas: 3, Ready: 2, Updated: 2, Available: 2, Unavailable: 1, Revision: 5, Template: "chat-6d5f",
 		Strategy: kube.Strategy{Type: "RollingUpdate", MaxUnavailable: 1, MaxSurge: 1},
 		Stuck:    `ProgressDeadlineExceeded: ReplicaSet "chat-6d5f" has timed out progressing.`,
 		Pods: []kube.Pod{
@@ -97,6 +97,10 @@ func (fleet) Undo(context.Context, kube.UndoChange) (kube.Applied, error) {
 }
 
 func (fleet) Restart(context.Context, kube.RestartChange) (kube.Applied, error) {
+	return kube.Applied{}, nil
+}
+
+func (fleet) Hold(context.Context, kube.HoldChange) (kube.Applied, error) {
 	return kube.Applied{}, nil
 }
 
@@ -192,6 +196,7 @@ func TestKinds(t *testing.T) {
 		"kube.replace_pod":  {"pod": "chat-0"},
 		"kube.restart":      nil,
 		"kube.rollout_undo": nil,
+		"rollout.hold":      nil,
 		"service.changes":   nil,
 		"service.rollback":  nil,
 

@@ -61,6 +61,7 @@ func All() map[string]step.Kind {
 		"pod.evict":           {Decl: node.EvictKind(), Lever: node.NewEvict},
 		"pod.evict_from_node": {Decl: node.EvictPodKind(), Lever: node.NewEvictPod},
 		"prometheus.query":    {Decl: slo.QueryKind(), Check: slo.NewQuery},
+		"rollout.hold":        {Decl: kube.HoldKind(), Lever: kube.NewHold},
 		"service.changes":     {Decl: service.ChangesKind(), Check: func(d step.Deps) step.Check { return service.NewChanges(d, git.NewChange(d)) }},
 		"service.rollback":    {Decl: service.RollbackKind(), Planner: newRollback},
 		"slo.burn":            {Decl: slo.BurnKind(), Check: slo.NewBurn},

@@ -20,8 +20,8 @@ func RolloutUndoKind() playbook.Kind {
 		Doc: `Puts the pod template of an earlier revision back, as ` + "`kubectl rollout undo`" + ` does. Undo puts the revision it replaced back in its turn.
 
 It changes the cluster only: service.rollback goes back through whoever owns the pod template. Refused when Argo CD, Flux or a controlling object
-owns it, when rollouts are paused, when there is no earlier revision, or when
-the earlier one does not differ.`,
+owns it, when rollouts are paused by others, when there is no earlier revision, or when
+the earlier one does not differ. A hold of rollout.hold ends in the same write; undone, the rollout is held again.`,
 		// Applied on the planned revision only: a second time is a conflict.
 		Idempotent: true,
 		With:       step.Fields[rolloutUndoWith](),
@@ -46,6 +46,8 @@ type rolloutUndoWith struct {
 type rolloutPayload struct {
 	From int64 `json:"from"` // current revision when planned; the undo goes back to it
 	To   int64 `json:"to"`
+
+	Held string `json:"held,omitempty"` // ReplicaSet whose rollout was held when planned; the undo holds it again
 }
 
 // Plan implements [step.Lever].
@@ -85,7 +87,7 @@ func (l kubeRolloutUndo) Plan(ctx context.Context, in step.Input) (machine.Plan,
 		Step: "kube.rollout_undo", Target: step.Target(w), Lacks: lacks,
 		Summary: fmt.Sprintf("roll %s back from revision %d to %d", step.RefText(ref), from.Number, to.Number),
 		Undo:    fmt.Sprintf("put the pod template of revision %d back", from.Number),
-		Locks:   step.Locks(in.Service), Payload: step.EncodeJSON(rolloutPayload{From: from.Number, To: to.Number}),
+		Locks:   step.Locks(in.Service), Payload: step.EncodeJSON(rolloutPayload{From: from.Number, To: to.Number, Held: w.Held}),
 		Capacity: step.RolloutCapacity(w),
 	}
 	for _, d := range kube.Diff(from.Fields, to.Fields) {
@@ -94,6 +96,10 @@ func (l kubeRolloutUndo) Plan(ctx context.Context, in step.Input) (machine.Plan,
 	if len(plan.Diff) == 0 {
 		// The dry-run says that it differs: in a secret that is never shown.
 		plan.Diff = []machine.FieldChange{{Path: "spec.template", From: "(redacted)", To: fmt.Sprintf("(redacted, as of revision %d)", to.Number)}}
+	}
+	if w.Held != "" {
+		plan.Diff = append(plan.Diff, machine.FieldChange{Path: "spec.paused", From: "true"})
+		plan.Undo += ", and hold its rollout again"
 	}
 	if step.OwnsReplicas(w) {
 		// An autoscaler moves the generation all the time; the revision, which
@@ -114,7 +120,7 @@ func rolloutAllowed(w kube.Workload) error {
 	switch {
 	case step.Owned("kube.rollout_undo", w, "spec.template") != nil:
 		return step.Owned("kube.rollout_undo", w, "spec.template")
-	case w.Paused:
+	case w.Paused && w.Held == "":
 		return refuse(fault.OutOfBounds, "has its rollouts paused: resume them first (kubectl rollout resume)")
 	case w.Strategy.Type == "OnDelete":
 		return refuse(fault.OutOfBounds, "has the update strategy OnDelete: nothing would replace its pods")
@@ -161,7 +167,7 @@ func (l kubeRolloutUndo) Apply(ctx context.Context, in step.Input, plan machine.
 	if err != nil {
 		return nil, err
 	}
-	receipt, err := l.set(ctx, in, plan, machine.ActionApply, p.To, generation)
+	receipt, err := l.set(ctx, in, plan, machine.ActionApply, kube.UndoChange{Revision: p.To}, generation)
 	return step.Applied(ctx, l.w, in, plan, receipt, err)
 }
 
@@ -205,20 +211,19 @@ func (l kubeRolloutUndo) Undo(ctx context.Context, in step.Input, plan machine.P
 		if err != nil {
 			return err
 		}
-		out, err = l.set(ctx, in, plan, machine.ActionUndo, p.From, seen.Generation)
+		out, err = l.set(ctx, in, plan, machine.ActionUndo, kube.UndoChange{Revision: p.From, Hold: p.Held}, seen.Generation)
 		return err
 	})
 	return out, err
 }
 
-func (l kubeRolloutUndo) set(ctx context.Context, in step.Input, plan machine.Plan, action machine.Action, revision, generation int64) (json.RawMessage, error) {
+func (l kubeRolloutUndo) set(ctx context.Context, in step.Input, plan machine.Plan, action machine.Action, ch kube.UndoChange, generation int64) (json.RawMessage, error) {
 	if l.w == nil || l.c == nil {
 		return nil, step.NotConfigured("cluster", "kubernetes")
 	}
-	a, err := l.c.Undo(ctx, kube.UndoChange{
-		Ref: step.RefOfTarget(plan.Target), Revision: revision, Run: in.Run, Key: in.Key,
-		Pre: kube.Precondition{UID: plan.Target.UID, Generation: generation},
-	})
+	ch.Ref, ch.Run, ch.Key = step.RefOfTarget(plan.Target), in.Run, in.Key
+	ch.Pre = kube.Precondition{UID: plan.Target.UID, Generation: generation}
+	a, err := l.c.Undo(ctx, ch)
 	if err != nil {
 		return nil, err
 	}
@@ -256,5 +261,9 @@ func (l kubeRolloutUndo) Observe(ctx context.Context, in step.Input, plan machin
 	case seen && w.Revision == before:
 		return step.Foreign(w, fmt.Sprintf("someone else put revision %d back", w.Revision)), nil
 	}
-	return step.InPlace(w, action, w.Replicas), nil
+	o := step.InPlace(w, action, w.Replicas)
+	if undo && p.Held != "" {
+		o.Settled, o.Degraded, o.Slow = seen && w.Held == p.Held, false, false // no more replicas get it
+	}
+	return o, nil
 }

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -53,6 +54,9 @@ type workloadOut struct {
 	Pending       string     `json:"pending" doc:"Why replicas do not serve, in a sentence; empty: all do."`
 	Stuck         string     `json:"stuck" doc:"Why a rollout cannot go on (progress deadline exceeded, replica failure); empty: it can."`
 	Paused        bool       `json:"paused" doc:"Rollouts of the workload are paused."`
+	Holdable      bool       `json:"holdable" doc:"rollout.hold would hold a rollout: one is under way, and replicas of the release before are left."`
+	Held          string     `json:"held" doc:"ReplicaSet whose rollout rollout.hold has paused; empty: none, or somebody resumed it."`
+	HoldOver      bool       `json:"hold_over" doc:"The pod template is another one than that of held, so the hold has to end."`
 	Nodes         []nodeOut  `json:"nodes" doc:"Nodes that run pods of the workload."`
 	BadNodes      int        `json:"bad_nodes" unit:"nodes" doc:"Nodes among them that are not ready or have a bad condition."`
 	Events        []eventOut `json:"events" doc:"Warnings of the last hour, newest first, at most 20."`
@@ -118,7 +122,7 @@ func workloadEvidence(w kube.Workload) workloadOut {
 	out := workloadOut{
 		Desired: w.Replicas, Ready: w.Ready, Revision: int(w.Revision), Updated: w.Updated, Available: w.Available,
 		Unavailable: max(w.Unavailable, w.Replicas-w.Available, 0),
-		Waiting:     []string{}, Stuck: w.Stuck, Paused: w.Paused,
+		Waiting:     []string{}, Stuck: w.Stuck, Paused: w.Paused, Holdable: holdable(w) == nil, Held: w.Held, HoldOver: w.HoldOver,
 		Nodes: []nodeOut{}, Events: []eventOut{}, Owners: []ownerOut{},
 	}
 	for _, p := range w.Pods {
@@ -174,7 +178,9 @@ func workloadFacts(ref kube.Ref, w kube.Workload, out workloadOut) []string {
 		}
 	}
 	add(out.Stuck != "", "rollout is stuck: %s", out.Stuck)
-	add(out.Paused, "rollouts are paused")
+	add(out.Paused && out.Held == "", "rollouts are paused by %s", cmp.Or(w.PausedBy, "somebody"))
+	add(out.Held != "" && !out.HoldOver, "the rollout of %s is held (responder loans list)", out.Held)
+	add(out.HoldOver, "the rollout of %s was held, and the pod template is another one since", out.Held)
 	add(out.LoadTime > 0 && out.Ready < out.Desired, "its replicas took %s to become ready, at most %s",
 		step.DurationText(time.Duration(out.LoadTime)), step.DurationText(time.Duration(out.LongestLoadTime)))
 	add(out.Restarts > 0, "%d container restarts", out.Restarts)

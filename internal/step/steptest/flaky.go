@@ -67,6 +67,11 @@ func (f *flaky) Restart(ctx context.Context, c kube.RestartChange) (kube.Applied
 	return f.through(c.DryRun, func() (kube.Applied, error) { return f.Changer.Restart(ctx, c) })
 }
 
+// Hold implements [step.Changer].
+func (f *flaky) Hold(ctx context.Context, c kube.HoldChange) (kube.Applied, error) {
+	return f.through(c.DryRun, func() (kube.Applied, error) { return f.Changer.Hold(ctx, c) })
+}
+
 // SetRoute implements [step.Routes].
 func (f *flaky) SetRoute(ctx context.Context, c kube.RouteChange) (kube.Route, error) {
 	var r kube.Route
