@@ -168,6 +168,42 @@ func TestLoanOfReleasedRun(t *testing.T) {
 	})
 }
 
+// TestHoldIsNoObstacle: the return of a hold is watched for while its run is open. It waits
+// neither for the end of that run nor for people, and is not begun a second time.
+func TestHoldIsNoObstacle(t *testing.T) {
+	bubble(t, func(t *testing.T, h *rig) {
+		h.world.helps, h.world.class = func(int) bool { return false }, playbook.ClassHold
+		h.start()
+		before := h.world.valueOf("a")
+		h.incident("a", 13*time.Minute) // the first lever is kept, the second one asks
+		run := h.runs()[slices.IndexFunc(h.runs(), func(s machine.State) bool { return s.Start.Loan == "" })]
+		if len(run.Loans) != 1 || !run.Loans[0].Early || run.Phase != machine.PhaseDeciding || len(h.runs()) != 2 {
+			t.Fatalf("%d loans of %d runs, the run is %s in %s", len(run.Loans), len(h.runs()), run.Phase, run.Current)
+		}
+		if err := h.stop(); err != nil {
+			t.Fatal(err)
+		}
+		h.start()
+		h.world.mu.Lock()
+		h.world.helps, h.world.class, h.world.ends = func(int) bool { return true }, playbook.ClassReturn, "approved with the hold"
+		h.world.mu.Unlock()
+		h.pass(14 * time.Minute)
+		if got := h.world.valueOf("a"); got != before {
+			t.Errorf("the value is %d while the incident's run is open, want %d as before", got, before)
+		}
+		h.post(resolvedOf(run.Start.Alert))
+		h.pass(time.Hour)
+		for _, s := range h.runs() {
+			if s.Phase != machine.PhaseEnded {
+				t.Errorf("run %s of %s: %s in %s", s.Start.Run, s.Start.Playbook, s.Phase, s.Current)
+			}
+		}
+		if n := len(h.runs()); n != 2 {
+			t.Errorf("%d runs, want the incident's and one return", n)
+		}
+	})
+}
+
 // TestLoansReturnInAnyOrder: what stops a return is what was there before the first
 // loan, since that one may be returned before.
 func TestLoansReturnInAnyOrder(t *testing.T) {

@@ -230,7 +230,11 @@ func (p *player) answer() error {
 			return err
 		}
 		g := d.Run.Gate
-		if g == nil || time.Since(g.Opened) < a.after {
+		after, own := a.of[d.Run.State]
+		if !own {
+			after = a.after
+		}
+		if g == nil || time.Since(g.Opened) < after {
 			continue
 		}
 		body, err := json.Marshal(api.DecisionRequest{Reason: "as the scenario says", Gate: g.Gate, Digest: g.Digest})

@@ -38,6 +38,7 @@ type Scenario struct {
 // answers is what people do when they are asked.
 type answers struct {
 	after  time.Duration
+	of     map[string]time.Duration // by the state that asks, where it is another time
 	deny   bool
 	nobody bool
 }
@@ -140,10 +141,21 @@ func (r *reader) scenario(m *yamldoc.Mapping, s *Scenario) {
 	}
 }
 
-// answers reads what people do: after how long they approve, or that they deny, or that
-// nobody answers.
+// answers reads what people do: after how long they approve, for all states that ask or by
+// their names, or that they deny, or that nobody answers.
 func (r *reader) answers(m *yamldoc.Mapping) answers {
 	n := m.Get("answer")
+	if n != nil && n.Kind == yaml.MappingNode {
+		a := answers{after: defaultAnswer, of: map[string]time.Duration{}}
+		for _, pair := range r.d.Mapping(n, "answer").Pairs {
+			d, message, hint := yamldoc.Duration(pair.Value, maxLength)
+			if message != "" {
+				r.d.Report(pair.Value, "answer."+pair.Name, message, hint)
+			}
+			a.of[pair.Name] = d
+		}
+		return a
+	}
 	switch {
 	case n == nil:
 		return answers{after: defaultAnswer}

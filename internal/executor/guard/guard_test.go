@@ -169,6 +169,34 @@ func TestGuards(t *testing.T) {
 	}
 }
 
+// TestGuardsOfAnEnd: what only ends an approved change is kept apart from nothing, and is
+// stopped by a pause, a missing right and the level observe all the same.
+func TestGuardsOfAnEnd(t *testing.T) {
+	q := goodQuestion()
+	q.Run.Lever.Plan.Ends, q.Run.Lever.Plan.Locks = "approved with the hold", nil
+	q.Firing, q.Ceiling, q.ledger.locks["service:a"] = "r-2", playbook.Suggest, "r-2"
+	q.act("r-2", "a", time.Minute)
+	q.Policy = &machine.GuardVerdict{Guard: "policy", Why: "frozen"}
+	for _, v := range q.ledger.Ask(q) {
+		if !v.OK {
+			t.Errorf("%s: %s", v.Guard, v.Why)
+		}
+	}
+	if h := q.ledger.Holdings(q.Now); h.InAir != 0 || len(h.Locks) != 1 {
+		t.Errorf("it takes %+v", h)
+	}
+	q.Paused, q.Run.Lever.Plan.Lacks, q.Ceiling = "everything", "patch deployments", playbook.Observe
+	var no []string
+	for _, v := range q.ledger.Ask(q) {
+		if !v.OK {
+			no = append(no, v.Guard)
+		}
+	}
+	if got := strings.Join(no, " "); got != "paused autonomy rights" {
+		t.Errorf("%s refuse", got)
+	}
+}
+
 // Guards that were let through and are not applied yet count as applied.
 func TestBudgetCountsReservations(t *testing.T) {
 	q := goodQuestion()
