@@ -74,6 +74,7 @@ func TestScalingIsNoRightToTheWorkload(t *testing.T) {
 		"responder-lever-scale":        {"patch deployments/scale", "patch statefulsets/scale"},
 		"responder-lever-autoscaler":   {"patch horizontalpodautoscalers", "patch scaledobjects"},
 		"responder-lever-rollout-undo": {"patch deployments", "patch statefulsets"},
+		"responder-lever-hold":         {"patch deployments"},
 		"responder-lever-node":         {"patch nodes"},
 		"responder-lever-evict":        {"create pods/eviction"},
 	}

@@ -259,6 +259,10 @@ func (troubledCluster) Restart(_ context.Context, c kube.RestartChange) (kube.Ap
 	return kube.Applied{UID: c.Pre.UID, Generation: c.Pre.Generation + 1}, nil
 }
 
+func (troubledCluster) Hold(_ context.Context, c kube.HoldChange) (kube.Applied, error) {
+	return kube.Applied{UID: c.Pre.UID, Generation: c.Pre.Generation + 1}, nil
+}
+
 func (troubledCluster) Undo(_ context.Context, c kube.UndoChange) (kube.Applied, error) {
 	return kube.Applied{UID: c.Pre.UID, Generation: c.Pre.Generation + 1}, nil
 }

@@ -12,6 +12,7 @@ const LoanReturn = playbook.LoanReturn
 // States of that playbook that tell where a loan stands.
 const (
 	stillOwed      = "still-owed"      // it waits for a person
+	holding        = "holding"         // it watches until the release that is held is replaced
 	returnedUnwell = "returned-unwell" // it was given back, and people were told that the service is not well
 )
 
@@ -56,6 +57,9 @@ func LoanStatus(r api.RunSummary) string {
 	case string(machine.PhaseWatching):
 		if r.State == stillOwed {
 			return owed
+		}
+		if r.State == holding {
+			return "until the release is replaced"
 		}
 		return "waits for recovery"
 	case string(machine.PhaseDeciding):

@@ -52,8 +52,11 @@ func (e *exam) workload(ctx context.Context, s playbook.Service) Finding {
 	if s.Warm == (playbook.Warm{}) {
 		e.bar(s.Name, "traffic.shift", "no warm revision is kept")
 	}
+	if s.Workload.Kind != "Deployment" {
+		e.bar(s.Name, "rollout.hold", "only a Deployment can be held")
+	}
 	if err != nil {
-		for _, step := range []string{"kube.", "pod.", "service."} {
+		for _, step := range []string{"kube.", "pod.", "service.", "rollout."} {
 			e.bar(s.Name, step, "its workload cannot be read")
 		}
 		return failed(check, because(ctx, err), "correct namespace and workload of the service, or bind the role responder-read of deploy/kubernetes")
@@ -183,6 +186,9 @@ func (r *rights) levers(ctx context.Context, roles []kubernetes.Role, s playbook
 	}
 	if s.Warm == (playbook.Warm{}) {
 		acts = slices.DeleteFunc(acts, func(kind string) bool { return kind == "traffic.shift" })
+	}
+	if s.Workload.Kind != "Deployment" {
+		acts = slices.DeleteFunc(acts, func(kind string) bool { return kind == "rollout.hold" })
 	}
 	var granted []string
 	for _, kind := range acts {

@@ -153,11 +153,12 @@ func TestReadOnlyDepsRefuseChanges(t *testing.T) {
 	for _, dry := range []bool{true, false} {
 		_, scale := deps.Changer.Scale(t.Context(), kube.ScaleChange{DryRun: dry})
 		_, undo := deps.Changer.Undo(t.Context(), kube.UndoChange{DryRun: dry})
-		if (scale == nil) != dry || (undo == nil) != dry {
-			t.Errorf("dryRun %v: scale %v, undo %v", dry, scale, undo)
+		_, hold := deps.Changer.Hold(t.Context(), kube.HoldChange{DryRun: dry})
+		if (scale == nil) != dry || (undo == nil) != dry || (hold == nil) != dry {
+			t.Errorf("dryRun %v: scale %v, undo %v, hold %v", dry, scale, undo, hold)
 		}
 	}
-	if changer.writes != 0 || changer.dryRuns != 2 {
+	if changer.writes != 0 || changer.dryRuns != 3 {
 		t.Errorf("%d writes and %d dry-runs got through", changer.writes, changer.dryRuns)
 	}
 	if err := deps.Notifier.Notify(t.Context(), step.Notice{}); err != nil {
@@ -239,6 +240,11 @@ func (r *recordingChanger) Undo(_ context.Context, c kube.UndoChange) (kube.Appl
 }
 
 func (r *recordingChanger) Restart(_ context.Context, c kube.RestartChange) (kube.Applied, error) {
+	r.note(c.DryRun)
+	return kube.Applied{}, nil
+}
+
+func (r *recordingChanger) Hold(_ context.Context, c kube.HoldChange) (kube.Applied, error) {
 	r.note(c.DryRun)
 	return kube.Applied{}, nil
 }
