@@ -6,7 +6,7 @@ import (
 
 func (d *decoder) plan(p *machine.Plan) *problem {
 	fields := [...]string{
-		"step", "target", "summary", "diff", "undo", "risk", "class", "back", "why", "locks", "lacks", "unseen", "good", "payload", "mergeWithin", "staged",
+		"step", "target", "summary", "diff", "undo", "risk", "class", "back", "why", "locks", "lacks", "unseen", "good", "payload", "mergeWithin", "staged", "ends",
 		"unrepeatable", "nodeOwners", "touches", "capacity", "others", "rest", "pool", "notes", "loading", "lowest", "beside",
 	}
 	return d.object(fields[:], func(field string) *problem {
@@ -45,6 +45,8 @@ func (d *decoder) plan(p *machine.Plan) *problem {
 			return whole(d, &p.Staged)
 		case "loading":
 			return whole(d, &p.Loading)
+		case "ends":
+			return text(d, &p.Ends)
 		case "unrepeatable":
 			return d.truth(&p.Unrepeatable)
 		case "nodeOwners":
