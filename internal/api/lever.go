@@ -64,12 +64,13 @@ type NodeOwners struct {
 	Owners []string `json:"owners,omitempty"`
 }
 
-// Touched is another service with pods on a node, or a namespace with pods of no
-// service.
+// Touched is another service that a lever acts on, or a namespace with pods or
+// objects of no service that it acts on.
 type Touched struct {
-	Service   string   `json:"service,omitempty"` // absent: pods of no service
+	Service   string   `json:"service,omitempty"` // absent: of no service
 	Namespace string   `json:"namespace"`
-	Owners    []string `json:"owners,omitempty"` // of the service
+	Owners    []string `json:"owners,omitempty"`      // of the service
+	App       string   `json:"application,omitempty"` // Argo CD application that deploys it; absent: its pods are on the node
 }
 
 // Target is the object that a lever changes.

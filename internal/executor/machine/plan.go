@@ -52,8 +52,9 @@ type Plan struct {
 	// NodeOwners are asked for node.owners, of a lever on a node; nil: of others.
 	NodeOwners *NodeOwners `json:"nodeOwners,omitempty"`
 
-	// Touches lists what else a lever on a node acts on: other services, and
-	// namespaces with pods of no service. The lever is judged for each of them.
+	// Touches lists what else a lever on a node or an Argo CD application acts on:
+	// other services, and namespaces with pods or objects of no service. The lever is
+	// judged for each of them.
 	Touches []Touched `json:"touches,omitempty"`
 
 	// Not in the digest: these change by themselves. Guards evaluate them
@@ -86,26 +87,33 @@ type NodeOwners struct {
 	Owners []string `json:"owners,omitempty"` // user:... and group:...
 }
 
-// Touched is another service with pods that a lever acts on, or a namespace with
-// such pods of no service.
+// Touched is another service that a lever acts on, or a namespace with pods or
+// objects of no service that it acts on.
 type Touched struct {
-	Service   string   `json:"service,omitempty"` // name in the catalog; empty: pods of no service
+	Service   string   `json:"service,omitempty"` // name in the catalog; empty: of no service
 	Namespace string   `json:"namespace"`
-	Owners    []string `json:"owners,omitempty"` // of the service: they are asked beside those of the run's
+	Owners    []string `json:"owners,omitempty"`      // of the service: they are asked beside those of the run's
+	App       string   `json:"application,omitempty"` // Argo CD application that deploys it; empty: its pods are on the node
 }
 
 // Name names it for people.
 func (t Touched) Name() string {
-	if t.Service == "" {
-		return "pods of no service in namespace " + t.Namespace
+	switch {
+	case t.Service != "":
+		return "service " + t.Service
+	case t.App != "":
+		return "objects of no service in namespace " + t.Namespace
 	}
-	return "service " + t.Service
+	return "pods of no service in namespace " + t.Namespace
 }
 
 // String is Name, with why it is touched.
 func (t Touched) String() string {
-	if t.Service == "" {
+	switch {
+	case t.Service == "":
 		return t.Name()
+	case t.App != "":
+		return t.Name() + ", deployed by Argo CD application " + t.App
 	}
 	return t.Name() + ", with pods on the node"
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops"
+	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/step"
 )
 
@@ -64,11 +65,16 @@ type argo struct {
 	a step.Applications
 	w step.Workloads
 
+	services func() []playbook.Service
 	recovery recovery
 }
 
 func newArgo(d step.Deps) argo {
-	return argo{d.Applications, d.Workloads, recovery(d.Recovery)}
+	l := argo{d.Applications, d.Workloads, d.Services, recovery(d.Recovery)}
+	if l.services == nil {
+		l.services = func() []playbook.Service { return nil }
+	}
+	return l
 }
 
 // argoPayload is the payload of a plan on an application.
@@ -102,6 +108,12 @@ func (l argo) planned(ctx context.Context, in step.Input, at site, stepName stri
 	p.Last = newestEntry(at.app)
 	plan := machine.Plan{Step: stepName, Target: step.Target(at.w), Locks: append(step.Locks(in.Service), "application:"+at.app.Name), Lacks: lacks, Payload: step.EncodeJSON(p)}
 	plan.Target.Generation = 0
+	if plan.Touches, err = l.touched(ctx, in.Service, at.app); err != nil {
+		return machine.Plan{}, err
+	}
+	if len(plan.Touches) > 0 {
+		plan.Notes = append(plan.Notes, "judged for all that "+at.app.Name+" deploys: also for "+step.TouchedNames(plan.Touches))
+	}
 	plan.Diff = []machine.FieldChange{{
 		Path: "application " + at.app.Name + " revision", From: strings.Join(p.From, ", "), To: strings.Join(p.To, ", "),
 	}}
@@ -134,6 +146,9 @@ func (l argo) Apply(ctx context.Context, in step.Input, plan machine.Plan) (json
 	}
 	if now := app.History[len(app.History)-1].Differs; now != "" {
 		return nil, &fault.Error{Reason: fault.Conflict, Message: fmt.Sprintf("%s: %s itself was changed since it was planned (%s)", plan.Step, app.Name, now)}
+	}
+	if err := l.touchesStill(ctx, in, plan, app); err != nil {
+		return nil, err
 	}
 	s := gitops.Sync{Application: p.Application, Revisions: p.To, Key: effectKey(in.Key, machine.ActionApply)}
 	if err := l.a.Sync(ctx, s); err != nil {

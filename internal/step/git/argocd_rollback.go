@@ -26,7 +26,7 @@ func ArgocdRollbackKind() playbook.Kind {
 Argo CD refuses a rollback of an application that syncs by itself, and would heal it away: there the lever is a gitops.revert of the commits
 that were deployed since. Any other application is rolled back by Argo CD and then differs from its branch
 until somebody syncs it: its branch still holds what was rolled back. Argo CD puts all of the application back, so what it deploys for other services goes
-back too. It is refused where undo could not put back what runs (the last sync failed, was of some resources only or is hidden by a dry run after it, or the cluster has something of its own),
+back too: the lever is judged for each of them, and for each namespace with objects of no service. It is refused where undo could not put back what runs (the last sync failed, was of some resources only or is hidden by a dry run after it, or the cluster has something of its own),
 and where the application itself had other parameters then, which go back with no revision. Either way, a rollback that would take back a repair of Responder's
 own, of any service, is refused.`,
 		Idempotent: true,

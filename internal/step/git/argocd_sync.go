@@ -22,7 +22,8 @@ func ArgocdSyncKind() playbook.Kind {
 
 For applications that are synced by hand. One that syncs by itself is refused: it goes there without being asked, and would not stay at a
 former revision. Argo CD is asked to look at the branch first, and exactly the commit that it finds is synced: the plan names it, and the commits that
-come with it where their repository is configured. Refused when there is nothing new to sync, when Argo CD cannot compare, in a closed sync window, and
+come with it where their repository is configured. Argo CD syncs all of the application: the lever is judged for each other service that it deploys, and for
+each namespace with objects of no service. Refused when there is nothing new to sync, when Argo CD cannot compare, in a closed sync window, and
 while somebody else's sync is under way. Refused too where undo could not put back what runs: what differs was changed in the cluster alone, the
 last sync failed, was of some resources only or is hidden by a dry run after it, or the application itself was changed since. Undo stops the sync where it has not ended; in a sync
 window that closed meanwhile it is refused by Argo CD, and the run ends undo-failed and says so.`,

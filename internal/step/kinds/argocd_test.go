@@ -3,12 +3,18 @@ package kinds_test
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops"
+	"github.com/inference-responder/responder/internal/kube"
+	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/step/kinds"
 )
 
 // TestArgoPlansWhatCanBeUndone: an application is synced or rolled back only where
@@ -121,6 +127,88 @@ func TestLacksTheRight(t *testing.T) {
 		}
 		if p := w.plan(t, tt.kind, tt.with); p.Lacks != tt.lacks {
 			t.Errorf("%s, by itself: %t: lacks %q, want %q", tt.kind, tt.automated, p.Lacks, tt.lacks)
+		}
+	}
+}
+
+// shared lets the application deploy another service, by its workload, by the object
+// that owns its workload or by its name in the catalog, and what is of no service.
+func shared(w *gitWorld, by string) {
+	other := service("Deployment")
+	other.Name, other.Namespace, other.Workload.Name, other.Owners = "batch/embed", "batch", "embed", []string{"group:text"}
+	has := gitops.Resource{Group: "apps", Kind: "Deployment", Namespace: "batch", Name: "embed", Sync: "Synced"}
+	switch by {
+	case "owner":
+		has.Group, has.Kind, has.Name = "serving.kserve.io", "InferenceService", "embedding"
+	case "catalog":
+		has.Kind, other.GitOps.Application = "ConfigMap", w.App.Name
+	}
+	w.App.Resources = append(w.App.Resources, has,
+		gitops.Resource{Kind: "ConfigMap", Namespace: "serving", Name: "chat", Sync: "Synced"}, // the service's own
+		gitops.Resource{Kind: "ConfigMap", Namespace: "kube-system", Name: "coredns", Sync: "Synced"},
+		gitops.Resource{Kind: "StatefulSet", Namespace: "serving", Name: "redis", Sync: "Synced"},
+		gitops.Resource{Kind: "ClusterRole", Name: "chat", Sync: "Synced"})
+	w.deps.Workloads = ownedFleet{}
+	w.deps.Services = func() []playbook.Service {
+		apart := service("Deployment")
+		apart.Name, apart.Namespace, apart.Workload.Name = "batch/apart", "batch", "apart"
+		return []playbook.Service{apart, other, service("Deployment")}
+	}
+}
+
+// ownedFleet is one in which InferenceService embedding owns Deployment embed.
+type ownedFleet struct{ argoFleet }
+
+func (f ownedFleet) Workload(ctx context.Context, r kube.Ref) (kube.Workload, error) {
+	w, err := f.argoFleet.Workload(ctx, r)
+	switch r.Name {
+	case "embed":
+		w.Owners = []kube.Owner{{Field: "*", Kind: "InferenceService", Name: "embedding"}}
+	case "apart":
+		err = &fault.Error{Reason: fault.NotFound, Message: "there is none"}
+	}
+	return w, err
+}
+
+// TestApplicationLeversCarryWhomTheyTouch: Argo CD moves all of an application, so the
+// plan names the other services and the namespaces that it deploys to.
+func TestApplicationLeversCarryWhomTheyTouch(t *testing.T) {
+	want := []machine.Touched{
+		{Namespace: "kube-system", App: "argocd/chat"},
+		{Namespace: "serving", App: "argocd/chat"},
+		{Service: "batch/embed", Namespace: "batch", Owners: []string{"group:text"}, App: "argocd/chat"},
+	}
+	for _, kind := range []string{"argocd.sync", "argocd.rollback", "service.rollback"} {
+		for _, by := range []string{"workload", "owner", "catalog"} {
+			t.Run(kind+" by "+by, func(t *testing.T) {
+				w := inGit(false)
+				if kind == "argocd.sync" {
+					w.Push("ada", "bigger", map[string]string{"replicas": "4"})
+				}
+				if kind == "service.rollback" {
+					w.deps.Manifests = nil // Git cannot be changed
+				}
+				shared(w, by)
+				svc := service("Deployment")
+				svc.GitOps.Application = w.App.Name
+				plan := kinds.New(w.deps).Do(t.Context(), machine.Effect{Key: "r-1/cap#1/plan#1", Run: "r-1", State: "cap", Action: machine.ActionPlan, Step: kind, Service: svc}).Plan
+				if plan == nil {
+					t.Fatal("no plan")
+				}
+				if diff := cmp.Diff(want, plan.Touches); diff != "" {
+					t.Errorf("touched (-want +got):\n%s", diff)
+				}
+				const note = "judged for all that argocd/chat deploys: also for objects of no service in namespace kube-system, objects of no service in namespace serving, service batch/embed"
+				if !slices.Contains(plan.Notes, note) {
+					t.Errorf("the notes are %q", plan.Notes)
+				}
+
+				w.App.Resources = append(w.App.Resources, gitops.Resource{Kind: "Secret", Namespace: "payments", Name: "ledger", Sync: "Synced"})
+				o := w.do(t, plan.Step, machine.ActionApply, nil, plan, nil, false)
+				if o.Reason != fault.Conflict || !strings.Contains(o.Message, "payments") || len(w.Syncs) > 0 {
+					t.Errorf("applied with more than was judged: %s %s %q", o.Status, o.Reason, o.Message)
+				}
+			})
 		}
 	}
 }

@@ -95,7 +95,7 @@ func (l node) capacity(ctx context.Context, plan *machine.Plan, svc playbook.Ser
 		return err
 	}
 	plan.Capacity = own
-	byRef := l.byRef()
+	byRef := step.ByWorkload(l.services())
 	plan.Lowest = map[string]int{}
 	var rest []string
 	for _, s := range v.Serving {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/fault"
@@ -19,34 +18,13 @@ func tenants(pods []kube.NodePod) []kube.NodePod {
 	return slices.DeleteFunc(slices.Clone(pods), func(p kube.NodePod) bool { return p.Static || p.Daemon() || p.Done })
 }
 
-// touched returns whose pods these are, beside those of the run's service: the
-// other services of the catalog, and the namespaces of pods of no service.
+// touched returns whose pods these are, beside those of the run's service.
 func (l node) touched(svc playbook.Service, pods []kube.NodePod) []machine.Touched {
-	byRef := l.byRef()
-	found := map[string]machine.Touched{}
+	owners := make([]kube.Ref, 0, len(pods))
 	for _, p := range pods {
-		t := machine.Touched{Namespace: p.Namespace}
-		if s, cataloged := byRef[p.Owner.Leaders()]; cataloged {
-			t.Service, t.Owners = s.Name, slices.Clone(s.Owners)
-		}
-		if p.Owner.Leaders() != step.RefOf(svc).Leaders() {
-			found[t.Name()] = t
-		}
+		owners = append(owners, p.Owner)
 	}
-	var out []machine.Touched
-	for _, key := range sortedKeys(found) {
-		out = append(out, found[key])
-	}
-	return out
-}
-
-// byRef returns the services of the catalog by their workloads.
-func (l node) byRef() map[kube.Ref]playbook.Service {
-	out := map[kube.Ref]playbook.Service{}
-	for _, s := range l.services() {
-		out[step.RefOf(s).Leaders()] = s
-	}
-	return out
+	return step.Touched(svc, l.services(), owners)
 }
 
 // touches adds to a plan what else it acts on.
@@ -55,11 +33,7 @@ func (l node) touches(plan *machine.Plan, svc playbook.Service, pods []kube.Node
 	if len(plan.Touches) == 0 {
 		return
 	}
-	var names []string
-	for _, t := range plan.Touches {
-		names = append(names, t.Name())
-	}
-	plan.Notes = append(plan.Notes, "judged for all that has pods on the node: also for "+strings.Join(names, ", "))
+	plan.Notes = append(plan.Notes, "judged for all that has pods on the node: also for "+step.TouchedNames(plan.Touches))
 }
 
 // touchesStill refuses to act if pods of others came to the node since the guards
@@ -72,10 +46,8 @@ func (l node) touchesStill(ctx context.Context, in step.Input, plan machine.Plan
 	if err != nil {
 		return err
 	}
-	for _, t := range l.touched(in.Service, tenants(pods)) {
-		if !slices.ContainsFunc(plan.Touches, func(was machine.Touched) bool { return was.Name() == t.Name() }) {
-			return &fault.Error{Reason: fault.Conflict, Message: fmt.Sprintf("%s: there is more on node %s than when it was planned: %s", plan.Step, plan.Target.Name, t.Name())}
-		}
+	if more := step.TouchedSince(plan, l.touched(in.Service, tenants(pods))); more != "" {
+		return &fault.Error{Reason: fault.Conflict, Message: fmt.Sprintf("%s: there is more on node %s than when it was planned: %s", plan.Step, plan.Target.Name, more)}
 	}
 	return nil
 }
