@@ -31,14 +31,32 @@ func (e *Executor) Command(ctx context.Context, id string, c machine.Command) er
 		return e.release(ctx, id, c.Decision)
 	}
 	c.Now = e.clock.now()
-	if r := e.find(id); r != nil {
-		return e.command(ctx, r, c)
+	r := e.find(id)
+	if r == nil {
+		return e.commandEnded(ctx, id, c)
 	}
-	return e.commandEnded(ctx, id, c)
+	if c.Refused != "" && !e.records(&c) {
+		return fmt.Errorf("%w: %s", ErrForbidden, c.Refused)
+	}
+	return e.command(ctx, r, c)
+}
+
+// records reports whether a command that changes nothing may still be recorded
+// within this hour. What it records of a missing right may say that it is the last.
+func (e *Executor) records(c *machine.Command) bool {
+	if c.Decision == nil {
+		return true // it is refused without a record
+	}
+	why, record := e.requests.refuse(c.Decision.By, c.Refused, c.Now)
+	if record && c.Refused != "" {
+		c.Refused = why
+	}
+	return record
 }
 
 // commandEnded answers a command for a run that has ended, or was never there.
-// A decision that came too late is a fact all the same.
+// A decision that came too late is a fact all the same, as far as the bounds of
+// refused requests go: there are always more ended runs.
 func (e *Executor) commandEnded(ctx context.Context, id string, c machine.Command) error {
 	var refused error
 	err := e.do(ctx, &task{person: true, decide: func(b *batch) (err error) {
@@ -47,9 +65,15 @@ func (e *Executor) commandEnded(ctx context.Context, id string, c machine.Comman
 			return err
 		}
 		s, err := e.fold(id)
-		if err == nil {
-			refused, err = b.decide(newRun(id, s), c)
+		if err != nil {
+			return err
 		}
+		late := c
+		if !e.records(&late) {
+			_, refused = machine.Decide(s, c)
+			return nil
+		}
+		refused, err = b.decide(newRun(id, s), late)
 		return err
 	}})
 	if err != nil {

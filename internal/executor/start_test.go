@@ -2,7 +2,6 @@ package executor
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/playbook"
-	"github.com/inference-responder/responder/internal/rights"
 )
 
 // byHand is a rig whose catalog has the test's services, under autonomy
@@ -269,41 +267,6 @@ func TestCommandsWithoutTheRight(t *testing.T) {
 		}
 		if rec := h.lastControl(KindRightRefused); !strings.Contains(rec, `"by":"user:eve","right":"release","why":"user:eve lacks the right"`) {
 			t.Errorf("recorded is %s", rec)
-		}
-	})
-}
-
-// One credential does not crowd the refusals of another out of the record, and all of
-// them together do not fill it.
-func TestRefusalsAreBounded(t *testing.T) {
-	bubble(t, func(t *testing.T, h *rig) {
-		h.start()
-		recorded := func(f func()) int {
-			before := len(h.controls(KindRightRefused))
-			f()
-			return len(h.controls(KindRightRefused)) - before
-		}
-		refuse := func(by string, times int) {
-			for range times {
-				h.e.RecordRefused(by, rights.Start, "serving/chat", "lacks the right")
-			}
-		}
-		if n := recorded(func() { refuse("user:eve", 100) }); n != maxRefusedBy {
-			t.Errorf("%d refusals of one are recorded, want %d", n, maxRefusedBy)
-		}
-		if n := recorded(func() { refuse("user:ada", 1) }); n != 1 {
-			t.Error("the refusal of another is not recorded")
-		}
-		if n := recorded(func() {
-			for i := range 100 {
-				refuse(fmt.Sprintf("user:%d", i), 1)
-			}
-		}); n != maxRefused-maxRefusedBy-1 {
-			t.Errorf("%d refusals of many are recorded", n)
-		}
-		h.pass(time.Hour)
-		if n := recorded(func() { refuse("user:eve", 1) }); n != 1 {
-			t.Error("after an hour a refusal is not recorded")
 		}
 	})
 }

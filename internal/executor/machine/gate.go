@@ -3,6 +3,7 @@ package machine
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -152,11 +153,13 @@ func (t *turn) decide(c Command) error {
 // be pressed any number of times by anybody who sees it, which must not fill
 // the run's log.
 func (t *turn) ignore(d *Decision, why string) {
-	switch {
-	case t.s.Ignored >= MaxIgnored:
+	switch by := t.s.IgnoredBy[d.By]; {
+	case t.s.Ignored >= MaxIgnored, by >= MostIgnored:
 		return
 	case t.s.Ignored == MaxIgnored-1:
 		why += "; further ones are answered but no longer recorded in this run"
+	case by == MostIgnored-1:
+		why += "; further ones of " + d.By + " are answered but no longer recorded in this run"
 	}
 	t.emit(Event{Kind: DecisionIgnored, State: t.s.Current, Decision: d, Message: why})
 }
@@ -314,6 +317,14 @@ func evolveGate(s State, e Event) State {
 	switch e.Kind {
 	case DecisionIgnored:
 		s.Ignored++
+		if e.Decision != nil {
+			by := maps.Clone(s.IgnoredBy)
+			if by == nil {
+				by = map[string]int{}
+			}
+			by[e.Decision.By]++
+			s.IgnoredBy = by
+		}
 	case GateOpened:
 		s.Gate = e.Gate
 		s.Phase = PhaseDeciding

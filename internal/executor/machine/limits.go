@@ -17,6 +17,7 @@ const (
 	MaxUndos    = 8             // attempts at one undo, over two minutes: an API server may need that long to return
 	MaxLooks    = 5             // attempts to observe a change
 	MaxIgnored  = 100           // journaled decisions that do not count; further ones are only answered
+	MostIgnored = 10            // of these of one person, so that none crowds the others out
 	MaxNotices  = 3             // attempts to notify people
 	MaxEvidence = 256 << 10     // bytes of evidence, receipt or plan payload
 

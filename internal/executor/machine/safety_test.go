@@ -2,6 +2,7 @@ package machine
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 )
@@ -59,18 +60,28 @@ func TestIgnoredDecisionsAreBounded(t *testing.T) {
 	}
 	before := s.state.Head
 	state := s.state
-	for i := range 3 * MaxIgnored {
-		kind := []CommandKind{CmdDecide, CmdReplan}[i%2]
-		events, err := Decide(state, Command{Kind: kind, Now: s.now, Decision: &Decision{By: "user:eve", Approve: true, Channel: "slack"}})
-		if !errors.Is(err, ErrNotAllowed) {
-			t.Fatalf("press %d: %v, want %v", i, err, ErrNotAllowed)
-		}
-		for _, e := range events {
-			state = Evolve(state, e)
+	press := func(by string, times int) {
+		t.Helper()
+		for i := range times {
+			kind := []CommandKind{CmdDecide, CmdReplan}[i%2]
+			events, err := Decide(state, Command{Kind: kind, Now: s.now, Decision: &Decision{By: by, Approve: true, Channel: "slack"}})
+			if !errors.Is(err, ErrNotAllowed) {
+				t.Fatalf("press %d: %v, want %v", i, err, ErrNotAllowed)
+			}
+			for _, e := range events {
+				state = Evolve(state, e)
+			}
 		}
 	}
+	press("user:eve", 3*MaxIgnored)
+	if grown := state.Head - before; grown != MostIgnored {
+		t.Errorf("%d presses of one left %d events, want %d", 3*MaxIgnored, grown, MostIgnored)
+	}
+	for i := range MaxIgnored {
+		press(fmt.Sprintf("user:%d", i), 2)
+	}
 	if grown := state.Head - before; grown != MaxIgnored {
-		t.Errorf("%d presses left %d events, want %d", 3*MaxIgnored, grown, MaxIgnored)
+		t.Errorf("%d presses of many left %d events, want %d", 2*MaxIgnored, grown, MaxIgnored)
 	}
 	if _, err := Decide(state, Command{Kind: CmdDecide, Now: s.now, Decision: &Decision{By: "user:ada", Approve: true}}); err != nil {
 		t.Errorf("who may decide: %v", err)

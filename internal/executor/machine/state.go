@@ -73,7 +73,8 @@ type State struct {
 
 	GateConsent *Consent `json:"consent,omitempty"` // of the current gate state, after its guards; a lever has its own
 
-	Ignored int `json:"ignored,omitempty"` // journaled decisions that did not count
+	Ignored   int            `json:"ignored,omitempty"`   // journaled decisions that did not count
+	IgnoredBy map[string]int `json:"ignoredBy,omitempty"` // of each person
 
 	Truncated       bool             `json:"truncated,omitempty"` // one of its notifications was truncated: the blast radius is unknown
 	Quarantine      *Quarantine      `json:"aside,omitempty"`     // set by views, not by events: the run cannot be processed
