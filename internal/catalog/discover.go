@@ -79,6 +79,10 @@ func discovered(m kube.Marked, ceiling playbook.Autonomy) (Entry, error) {
 		return bad(annotationEndpoint, err)
 	}
 	finish(&s)
+	// First holder of a name keeps it: nobody outside a namespace may take one of its names.
+	if s.Name != "" && !strings.HasPrefix(s.Name, s.Namespace+"/") {
+		return bad(annotationName, fmt.Errorf("%q is not a name of the namespace: begin it with %q, or configure the service", s.Name, s.Namespace+"/"))
+	}
 	if ps := validate(s); len(ps) > 0 {
 		return e, fmt.Errorf("%s: %s %s (%s)", e.Source, ps[0].field, ps[0].message, ps[0].hint)
 	}

@@ -107,7 +107,10 @@ func TestDiscovery(t *testing.T) {
 		marked("prober", map[string]string{annotationEndpoint: "http://vault.security:8200"}),
 		marked("twin", map[string]string{annotationName: "serving/chat"}),
 	}}
-	l.marked[0].Application = "argocd_chat"
+	squatter := marked("squatter", map[string]string{annotationName: "serving/chat"})
+	squatter.Ref.Namespace = "attic"
+	l.marked = append([]kube.Marked{squatter}, l.marked...) // it comes first, as its namespace does
+	l.marked[1].Application = "argocd_chat"
 	c := New(Options{Lister: l, Ceiling: playbook.Suggest})
 	if err := c.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
@@ -121,8 +124,9 @@ func TestDiscovery(t *testing.T) {
 	if diff := cmp.Diff(want, c.Services()); diff != "" {
 		t.Errorf("services (-want +got):\n%s", diff)
 	}
-	if len(c.notes) != 3 || !strings.Contains(c.notes[0], `"two" is not a number of replicas`) ||
-		!strings.Contains(c.notes[1], "is not a Service of the namespace") || !strings.Contains(c.notes[2], annotationName) {
+	if len(c.notes) != 4 || !strings.Contains(c.notes[0], `responder.dev/name: "serving/chat" is not a name of the namespace: begin it with "attic/"`) ||
+		!strings.Contains(c.notes[1], `"two" is not a number of replicas`) ||
+		!strings.Contains(c.notes[2], "is not a Service of the namespace") || !strings.Contains(c.notes[3], annotationName) {
 		t.Errorf("notes = %q", c.notes)
 	}
 }
