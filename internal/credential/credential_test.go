@@ -44,19 +44,19 @@ func TestNamedInText(t *testing.T) {
 			}
 		}
 		for _, line := range []string{name + ": canary", "- {name: " + name + ", value: canary}"} {
-			if got := RedactLine(line, ""); strings.Contains(got, "canary") {
+			if got := RedactLine(line, "", ""); strings.Contains(got, "canary") {
 				t.Errorf("%q became %q", line, got)
 			}
 		}
 		for line, before := range map[string]string{"  value: canary": "- name: " + name, "- canary": "- --" + name} {
-			if got := RedactLine(line, before); strings.Contains(got, "canary") {
+			if got := RedactLine(line, before, ""); strings.Contains(got, "canary") {
 				t.Errorf("%q after %q became %q", line, before, got)
 			}
 		}
 	}
 	for _, name := range others {
 		for _, text := range []string{name + "=shown", name + ": 17", "--" + name + " shown"} {
-			if got := RedactLine(text, ""); got != text {
+			if got := RedactLine(text, "", ""); got != text {
 				t.Errorf("%q became %q", text, got)
 			}
 		}
@@ -90,7 +90,7 @@ func TestFormed(t *testing.T) {
 		"export HFTOKEN=canary && serve":                          "export HFTOKEN=(redacted) && serve",
 		`{"auth_token":"canary","kv_role":"both"}`:                `{"auth_token":"(redacted)","kv_role":"both"}`,
 	} {
-		if got := RedactLine(text, ""); got != want {
+		if got := RedactLine(text, "", ""); got != want {
 			t.Errorf("%q became %q, want %q", text, got, want)
 		}
 	}
@@ -125,8 +125,28 @@ func TestVariables(t *testing.T) {
 		{"", "- {name: LOG_LEVEL, value: debug}", "- {name: LOG_LEVEL, value: debug}"},
 		{"- name: HTTP", "  containerPort: 8000", "  containerPort: 8000"},
 	} {
-		if got := RedactLine(c.line, c.before); got != c.want {
+		if got := RedactLine(c.line, c.before, ""); got != c.want {
 			t.Errorf("%q after %q became %q, want %q", c.line, c.before, got, c.want)
+		}
+	}
+}
+
+// TestNameAfterItsValue: YAML and JSON have no order, so that a variable may be named
+// below its value. What belongs to another element names nothing.
+func TestNameAfterItsValue(t *testing.T) {
+	for text, want := range map[string]string{
+		"- value: canary\n  name: LICENCE":                      "- value: (redacted)\n  name: LICENCE",
+		"- value: canary\n\n  # of the vendor\n  name: LICENCE": "- value: (redacted)\n\n  # of the vendor\n  name: LICENCE",
+		"- value: canary\n  name: db-password":                  "- value: (redacted)\n  name: db-password",
+		"-\n  value: canary\n  name: LICENCE":                   "-\n  value: (redacted)\n  name: LICENCE",
+		"{\n\"value\": \"canary\",\n\"name\": \"LICENCE\"\n}":   "{\n\"value\": \"(redacted)\"\n\"name\": \"LICENCE\"\n}",
+		"- name: LOG_LEVEL\n- value: canary\n  name: LICENCE":   "- name: LOG_LEVEL\n- value: (redacted)\n  name: LICENCE",
+		"- name: LICENCE\n\n  value: canary":                    "- name: LICENCE\n\n  value: (redacted)",
+		"- name: LOG_LEVEL\n  value: debug\n- name: LICENCE":    "- name: LOG_LEVEL\n  value: debug\n- name: LICENCE",
+		"- value: debug\n  name: LOG_LEVEL":                     "- value: debug\n  name: LOG_LEVEL",
+	} {
+		if got := RedactManifest(text); got != want {
+			t.Errorf("%q became %q, want %q", text, got, want)
 		}
 	}
 }
@@ -155,11 +175,11 @@ func TestRedactKeepsWhatHelps(t *testing.T) {
 
 // FuzzRedact: no text is too odd, and what has a credential's form does not stay.
 func FuzzRedact(f *testing.F) {
-	f.Add("- {name: HF_TOKEN, value: x}", "- name: HF_TOKEN")
-	f.Add("--token=--token=--token a=b=c:d", "")
-	f.Add("x hf_canaryCANARYcanary01", "")
-	f.Fuzz(func(t *testing.T, line, before string) {
-		if got := RedactLine(line, before); Formed(line) && !strings.Contains(got, Redacted) {
+	f.Add("- {name: HF_TOKEN, value: x}", "- name: HF_TOKEN", "")
+	f.Add("--token=--token=--token a=b=c:d", "", "")
+	f.Add("x hf_canaryCANARYcanary01", "", "  name: LOG_LEVEL")
+	f.Fuzz(func(t *testing.T, line, before, after string) {
+		if got := RedactLine(line, before, after); Formed(line) && !strings.Contains(got, Redacted) {
 			t.Errorf("%q became %q", line, got)
 		}
 	})
@@ -169,6 +189,7 @@ func FuzzRedact(f *testing.F) {
 // whatever stands around it and whatever is done to the text before.
 func FuzzCanary(f *testing.F) {
 	places := []string{"PGPASSWORD=%", `DB_PASS="a % b"`, "https://x/m?sig=%", "https://hooks.slack.com/services/T/%", "hvs.CAESIJ0123456789%", "postgres://u:%@h/db", "--api-key %", "Authorization: Bearer %"}
+	const belowIt = "- value: %\n  name: LICENCE" // of a manifest alone
 	for i := range places {
 		f.Add(uint8(i), "x ", " y")
 	}
@@ -181,7 +202,8 @@ func FuzzCanary(f *testing.F) {
 		}
 		text := before + strings.Replace(places[int(place)%len(places)], "%", canary, 1) + after
 		for name, got := range map[string]string{
-			"text": Redact(text), "line": RedactLine(text, ""), "script": RedactScript(text, func(string) bool { return true }),
+			"below": RedactManifest("env:\n" + strings.Replace(belowIt, "%", canary+strings.ReplaceAll(after, "\n", " "), 1)),
+			"text":  Redact(text), "line": RedactLine(text, "", ""), "script": RedactScript(text, func(string) bool { return true }),
 		} {
 			if strings.Contains(got, canary) {
 				t.Errorf("%s: %q became %q", name, text, got)

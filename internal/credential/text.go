@@ -84,6 +84,7 @@ var (
 	itemOf      = regexp.MustCompile(`^(\s*-\s*)([^-\s].*)$`)
 
 	reference     = regexp.MustCompile(`^\$[({][A-Z_][A-Z0-9_]*[)}]$`)
+	nameBelow     = regexp.MustCompile(`^\s*["']?name["']?:`)
 	namedVariable = regexp.MustCompile(`\bname["']?:\s*["']?([A-Z_][A-Z0-9_]*)["']?\s*(?:[,}#]|$)`)
 	keyedLine     = regexp.MustCompile(`^(\s*(?:-\s+)?["']?)([A-Z_][A-Z0-9_]+)(["']?:\s+)(\S.*)$`)
 	literalLine   = regexp.MustCompile(`^(\s*(?:-\s+)?["']?)(value)(["']?:\s+)(\S.*)$`)
@@ -91,13 +92,14 @@ var (
 )
 
 // RedactLine replaces the credentials in a line of a manifest, and the values of
-// environment variables that are not known to hold none; before is the line above it,
-// which may be the name of its value.
-func RedactLine(line, before string) string {
+// environment variables that are not known to hold none. before and after are the lines
+// around it, as [Beside] finds them: one of them may be the name of its value.
+func RedactLine(line, before, after string) string {
 	line = named(member, Redact(line))
-	line = variables(line, before)
-	for _, above := range []string{line, before} {
-		if m := namedSecret.FindStringSubmatch(above); m != nil && Named(m[1]) {
+	names := namesOf(line, before, after)
+	line = variables(line, names)
+	for _, name := range names {
+		if m := namedSecret.FindStringSubmatch(name); m != nil && Named(m[1]) {
 			line = valueOf.ReplaceAllString(line, "${1}"+Redacted)
 		}
 	}
@@ -107,9 +109,41 @@ func RedactLine(line, before string) string {
 	return line
 }
 
+// namesOf returns the lines that may name the value of a line: itself; the one above,
+// unless the line begins an element; the one below, if it goes on with the element.
+func namesOf(line, before, after string) []string {
+	names := []string{line}
+	if !strings.HasPrefix(strings.TrimSpace(line), "- ") {
+		names = append(names, before)
+	}
+	if nameBelow.MatchString(after) {
+		names = append(names, after)
+	}
+	return names
+}
+
+// Beside returns of each line the one above and the one below it that is neither blank
+// nor a comment; empty: there is none.
+func Beside(lines []string) (before, after []string) {
+	before, after = make([]string, len(lines)), make([]string, len(lines))
+	last := ""
+	for i, line := range lines {
+		if before[i] = last; !comment(line) {
+			last = line
+		}
+	}
+	last = ""
+	for i := len(lines) - 1; i >= 0; i-- {
+		if after[i] = last; !comment(lines[i]) {
+			last = lines[i]
+		}
+	}
+	return before, after
+}
+
 // variables replaces the literal values of environment variables in a line. A value
 // reaches to the end of its line, unless its name stands within braces.
-func variables(line, before string) string {
+func variables(line string, names []string) string {
 	if comment(line) {
 		return line
 	}
@@ -118,8 +152,8 @@ func variables(line, before string) string {
 		keyed, valued = keyedVariable, literal
 	}
 	line = replaceValue(keyed, line, func(m []string) bool { return !plainLiteral(m[2], trimmed(m[4])) })
-	for _, above := range []string{line, before} {
-		if m := namedVariable.FindStringSubmatch(above); m != nil {
+	for _, name := range names {
+		if m := namedVariable.FindStringSubmatch(name); m != nil {
 			return replaceValue(valued, line, func(v []string) bool { return !plainLiteral(m[1], trimmed(v[4])) })
 		}
 	}
@@ -146,12 +180,9 @@ func plainLiteral(name, value string) bool {
 func RedactManifest(text string) string {
 	lines := strings.Split(text, "\n")
 	hidden := InSecret(lines)
-	before := ""
+	before, after := Beside(lines)
 	for i, line := range lines {
-		lines[i] = RedactLine(line, before)
-		if !comment(line) {
-			before = line
-		}
+		lines[i] = RedactLine(line, before[i], after[i])
 		if hidden[i] {
 			lines[i] = HideLine(line)
 		}

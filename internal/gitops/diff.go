@@ -103,11 +103,18 @@ func Hunks(before, after string) []Hunk {
 type side struct {
 	lines  []string // with their ends
 	hidden []bool   // the line belongs to a Secret
+
+	before, after []string // of each line, as [credential.Beside] finds them
 }
 
 func newSide(text string) side {
 	lines := split(text)
-	return side{lines, credential.InSecret(lines)}
+	bare := make([]string, len(lines))
+	for i, line := range lines {
+		bare[i] = strings.TrimRight(line, "\r\n")
+	}
+	before, after := credential.Beside(bare)
+	return side{lines, credential.InSecret(lines), before, after}
 }
 
 // line returns a line as it is shown, with its end.
@@ -121,18 +128,8 @@ func (s side) line(i int) string {
 	case s.hidden[i]:
 		return credential.HideLine(text) + end
 	default:
-		return credential.RedactLine(text, s.above(i)) + end
+		return credential.RedactLine(text, s.before[i], s.after[i]) + end
 	}
-}
-
-// above returns the line above one that is no comment; empty: there is none.
-func (s side) above(i int) string {
-	for i--; i >= 0; i-- {
-		if text := strings.TrimRight(s.lines[i], "\r\n"); !strings.HasPrefix(strings.TrimSpace(text), "#") {
-			return text
-		}
-	}
-	return ""
 }
 
 // shown reports whether lines are shown as they are.

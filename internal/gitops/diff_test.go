@@ -55,6 +55,12 @@ func TestDiffForReading(t *testing.T) {
 	}
 	beside := diff("data:\n  N: 1\n"+token, "data:\n  N: 2\n"+token)
 	apart := diff(token+"data:\n  N: 1\n  M: 1\n", token+"data:\n  N: 2\n  M: 1\n")
+	for _, env := range []string{"- name: LICENCE\n\n  value: %\n", "- value: %\n\n  # of the vendor\n  name: LICENCE\n"} {
+		was, is := strings.Replace(env, "%", "hf_abc1", 1), strings.Replace(env, "%", "hf_abc2", 1)
+		if d := diff("env:\n"+was, "env:\n"+is); strings.Contains(d, "hf_abc") || !strings.HasPrefix(d, readingOnly) {
+			t.Errorf("%q: the credential is shown:\n%s", env, d)
+		}
+	}
 	for name, d := range map[string]string{"beside": beside, "apart": apart} {
 		if strings.Contains(d, "hf_abc") {
 			t.Errorf("%s: the credential is shown:\n%s", name, d)
