@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/oklog/ulid/v2"
@@ -164,8 +165,10 @@ func (b *batch) turn(r *run, c machine.Command) (refused, err error) {
 		return refused, err
 	}
 	told := c.Kind == machine.CmdPause || c.Kind == machine.CmdUnpause
-	if now := touches(b.state(r)); !told && !slices.Equal(names(touched), names(now)) {
-		err = b.tellPause(r) // the pauses of what it touches now
+	now := b.state(r)
+	done := strings.HasPrefix(now.Paused, stopped) && !now.Steps()
+	if !told && (done || !slices.Equal(names(touched), names(touches(now)))) {
+		err = b.tellPause(r) // the pauses of what it touches now, and no stop of steps that are over
 	}
 	return refused, err
 }

@@ -173,7 +173,12 @@ func (e *Executor) perform(ctx context.Context, r *run, eff machine.Effect) (out
 		if why != "" {
 			return machine.Outcome{Status: machine.StatusFailed, Reason: fault.Guard, Message: "withdrawn before it went out: " + why}, v, true
 		}
-		fallthrough
+		out = e.step(ctx, eff)
+	case machine.ActionSettle:
+		if eff.Paused, ok = e.steps(ctx, r, eff); !ok {
+			return out, v, false
+		}
+		out = e.step(ctx, eff)
 	default:
 		out = e.step(ctx, eff)
 	}
@@ -196,6 +201,21 @@ func (e *Executor) forbids(ctx context.Context, r *run, eff machine.Effect) (why
 		return nil
 	}})
 	return why, owed && err == nil
+}
+
+// steps asks the loop whether a change that is made step by step may take its next step,
+// and returns why not. The run records it, so that people read why it stands still and
+// its deadline moves on. It reports false if the executor stopped.
+func (e *Executor) steps(ctx context.Context, r *run, eff machine.Effect) (paused string, ok bool) {
+	if eff.Plan == nil || !eff.Plan.Stepwise {
+		return eff.Paused, true
+	}
+	err := e.do(ctx, &task{shared: true, decide: func(b *batch) error {
+		err := b.tellPause(r)
+		paused = b.state(r).Paused
+		return err
+	}})
+	return paused, err == nil
 }
 
 // placeOfEffect names one attempt at an effect.

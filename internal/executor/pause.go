@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -221,10 +222,15 @@ func (e *Executor) tellPauses(ctx context.Context) error {
 func (b *batch) tellPause(r *run) error {
 	s := b.state(r)
 	c := machine.Command{Kind: machine.CmdUnpause, Now: b.now}
-	if why := b.e.paused(s); why != "" {
+	if r.dead != nil || s.Phase == machine.PhaseEnded {
+		return nil
+	}
+	if why := cmp.Or(b.e.paused(s), b.e.stops(s)); why != "" {
 		c.Kind, c.Message = machine.CmdPause, why
 	}
-	if r.dead != nil || s.Phase == machine.PhaseEnded || s.Paused == c.Message {
+	// The words of a guard may change with the time.
+	same := strings.HasPrefix(s.Paused, stopped) && strings.HasPrefix(c.Message, stopped)
+	if same || s.Paused == c.Message {
 		return nil
 	}
 	refused, err := b.turn(r, c)

@@ -48,19 +48,15 @@ func (e *Executor) guard(s machine.State) machine.Outcome {
 	if st == nil || (st.Kind != playbook.StateGate && (s.Lever == nil || s.Lever.Plan == nil)) {
 		return machine.Outcome{Status: machine.StatusFailed, Reason: fault.Invalid, Message: "there is no plan to guard"}
 	}
-	q := guard.Question{Now: e.clock.now(), State: st, Paused: e.paused(s)}
-	var absent bool
-	q.Ceiling, absent, q.Unsure = e.ceiling(s.Start, st)
-	others, gone, unsure := e.others(s, st)
-	q.Gone, q.Unsure = gone, cmp.Or(q.Unsure, unsure)
-	if absent {
-		q.Gone = s.Start.Service.Name
-	}
+	q, others := e.question(s, st)
+	q.Paused = e.paused(s)
 	if s.Start.Loan != "" {
 		q.Firing = e.incident(s.Start)
 	}
 	out := machine.Outcome{Status: machine.StatusOK}
-	out.Terms, q.Policy = e.askPolicy(q.Now, s, st, others)
+	out.Terms, q.Policy = e.askPolicy(q.Now, s, st, others, func(a guard.Acts) (int, bool) {
+		return e.ledger.Acted(a, s.Start.Run, q.Now)
+	})
 	out.Terms = strictest(out.Terms, others)
 	if s.Lever != nil {
 		out.Terms, q.Demoted = e.ladder.Terms(out.Terms, ladder.LeverID{Playbook: s.Start.Playbook, Service: s.Start.Service.Name, State: st.Name, Lever: st.Step})
@@ -69,6 +65,50 @@ func (e *Executor) guard(s machine.State) machine.Outcome {
 	out.Guards = e.ledger.Ask(q)
 	return out
 }
+
+// question returns what the guards are asked about a run, without what policy and
+// ladder say, and what else its lever touches.
+func (e *Executor) question(s machine.State, st *playbook.State) (guard.Question, []guard.Other) {
+	q := guard.Question{Now: e.clock.now(), State: st}
+	var absent bool
+	q.Ceiling, absent, q.Unsure = e.ceiling(s.Start, st)
+	others, gone, unsure := e.others(s, st)
+	q.Gone, q.Unsure = gone, cmp.Or(q.Unsure, unsure)
+	if absent {
+		q.Gone = s.Start.Service.Name
+	}
+	return q, others
+}
+
+// stops returns which guard stops the steps of the change that a run makes now; empty:
+// none does. The change itself is no reason: rules see the run as it was before it.
+func (e *Executor) stops(s machine.State) string {
+	st := s.Playbook.State(s.Current)
+	if !s.Steps() || st == nil {
+		return ""
+	}
+	q, others := e.question(s, st)
+	before := s
+	before.Levers--
+	var terms *machine.Terms
+	terms, q.Policy = e.askPolicy(q.Now, before, st, others, func(a guard.Acts) (int, bool) {
+		n, known := e.ledger.Acted(a, s.Start.Run, q.Now)
+		itself := s.Start.Loan == "" && !a.Runs && (a.Service == "" || a.Service == s.Start.Service.Name) &&
+			(a.Playbook == "" || a.Playbook == s.Start.Playbook) && !s.Lever.AppliedAt.Before(a.Since)
+		if known && itself {
+			n--
+		}
+		return n, known
+	})
+	q.Run = s.Under(strictest(terms, others))
+	if why := guard.Stops(q); why != "" {
+		return stopped + why
+	}
+	return ""
+}
+
+// stopped begins the reason of a pause that guards make.
+const stopped = "its steps are stopped: "
 
 // ceiling returns the lowest level that configuration, service and playbook allow
 // a state now. The run began under what they said then. A playbook that is no longer
@@ -101,13 +141,11 @@ func (e *Executor) ceiling(s machine.Start, st *playbook.State) (level playbook.
 
 // askPolicy returns the terms in force now and the policy's verdict. A policy that
 // panics refuses.
-func (e *Executor) askPolicy(now time.Time, s machine.State, st *playbook.State, others []guard.Other) (terms *machine.Terms, verdict *machine.GuardVerdict) {
+func (e *Executor) askPolicy(now time.Time, s machine.State, st *playbook.State, others []guard.Other, count func(guard.Acts) (int, bool)) (terms *machine.Terms, verdict *machine.GuardVerdict) {
 	if e.o.Policy == nil {
 		return nil, nil
 	}
-	in := guard.PolicyInput{Now: now, Run: s.Under(nil), State: st, Others: others, Count: func(a guard.Acts) (int, bool) {
-		return e.ledger.Acted(a, s.Start.Run, now)
-	}}
+	in := guard.PolicyInput{Now: now, Run: s.Under(nil), State: st, Others: others, Count: count}
 	v := machine.GuardVerdict{}
 	err := guarded(func() error {
 		var t machine.Terms

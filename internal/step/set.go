@@ -116,6 +116,7 @@ func (s *Set) plan(ctx context.Context, e machine.Effect, in Input) machine.Outc
 		}
 		plan = *routed
 	}
+	_, plan.Stepwise = s.levers[plan.Step].(stepwise)
 	s.measure(ctx, in, &plan)
 	s.measureOthers(ctx, in, &plan)
 	kept := s.capture(ctx, e, in, &plan)

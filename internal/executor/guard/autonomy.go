@@ -35,3 +35,21 @@ func levelText(q Question) string {
 	}
 	return text
 }
+
+// Stops returns what keeps a change that is made step by step from its next step;
+// empty: nothing does. Only the guards are asked whose answer may have become another
+// one since they let the change begin, and which do not count the change itself.
+func Stops(q Question) string {
+	for _, v := range []machine.GuardVerdict{guardPolicy(q), guardAutonomy(q)} {
+		if v.Guard != "" && !v.OK {
+			return v.Guard + ": " + v.Why
+		}
+	}
+	switch {
+	case q.Run.Autonomy(q.State) == playbook.Observe:
+		return "autonomy: it is observe now"
+	case q.Run.Asks(q.State):
+		return "policy: it asks for an approval now"
+	}
+	return ""
+}

@@ -49,6 +49,10 @@ type Plan struct {
 	// changes. Empty: it is a change of its own.
 	Ends string `json:"ends,omitempty"`
 
+	// Stepwise is set if the lever makes the change step by step after it was applied.
+	// A pause stops the steps, and so do a freeze and a lowered level of autonomy.
+	Stepwise bool `json:"stepwise,omitempty"`
+
 	// NodeOwners are asked for node.owners, of a lever on a node; nil: of others.
 	NodeOwners *NodeOwners `json:"nodeOwners,omitempty"`
 

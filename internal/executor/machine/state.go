@@ -328,6 +328,11 @@ func (s State) Asks(state *playbook.State) bool {
 	return s.Consent().Approved == nil || s.lacking(state) != ""
 }
 
+// Steps reports whether the run's lever makes its change step by step now.
+func (s State) Steps() bool {
+	return s.Phase == PhaseSettling && s.Lever != nil && s.Lever.Plan != nil && s.Lever.Plan.Stepwise
+}
+
 // Autonomy returns the effective level of a playbook state: the lowest of
 // configuration, service, playbook, the state itself and the policy's cap.
 func (s State) Autonomy(state *playbook.State) playbook.Autonomy {
