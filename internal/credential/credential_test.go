@@ -96,6 +96,27 @@ func TestFormed(t *testing.T) {
 	}
 }
 
+// TestShownValues: what is shown of a template although it may be a secret, and what is
+// not.
+func TestShownValues(t *testing.T) {
+	engine := func(flag string) bool { return flag == "--chat-template" }
+	for value, shown := range map[string]bool{
+		"variable PIN=123456": true, "variable MODE=auto": true, "variable VLLM_X=hunter2": true, "variable HF_HOME=hunter2": true, "variable RAY_X=hunter2": true,
+		"variable PIN=1234567": false, "variable X=hunter2": false, "variable VLLM_API_KEY=hunter2": false, "variable VLLM_X=hf_canaryCANARYcanary01": false,
+		"flag --chat-template=hunter2": true, "flag --pin=123456": true, "flag --x=hunter2": false, "flag --chat-template=hf_canaryCANARYcanary01": false,
+		"argument serve": true, "argument python3": true, "argument meta/llama-3": true, "argument vllm.entrypoints.openai.api_server": true, "argument 8000": true, "argument a/hunter2": true,
+		"argument hunter2": false, "argument login-hunter2": false, "argument 550e8400-e29b-41d4-a716-446655440000": false, "argument a/550e8400-e29b-41d4-a716-446655440000": false,
+		"argument a/abcdefghij0123456789": false, "argument hunter2:x": false, "argument X=hunter2": false,
+	} {
+		kind, text, _ := strings.Cut(value, " ")
+		name, v, _ := strings.Cut(text, "=")
+		got := map[string]bool{"variable": Plain(name, v), "flag": PlainFlag(name, v, engine), "argument": PlainArgument(text)}[kind]
+		if got != shown {
+			t.Errorf("%s is shown: %t, want %t", value, got, shown)
+		}
+	}
+}
+
 // TestVariables: the literal value of an environment variable in a manifest is shown
 // only if the variable is known to hold no credential, however the list is written.
 func TestVariables(t *testing.T) {

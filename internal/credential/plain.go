@@ -26,10 +26,18 @@ var (
 		"config", "host", "port", "listen", "log-level", "log-format", "model", "replicas", "timeout", "v", "verbosity", "workers",
 		"tp", "pp", "dp", "m", "o", "router-mode", "namespace", "metrics-port", "health-port",
 	}
+	plainCommands = []string{
+		"python", "python3", "sh", "bash", "ash", "env", "exec", "tini", "dumb-init", "numactl", "nohup", "time", "uv", "torchrun", "mpirun", "ray",
+		"vllm", "sglang", "dynamo", "trtllm-serve", "tritonserver", "lmdeploy", "llama-server", "text-generation-launcher",
+		"serve", "server", "launch", "start", "run", "run-batch", "bench", "router", "worker", "frontend", "decode", "prefill", "head",
+		"true", "false", "sleep", "echo", "cat", "cp", "mv", "rm", "mkdir", "ls", "test", "curl", "wget", "nvidia-smi", "infinity", "-", "--",
+	}
 	// short values hold no credential that is worth the name.
 	short = regexp.MustCompile(`^(?i:true|false|yes|no|on|off|auto|none|[+-]?\d{1,6}(?:\.\d{1,6})?(?:ms|s|m|h|[kMGT]i?B?|%)?)$`)
 	// pathLike is a model, a module, a path, an image or an address without a password.
 	pathLike = regexp.MustCompile(`^[A-Za-z0-9._/:@+,-]{1,200}$`)
+	module   = regexp.MustCompile(`^[a-z_][a-z0-9_]*(?:\.[a-z_][a-z0-9_]*)+$`)
+	uuid     = regexp.MustCompile(`[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}`)
 	wordLike = regexp.MustCompile(`[A-Za-z0-9]{20,}`)
 )
 
@@ -52,10 +60,17 @@ func PlainFlag(flag, value string, known func(flag string) bool) bool {
 	return short.MatchString(value) || slices.Contains(plainFlags, name) || known(flag)
 }
 
-// PlainArgument reports whether an argument without a flag may be shown: it reads as a
-// command, a model or a path, and has no part as long and mixed as a key.
+// PlainArgument reports whether an argument without a flag may be shown: it is a common
+// command, a number or a switch, the name of a module, or it has a slash, as a path, an
+// image or a model has, and no part as long and mixed as a key. Any other word may be a
+// password.
 func PlainArgument(arg string) bool {
-	if Formed(arg) || !pathLike.MatchString(arg) {
+	switch {
+	case Formed(arg) || !pathLike.MatchString(arg) || uuid.MatchString(arg):
+		return false
+	case short.MatchString(arg), slices.Contains(plainCommands, arg):
+		return true
+	case !strings.Contains(arg, "/") && !module.MatchString(arg):
 		return false
 	}
 	return !slices.ContainsFunc(wordLike.FindAllString(arg, -1), func(w string) bool { return strings.ContainsAny(w, "0123456789") })
