@@ -9,7 +9,6 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/prometheus/prometheus/model/labels"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/inference-responder/responder/internal/yamldoc"
@@ -250,16 +249,19 @@ func (r *reader) query(m *yamldoc.Mapping, name string, at place) *Value {
 		return nil
 	}
 	v := r.value(n, m.At(name), Field{Name: name, Type: Type{Name: Query}}, at)
-	text, ok := v.sample()
+	q, ok := v.sample()
 	if !ok {
 		return v
 	}
-	selectors := vectorSelectors(text)
+	selectors := vectorSelectors(q.text)
 	if len(selectors) == 0 {
 		r.unsafe(at.state, n, m.At(name), "reads no series, so its result does not depend on the service and proves nothing", "ask for what the change has to improve")
 	}
+	if elseConstant(q.text) {
+		r.unsafe(at.state, n, m.At(name), "is a constant where the service has no series, which proves nothing", "leave out the \"or\": missing data is inconclusive, as it must be")
+	}
 	for _, vs := range selectors {
-		if !slices.ContainsFunc(vs.LabelMatchers, func(m *labels.Matcher) bool { return m.Name == sampleLabel }) {
+		if !q.selects(vs) {
 			r.unsafe(at.state, n, m.At(name), fmt.Sprintf("reads %s of every service, so it proves nothing about this one", cmp.Or(metricOf(vs), "series")), "write METRIC{${service.selector}}")
 			break
 		}

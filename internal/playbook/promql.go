@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -216,6 +217,34 @@ func (q sampled) source(at int) int {
 		}
 	}
 	return offset
+}
+
+// selects reports whether service.selector stands between the braces of a selector of
+// the sampled text. Its sample alone is none: anybody can write that.
+func (q sampled) selects(vs *parser.VectorSelector) bool {
+	for i, m := range q.marks {
+		if q.parts[i].expr != nil && q.parts[i].slot.selector && m.at >= int(vs.PosRange.Start) && m.at < int(vs.PosRange.End) {
+			return true
+		}
+	}
+	return false
+}
+
+// elseConstant reports whether a query answers by a constant where there are no series:
+// it is an or, one side of which reads none.
+func elseConstant(query string) bool {
+	expr, err := parser.ParseExpr(query)
+	for p, ok := expr.(*parser.ParenExpr); err == nil && ok; p, ok = expr.(*parser.ParenExpr) {
+		expr = p.Expr
+	}
+	or, ok := expr.(*parser.BinaryExpr)
+	if err != nil || !ok || or.Op != parser.LOR {
+		return false
+	}
+	return slices.ContainsFunc([]parser.Expr{or.LHS, or.RHS}, func(side parser.Expr) bool {
+		text := side.String()
+		return len(vectorSelectors(text)) == 0 || elseConstant(text)
+	})
 }
 
 // check parses the query.

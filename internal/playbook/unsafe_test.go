@@ -58,6 +58,14 @@ func TestUnsafeLevers(t *testing.T) {
 		{"a proof by all services", node, "bad", traffic, "reads bad of every service"},
 		{"a proof by another service", node, `bad{service="idle"}`, traffic, "reads bad of every service"},
 		{"a proof that adds another one's", node, `bad{${service.selector}} * on() group_left up{job="x"}`, traffic, "reads up of every service"},
+		{"a proof by a label of the selector's name", node, `bad{service_selector!=""}`, traffic, "reads bad of every service"},
+		{"a proof by the selector's sample", node, "bad{service_selector=\"\u2026\"}", traffic, "reads bad of every service"},
+		{"a proof by a label filled in", node, `bad{service_selector="${alert.labels.x}"}`, traffic, "reads bad of every service"},
+		{"a constant without data", node, proof + " or vector(0)", traffic, "is a constant where the service has no series"},
+		{"a constant first", node, "((vector(0) > 1) or " + proof + ")", traffic, "is a constant where the service has no series"},
+		{"none of several", node, proof + " or " + proof + " or vector(0)", traffic, "is a constant where the service has no series"},
+		{"a zero of a ratio", node, "(" + proof + " or vector(0)) / " + proof, traffic, ""},
+		{"two names of one metric", node, proof + " or good{${service.selector}}", traffic, ""},
 		{"traffic of all services", node, proof, "sum(rate(requests_total[1m]))", "reads requests_total of every service"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -289,15 +289,15 @@ func fits(have *cel.Type, want TypeName) bool {
 
 // sample returns a query with samples in place of its expressions; false if it
 // could not be compiled.
-func (v *Value) sample() (string, bool) {
+func (v *Value) sample() (sampled, bool) {
 	if text, ok := v.constant.(string); ok {
-		return text, true
+		return sampled{text: text}, true
 	}
 	pieces, bad := split(v.source)
 	if bad != nil || len(v.parts) == 0 {
-		return "", false
+		return sampled{}, false
 	}
-	return sampleQuery(pieces, v.parts).text, true
+	return sampleQuery(pieces, v.parts), true
 }
 
 // expressions lists the expressions inside a value.
