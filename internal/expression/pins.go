@@ -48,6 +48,28 @@ func (x *Expression) Pins() []Pin {
 	return out
 }
 
+// IsPath reports whether the value of the expression is part of a variable as it is: a
+// field, an element of a list or a map, or one of several such parts by a condition.
+func (x *Expression) IsPath() bool { return isPath(x.tree.NativeRep().Expr()) }
+
+func isPath(e ast.Expr) bool {
+	switch e.Kind() {
+	case ast.IdentKind:
+		return true
+	case ast.SelectKind:
+		return !e.AsSelect().IsTestOnly() && isPath(e.AsSelect().Operand())
+	case ast.CallKind:
+		args := e.AsCall().Args()
+		switch e.AsCall().FunctionName() {
+		case operators.Index:
+			return isPath(args[0])
+		case operators.Conditional:
+			return isPath(args[1]) && isPath(args[2])
+		}
+	}
+	return false
+}
+
 // pin reads variable.field and texts; ok is false if they are something else.
 func pin(field ast.Expr, words []ast.Expr) (Pin, bool) {
 	if field.Kind() != ast.SelectKind || field.AsSelect().IsTestOnly() || field.AsSelect().Operand().Kind() != ast.IdentKind {
