@@ -224,30 +224,36 @@ func (a *Approvals) recordRefusal(ctx context.Context, r slack.Refused) {
 	}
 }
 
-// Limits of journaled refusals per minute: of people whom Slack authenticated,
-// and of requests that anybody on the network can make.
+// Limits of journaled refusals per minute: of people whom Slack authenticated, of one of
+// them, and of requests that anybody on the network can make.
 const (
 	refusedPeople  = 60
+	refusedPerson  = 10
 	refusedForgers = 3
 )
 
-// refusals limits the journaled refusals. Forged clicks are counted apart,
-// because they would hide what people did.
+// refusals limits the journaled refusals. Forged clicks are counted apart, and so is
+// each person: they would hide what others did.
 type refusals struct {
 	since           time.Time
 	people, forgers int
+	by              map[string]int // by the user's ID
 }
 
 func (f *refusals) keep(r slack.Refused, now time.Time) bool {
 	if now.Sub(f.since) > time.Minute {
-		*f = refusals{since: now}
+		*f = refusals{since: now, by: map[string]int{}}
 	}
 	if r.UserID == "" {
 		f.forgers++
 		return f.forgers <= refusedForgers
 	}
+	if f.by[r.UserID] == refusedPerson || f.people == refusedPeople {
+		return false
+	}
+	f.by[r.UserID]++
 	f.people++
-	return f.people <= refusedPeople
+	return true
 }
 
 // answer shows a text to the person who clicked, and to nobody else.
