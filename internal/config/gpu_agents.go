@@ -48,7 +48,7 @@ func (c *Config) checkAgents(bad setting.Report) {
 		bad("gpu.agents.enabled", "set kubernetes", "the agents are found through the API server, and there is none")
 	}
 	if _, err := labels.Parse(a.Selector); err != nil || a.Selector == "" {
-		bad("gpu.agents.selector", "write it like app.kubernetes.io/name=responder-agent", "%q is no selector that names the agents", runview.Cut(a.Selector, 100))
+		bad("gpu.agents.selector", "write it like app.kubernetes.io/name=responder-agent", "%q is not a valid label selector", runview.Cut(a.Selector, 100))
 	}
 	if a.Namespace == "" {
 		bad("gpu.agents.namespace", "the one of the DaemonSet", "is empty")
@@ -57,7 +57,7 @@ func (c *Config) checkAgents(bad setting.Report) {
 		bad("gpu.agents.port", "1 to 65535", "%d is no port", a.Port)
 	}
 	if a.CAFile == "" {
-		bad("gpu.agents.ca_file", "the ca.crt of the Secret responder-agent-tls", "is empty, so nobody knows whom we ask")
+		bad("gpu.agents.ca_file", "use ca.crt of the Secret responder-agent-tls", "is empty, so no agent can be authenticated")
 	}
 	if a.ServerName == "" {
 		bad("gpu.agents.server_name", "e.g. responder-agent", "is empty")
@@ -69,7 +69,7 @@ func (c *Config) checkAgents(bad setting.Report) {
 		bad("gpu.agents.cert_file", "set both cert_file and key_file", "a client certificate needs its key")
 	}
 	if a.CertFile == "" && a.TokenFile == "" {
-		bad("gpu.agents.token_file", "set it, or cert_file and key_file", "agents answer nobody who shows nothing")
+		bad("gpu.agents.token_file", "set it, or cert_file and key_file", "agents refuse callers without a credential")
 	}
 	if a.Timeout < 50*time.Millisecond || a.Timeout > agentsWithin {
 		bad("gpu.agents.timeout", "50ms to 30s", "%s is out of range", a.Timeout)

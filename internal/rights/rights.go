@@ -90,7 +90,7 @@ func New(grants ...Grant) (Rules, error) {
 
 func (g Grant) check() error {
 	if len(g.To) == 0 || len(g.May) == 0 {
-		return errors.New("gives nothing to anybody: it needs to and may")
+		return errors.New("lists nobody or no right: set \"to\" and \"may\"")
 	}
 	for _, who := range g.To {
 		name, ok := strings.CutPrefix(who, "user:")
@@ -99,12 +99,12 @@ func (g Grant) check() error {
 		}
 		switch {
 		case who == Asked && slices.ContainsFunc(g.May, func(r Right) bool { return r != Approve }):
-			return errors.New("nobody is asked about anything but an approval: asked may approve only")
+			return errors.New("\"asked\" can be given the right approve only")
 		case who == Asked || who == Owners:
 		case !ok || name == "":
-			return fmt.Errorf("%q is nobody: write user:NAME, group:NAME, %s or %s", who, Owners, Asked)
+			return fmt.Errorf("%q names nobody; write user:NAME, group:NAME, %s or %s", who, Owners, Asked)
 		case len(g.Services) == 0:
-			return fmt.Errorf("%s of which services? \"*\" is all", who)
+			return fmt.Errorf("services is missing for %s; \"*\" stands for all", who)
 		}
 	}
 	for _, r := range g.May {

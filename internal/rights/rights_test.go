@@ -87,14 +87,14 @@ func TestRights(t *testing.T) {
 
 func TestNewRefusesGrants(t *testing.T) {
 	for want, g := range map[string]Grant{
-		"needs to and may":       {To: []string{"user:ada"}},
-		"to and may":             {May: []Right{Start}},
-		`"ada" is nobody`:        {To: []string{"ada"}, May: []Right{Start}, Services: []string{"*"}},
-		`"group:" is nobody`:     {To: []string{"group:"}, May: []Right{Start}, Services: []string{"*"}},
-		"of which services?":     {To: []string{"user:ada"}, May: []Right{Start}},
-		"asked may approve only": {To: []string{Asked}, May: []Right{Approve, Cancel}},
-		`no right "fly"`:         {To: []string{Owners}, May: []Right{"fly"}},
-		`"[" names no service`:   {To: []string{Owners}, May: []Right{Start}, Services: []string{"["}},
+		"lists nobody or no right": {To: []string{"user:ada"}},
+		`set "to" and "may"`:       {May: []Right{Start}},
+		`"ada" names nobody`:       {To: []string{"ada"}, May: []Right{Start}, Services: []string{"*"}},
+		`"group:" names nobody`:    {To: []string{"group:"}, May: []Right{Start}, Services: []string{"*"}},
+		"services is missing":      {To: []string{"user:ada"}, May: []Right{Start}},
+		"the right approve only":   {To: []string{Asked}, May: []Right{Approve, Cancel}},
+		`no right "fly"`:           {To: []string{Owners}, May: []Right{"fly"}},
+		`"[" names no service`:     {To: []string{Owners}, May: []Right{Start}, Services: []string{"["}},
 	} {
 		if _, err := New(g); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want %s", g, err, want)
