@@ -50,6 +50,17 @@ func TouchedNames(touched []machine.Touched) string {
 	return strings.Join(names, ", ")
 }
 
+// TouchedLocks returns the names of the locks of the services that are touched.
+func TouchedLocks(touched []machine.Touched) []string {
+	var out []string
+	for _, t := range touched {
+		if t.Service != "" {
+			out = append(out, Locks(playbook.Service{Name: t.Service})...)
+		}
+	}
+	return out
+}
+
 // TouchedSince names the first of what is touched now that the plan does not list:
 // it was not judged for that. Empty: it lists all.
 func TouchedSince(plan machine.Plan, now []machine.Touched) string {

@@ -112,6 +112,7 @@ func (l argo) planned(ctx context.Context, in step.Input, at site, stepName stri
 		return machine.Plan{}, err
 	}
 	if len(plan.Touches) > 0 {
+		plan.Locks = append(plan.Locks, step.TouchedLocks(plan.Touches)...)
 		plan.Notes = append(plan.Notes, "judged for all that "+at.app.Name+" deploys: also for "+step.TouchedNames(plan.Touches))
 	}
 	plan.Diff = []machine.FieldChange{{

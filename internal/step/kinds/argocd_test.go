@@ -198,6 +198,9 @@ func TestApplicationLeversCarryWhomTheyTouch(t *testing.T) {
 				if diff := cmp.Diff(want, plan.Touches); diff != "" {
 					t.Errorf("touched (-want +got):\n%s", diff)
 				}
+				if !slices.Contains(plan.Locks, "service:batch/embed") {
+					t.Errorf("the locks are %q", plan.Locks)
+				}
 				const note = "judged for all that argocd/chat deploys: also for objects of no service in namespace kube-system, objects of no service in namespace serving, service batch/embed"
 				if !slices.Contains(plan.Notes, note) {
 					t.Errorf("the notes are %q", plan.Notes)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/fault"
+	"github.com/inference-responder/responder/internal/gpu"
 	"github.com/inference-responder/responder/internal/kube"
 	"github.com/inference-responder/responder/internal/playbook"
 )
@@ -48,9 +49,42 @@ func TestNodeLeversCarryWhomTheyTouch(t *testing.T) {
 			if !slices.Contains(plan.Notes, note) {
 				t.Errorf("the notes are %q", plan.Notes)
 			}
+			if !slices.Contains(plan.Locks, "service:serving/summarise") {
+				t.Errorf("the locks are %q", plan.Locks)
+			}
 			alone := *plan
 			if alone.Touches = nil; alone.Digest() == plan.Digest() {
 				t.Error("an approval is not bound to whom it touches")
+			}
+		})
+	}
+}
+
+// TestNodesComeBackForAllThere: an edit that lets pods onto a node again is judged for
+// whom it has there already, too, also right before it is made.
+func TestNodesComeBackForAllThere(t *testing.T) {
+	for kind, out := range map[string]func(t *testing.T) *nodeTrial{
+		"node.uncordon": func(t *testing.T) *nodeTrial {
+			x := tenanted(t, "node.uncordon", map[string]any{"healthy_for": "10m"})
+			ourCordon(x.Server)
+			x.deps.GPUs = agentOf(func(*gpu.GPU) {})
+			return x
+		},
+		"node.untaint": func(t *testing.T) *nodeTrial {
+			x := tenanted(t, "node.taint", map[string]any{"effect": "PreferNoSchedule"})
+			x.applied(t)
+			return x.as("node.untaint", nil)
+		},
+	} {
+		t.Run(kind, func(t *testing.T) {
+			x := out(t)
+			plan := x.plan(t)
+			if len(plan.Touches) != 2 || plan.Touches[1].Service != "serving/summarise" {
+				t.Errorf("touched: %+v", plan.Touches)
+			}
+			x.Pod(t, kube.Ref{Kind: "StatefulSet", Namespace: "payments", Name: "ledger"}, "ledger-0", "node-0", nil)
+			if o := x.do(t, machine.ActionApply, plan, ""); o.Reason != fault.Conflict || !strings.Contains(o.Message, "payments") {
+				t.Errorf("apply: %s %s %q", o.Status, o.Reason, o.Message)
 			}
 		})
 	}

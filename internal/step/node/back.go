@@ -19,10 +19,17 @@ func (l node) comesBack(ctx context.Context, in step.Input, n kube.NodeState, pr
 			return machine.Plan{}, err
 		}
 	}
+	p.Judged = true
 	plan, err := l.plan(ctx, in, words.Step, n, p)
 	if err != nil {
 		return machine.Plan{}, err
 	}
+	// It moves no pods, and lets more come to where these are.
+	pods, err := l.n.NodePods(ctx, n.Name)
+	if err != nil {
+		return machine.Plan{}, err
+	}
+	l.touches(&plan, in.Service, tenants(pods))
 	plan.Summary, plan.Diff, plan.Undo, plan.Risk, plan.Why = words.Summary, words.Diff, words.Undo, words.Risk, words.Why
 	plan.Notes = slices.Concat(proven, plan.Notes, words.Notes)
 	plan.Capacity, err = l.untouched(ctx, in.Service)

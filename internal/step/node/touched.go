@@ -33,6 +33,7 @@ func (l node) touches(plan *machine.Plan, svc playbook.Service, pods []kube.Node
 	if len(plan.Touches) == 0 {
 		return
 	}
+	plan.Locks = append(plan.Locks, step.TouchedLocks(plan.Touches)...)
 	plan.Notes = append(plan.Notes, "judged for all that has pods on the node: also for "+step.TouchedNames(plan.Touches))
 }
 
