@@ -102,7 +102,7 @@ func summarize(file string, c config.Config, w World, set *playbook.Set, rules *
 		summary.Warnings = append(summary.Warnings, w.String())
 	}
 	rightsTell(&summary, c)
-	quorumTells(&summary, c)
+	quorumTells(&summary, c, set)
 	journalTells(&summary, c)
 	objectivesTell(&summary, c)
 	probesTell(&summary, c, w)
@@ -132,20 +132,15 @@ func rightsTell(summary *api.ConfigCheck, c config.Config) {
 	summary.Warnings = append(summary.Warnings, c.Undeclared()...)
 }
 
-// quorumTells warns of rules that need more people than the configuration declares.
-func quorumTells(summary *api.ConfigCheck, c config.Config) {
-	if c.Policy.File == "" {
-		return
-	}
-	set, _, err := readRules(c.Policy.File, func(string, *policy.Set) error { return nil })
-	if err != nil {
-		return // checkPolicy has refused it
-	}
-	for _, r := range set.Rules() {
-		if people := len(c.Auth.People); r.Quorum > 1 && r.Quorum > people {
-			summary.Warnings = append(summary.Warnings, fmt.Sprintf("%s: needs %d people, and auth.people declares %d: only declared people count where several approve", r.Place, r.Quorum, people))
+// quorumTells warns of questions that need more people than the configuration declares.
+func quorumTells(summary *api.ConfigCheck, c config.Config, set *playbook.Set) {
+	var rules []policy.Rule
+	if c.Policy.File != "" {
+		if policies, _, err := readRules(c.Policy.File, func(string, *policy.Set) error { return nil }); err == nil { // else checkPolicy has refused it
+			rules = policies.Rules()
 		}
 	}
+	summary.Warnings = append(summary.Warnings, quorums(c.Auth, set, rules)...)
 }
 
 // journalTells warns of a limit that the journal's volume cannot meet.

@@ -168,6 +168,9 @@ func serveWorld(ctx context.Context, p *command.Process, c config.Config, w app.
 	for _, what := range c.Exposures() {
 		log.Warn("exposed", "what", what)
 	}
+	for _, what := range s.Approvals(c) {
+		log.Warn("approval does not count", "what", what)
+	}
 	if ready != nil {
 		if err := ready(ln.Addr()); err != nil {
 			return errors.Join(err, ln.Close())

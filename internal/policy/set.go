@@ -31,7 +31,8 @@ type Rule struct {
 	Says  string // the effect in a few words
 	Line  int
 
-	Quorum int // distinct people who must approve; 0: the rule asks nobody
+	Quorum int      // distinct people who must approve; 0: the rule asks nobody
+	From   []string // who counts among them, as the file names them
 
 	// BreakGlass lists who may approve alone under this rule; empty: nobody.
 	// Every other rule that asks must name them too.
@@ -112,6 +113,7 @@ func (s *Set) Rules() []Rule {
 		out[i] = Rule{Name: r.Name, Place: r.Place, Kind: r.Kind, When: r.When, Says: r.Effect.String(), Line: r.Line}
 		if a, ok := r.Effect.(*approval); ok {
 			out[i].BreakGlass, out[i].Quorum = slices.Clone(a.breakGlass), a.quorum
+			out[i].From = slices.Clone(a.from)
 		}
 	}
 	return out
