@@ -3,6 +3,7 @@ package kubernetes
 import (
 	"errors"
 	"io"
+	"maps"
 	"net/netip"
 	"os"
 	"slices"
@@ -228,6 +229,38 @@ func TestNetworkPolicies(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// What is shipped asks Prometheus over plain HTTP, and lets the service reach HTTPS, SSH and
+// API servers of every public address: the documentation says so.
+func TestWhatIsShippedLeavesOpen(t *testing.T) {
+	i := slices.IndexFunc(manifests(t), func(m manifest) bool { return m.Kind == "ConfigMap" })
+	c, err := config.Parse("responder.yaml", []byte(manifests(t)[i].Data["responder.yaml"]))
+	if err != nil || !strings.HasPrefix(c.Prometheus.URL, "http://") {
+		t.Errorf("Prometheus is at %s, %v", c.Prometheus.URL, err)
+	}
+	var p networkingv1.NetworkPolicy
+	data, err := os.ReadFile("networkpolicy.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := sigsyaml.UnmarshalStrict(data, &p); err != nil {
+		t.Fatal(err)
+	}
+	open := map[int]bool{}
+	for _, rule := range p.Spec.Egress {
+		for _, to := range rule.To {
+			if to.IPBlock == nil || !reaches(t, to.IPBlock, netip.MustParseAddr("93.184.215.14")) {
+				continue
+			}
+			for _, port := range rule.Ports {
+				open[port.Port.IntValue()] = true
+			}
+		}
+	}
+	if want := map[int]bool{22: true, 443: true, 6443: true}; !maps.Equal(open, want) {
+		t.Errorf("ports of the internet: %v", open)
 	}
 }
 

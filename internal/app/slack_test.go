@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -216,6 +217,37 @@ func TestForgedClicks(t *testing.T) {
 		t.Error("a forged click decided")
 	}
 	h.proven(t)
+}
+
+// Whoever has the signing secret can claim to be any member. They need the value of the
+// button all the same, which only the message has.
+func TestSigningSecretAlone(t *testing.T) {
+	s := startSlack(t)
+	h := startSlackRig(t, slackConfiguration(t, s, false, t.TempDir()), s, burning(t, 10))
+	h.alert(t)
+	m := h.question(t, "Approval needed")
+	payload, _, err := s.Payload(slackGrace, slackChannelOfTests, m.TS, "responder.deny", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	post := func(p []byte) {
+		t.Helper()
+		body := []byte("payload=" + url.QueryEscape(string(p)))
+		if d, err := s.Post(body, s.Sign(body, time.Now())); err != nil || d.Status != http.StatusOK {
+			t.Fatalf("%d, %v", d.Status, err)
+		}
+	}
+	value := regexp.MustCompile(`("value":")[^"]+`)
+	if !value.Match(payload) {
+		t.Fatalf("no value: %s", payload)
+	}
+	post(value.ReplaceAll(payload, []byte("${1}QUFBQUFBQUFBQUFBQUFBQQ")))
+	until(t, "an answer to a guessed value", func() bool { return len(s.Ephemerals()) == 1 })
+	if len(s.Views(slackGrace)) > 0 || h.theRun(t).Gate == nil {
+		t.Error("a guessed value decided")
+	}
+	post(payload)
+	until(t, "the dialog in Grace's name", func() bool { return len(s.Views(slackGrace)) == 1 })
 }
 
 // A Slack channel is told each notice once, also when Slack did not say that it

@@ -200,3 +200,26 @@ func TestRedactedIsArchived(t *testing.T) {
 		t.Errorf("%+v", r.Redacted)
 	}
 }
+
+// TestOlderSegmentKeepsText: a segment that was written before an entry was redacted has
+// its text still.
+func TestOlderSegmentKeepsText(t *testing.T) {
+	path, key := leakyJournal(t)
+	j := openAt(t, path, Options{})
+	dir := t.TempDir()
+	s, err := j.Seal(t.Context(), dir, Stretch{First: 0, End: j.Size()}, []string{"run/"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	redactAll(t, path)
+	segment := filepath.Join(dir, s.Segment)
+	if !bytes.Contains(contents(t, segment), []byte("canary")) {
+		t.Error("the segment lacks the text")
+	}
+	if r, err := VerifySegment(t.Context(), segment, key); err != nil || !r.OK() {
+		t.Errorf("%+v, %v", r, err)
+	}
+}

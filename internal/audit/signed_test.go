@@ -107,6 +107,27 @@ func TestStartRefusesTail(t *testing.T) {
 	refused(t, path, Options{}, "its last 1027 entries are not signed")
 }
 
+// TestStartTakesFreshTail: as many young entries as the service may leave unsigned look
+// like its own.
+func TestStartTakesFreshTail(t *testing.T) {
+	path, _ := keptJournal(t, 3)
+	old := contents(t, projectionPath(path, signedName))
+	grow(t, path, maxCheckpointEvery-2)
+	editFile(t, projectionPath(path, signedName), func([]byte) []byte { return old })
+	editBolt(t, path, func(tx *bolt.Tx) error {
+		c := tx.Bucket(bucketCheckpoints).Cursor()
+		for k, _ := c.Seek(u64(4)); k != nil; k, _ = c.Next() {
+			if err := c.Delete(); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if j := openAt(t, path, Options{}); j.Size() < maxCheckpointEvery {
+		t.Errorf("it has %d entries", j.Size())
+	}
+}
+
 // TestStartRefusesCutBack: an older copy is refused, until somebody says that it is meant.
 func TestStartRefusesCutBack(t *testing.T) {
 	path, _ := keptJournal(t, 10)

@@ -253,3 +253,16 @@ func TestStaleDiscoveryIsAnError(t *testing.T) {
 		}
 	})
 }
+
+// TestSelectorMayBeAnothers: an annotation may name the series of another service: whoever
+// annotates a workload chooses what it is judged by.
+func TestSelectorMayBeAnothers(t *testing.T) {
+	const others = `namespace="batch",service="embed"`
+	c := New(Options{Lister: &lister{marked: []kube.Marked{marked("chat", map[string]string{annotationSelector: others})}}})
+	if err := c.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if s := c.Services(); len(s) != 1 || s[0].Selector != others {
+		t.Errorf("services are %+v, and refused %q", s, c.notes)
+	}
+}

@@ -50,3 +50,20 @@ func TestAlerts(t *testing.T) {
 		}
 	})
 }
+
+// What senders write into labels and annotations is in the journal as they wrote it, also
+// where it looks like a credential: it is theirs to keep out.
+func TestLabelsAreKeptAsTheyAre(t *testing.T) {
+	const secret = "hf_canaryCANARYcanary01"
+	bubble(t, func(t *testing.T, h *rig) {
+		h.start()
+		a := alertOf("Slow", "a")
+		a.Labels["token"], a.Annotations = secret, map[string]string{"summary": "Bearer " + secret}
+		h.post(a)
+		h.pass(time.Second)
+		h.restart()
+		if got := h.only().Start.Alert; got.Labels["token"] != secret || got.Annotations["summary"] != "Bearer "+secret {
+			t.Errorf("kept are %q and %q", got.Labels, got.Annotations)
+		}
+	})
+}

@@ -5,11 +5,33 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 )
+
+// A credential has one quota, whoever uses it: who has a copy of Alertmanager's keeps
+// Alertmanager out.
+func TestSharedCredentialSharesItsQuota(t *testing.T) {
+	o := options(t, newHouse())
+	o.Quota = Quota{Burst: 100, Rate: 10}
+	s := mustNew(t, o)
+	for _, code := range []int{200, 200, 503} {
+		if w := ask(s, http.MethodPost, "/", intakeToken, strings.NewReader(many(40))); w.Code != code {
+			t.Fatalf("the thief: %d, want %d", w.Code, code)
+		}
+	}
+	r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(many(40)))
+	r.RemoteAddr = "10.0.0.7:1234" // Alertmanager, from elsewhere
+	r.Header.Set("Authorization", "Bearer "+intakeToken)
+	w := httptest.NewRecorder()
+	s.Handler().ServeHTTP(w, r)
+	if w.Code != http.StatusServiceUnavailable {
+		t.Errorf("Alertmanager: %d %s", w.Code, w.Body)
+	}
+}
 
 // many is a notification of n alerts.
 func many(n int) string {
