@@ -292,3 +292,36 @@ func TestVerifyUnsigned(t *testing.T) {
 		}
 	}
 }
+
+// FuzzSigned: no text is too odd for the file that keeps the last signed size, nor for a
+// public key, and nobody but the key's holder writes one that is believed.
+func FuzzSigned(f *testing.F) {
+	path := filepath.Join(f.TempDir(), "journal.db")
+	j, err := Open(path, Options{})
+	if err != nil {
+		f.Fatal(err)
+	}
+	mustAppend(f, j, one("s", "k", "truth"))
+	if err := j.Close(); err != nil {
+		f.Fatal(err)
+	}
+	good, err := os.ReadFile(projectionPath(path, signedName))
+	if err != nil {
+		f.Fatal(err)
+	}
+	key, err := parseKey(j.PublicKey())
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(good, j.PublicKey())
+	f.Add(bytes.Replace(good, []byte("\n"), []byte("\r\n"), 1), "PRIVATE+KEY+x")
+	f.Add([]byte(signedForm+"AAAA\n\n"), "x+0+A")
+	f.Fuzz(func(t *testing.T, b []byte, public string) {
+		if s, err := parseSigned(b, key); err == nil && s == nil || err == nil && !bytes.Equal(b, good) {
+			t.Errorf("%q is believed", b)
+		}
+		if v, err := parseKey(public); err == nil && (v == nil || strings.HasPrefix(strings.TrimSpace(public), "PRIVATE+KEY+")) {
+			t.Errorf("%q is taken for a public key", public)
+		}
+	})
+}

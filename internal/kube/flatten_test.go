@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"net/url"
 	"strings"
 	"testing"
 
@@ -205,4 +206,54 @@ func TestPodTemplateHidesCredentials(t *testing.T) {
 			t.Errorf("%s: a change does not show: %v", name, one)
 		}
 	}
+}
+
+// FuzzTemplate: a canary with the form or in the place of a credential never survives,
+// whatever stands around it.
+func FuzzTemplate(f *testing.F) {
+	f.Add("GREETING", "--greeting", "x", uint8(0))
+	f.Add("VLLM_X", "--api-key", "", uint8(1))
+	f.Add("A", "-c", "curl -u a:b ", uint8(2))
+	f.Add("A", "", "login", uint8(3))
+	f.Fuzz(func(t *testing.T, name, flag, before string, place uint8) {
+		const canary = "0cAnArY0cAnArY0cAnArY0" // as long and mixed as a key
+		if strings.Contains(name+flag+before, "cAnArY") || name == "" {
+			t.Skip()
+		}
+		c := corev1.Container{Name: "c"}
+		switch place % 4 {
+		case 0:
+			c.Env = []corev1.EnvVar{{Name: name, Value: before + " hvs.CAESIJ" + canary}}
+		case 1:
+			c.Args = []string{"--api-key", canary, "--" + flag + "-token=" + canary}
+		case 2:
+			c.Args = []string{"--model", "postgres://u:" + canary + "@h/" + url.PathEscape(before)}
+		default:
+			c.Args = []string{canary, "serve", before}
+		}
+		for path, v := range (&redactor{}).flatten(corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{c}}}) {
+			if strings.Contains(v, canary) || strings.Contains(path, canary) {
+				t.Errorf("%s: %s", path, v)
+			}
+		}
+	})
+}
+
+// FuzzMarks: no annotation is too odd, and what is read of bounds prints as it was meant.
+func FuzzMarks(f *testing.F) {
+	f.Add("r-1/fix#1 2026-01-02T03:04:05Z")
+	f.Add("2..8")
+	f.Add("..")
+	f.Fuzz(func(t *testing.T, s string) {
+		if key, at := ParseMark(s); !strings.HasPrefix(s, key) || !at.IsZero() && key == s {
+			t.Errorf("%q: %q at %s", s, key, at)
+		}
+		b, err := ParseBounds(s)
+		if err != nil {
+			return
+		}
+		if again, err := ParseBounds(b.String()); err != nil || again.String() != b.String() {
+			t.Errorf("%q is %s, and that is %s, %v", s, b, again, err)
+		}
+	})
 }

@@ -101,3 +101,26 @@ func TestNewRefusesGrants(t *testing.T) {
 		}
 	}
 }
+
+// FuzzGrant: no grant is too odd, and one that names a person and a service gives nothing
+// to another person, nor about another service.
+func FuzzGrant(f *testing.F) {
+	f.Add("user:ada", "serving/*", "user:ada", "serving/chat")
+	f.Add("user:ada", "[", "user:ada ", "")
+	f.Add("group:", "*", "", "a")
+	f.Fuzz(func(t *testing.T, to, services, by, service string) {
+		r, err := New(Grant{To: []string{to}, May: []Right{Start}, Services: []string{services}})
+		if err != nil || to == Owners || to == Asked {
+			return
+		}
+		if r.Check(Actor{By: by}, Start, Service{Name: service}) != nil {
+			return
+		}
+		if by != to {
+			t.Errorf("%q has the right of %q", by, to)
+		}
+		if !strings.ContainsAny(services, "*?[\\") && services != service {
+			t.Errorf("the right about %q is one about %q", services, service)
+		}
+	})
+}

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -106,6 +107,28 @@ func FuzzText(f *testing.F) {
 		m := Notice{Title: s, Text: s, Lines: []string{s}}.Message()
 		if p := slacktest.ValidateMessage(m.text, blocksOf(t, m)); p != nil {
 			t.Error(p)
+		}
+	})
+}
+
+// FuzzSignatureOf: no header is too odd, and one that is taken has one number within five
+// minutes and one signature of the right length.
+func FuzzSignatureOf(f *testing.F) {
+	now := time.Unix(1531420618, 0)
+	f.Add("1531420618", "v0="+strings.Repeat("ab", 32), "")
+	f.Add("-9223372036854775808", "v0=", "x")
+	f.Add("9223372036854775807", "v1="+strings.Repeat("ab", 32), "")
+	f.Fuzz(func(t *testing.T, stamp, signature, second string) {
+		h := http.Header{"X-Slack-Request-Timestamp": {stamp}, "X-Slack-Signature": {signature}}
+		if second != "" {
+			h.Add("X-Slack-Signature", second)
+		}
+		if _, err := signatureOf(h, now); err != nil {
+			return
+		}
+		seconds, err := strconv.ParseInt(stamp, 10, 64)
+		if age := now.Sub(time.Unix(seconds, 0)).Abs(); err != nil || age > 5*time.Minute || len(signature) != 67 || second != "" {
+			t.Errorf("%q with %q, %q is taken", stamp, signature, second)
 		}
 	})
 }
