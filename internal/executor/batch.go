@@ -38,7 +38,7 @@ type staging struct {
 	events   int // of all runs, or more: what was withdrawn may still be counted
 	dispatch []audit.Record
 	control  []audit.Record       // facts about the service
-	ladder   []audit.Record       // demotions that a person lifted
+	ladder   []audit.Record       // demotions that a person lifted, and pauses of everything
 	notices  []machine.Effect     // journaled with the batch, sent after it
 	resolved []string             // episodes that the dispatcher has learned the end of
 	observed []ladder.ObservedEnd // beside those that follow from resolved

@@ -83,7 +83,7 @@ func TestCircuitBreakerIsResetByHelp(t *testing.T) {
 		{ladder.ResultIneffective, true, 2 * time.Hour, false}, // the others are too long ago
 		{ladder.ResultIneffective, true, time.Minute, false},
 		{ladder.ResultInconclusive, true, time.Minute, true},
-		{ladder.ResultIneffective, true, time.Minute, false}, // begins anew
+		{ladder.ResultIneffective, true, time.Minute, true}, // what was under way fails too; the pause is there
 	} {
 		now = now.Add(step.after)
 		r := []ladder.LeverResult{{LeverID: firstOn("a"), Run: "r-1", Result: step.result, Applied: step.applied}}
@@ -91,5 +91,15 @@ func TestCircuitBreakerIsResetByHelp(t *testing.T) {
 			t.Errorf("step %d: breaks %t, want %t", i, breaks, step.breaks)
 		}
 		record.Take(ladder.Additions{Results: r}, now)
+	}
+	one := []ladder.LeverResult{{LeverID: firstOn("b"), Run: "r-2", Result: ladder.ResultIneffective, Applied: true}}
+	aside := []ladder.LeverResult{{LeverID: firstOn("b"), Run: "r-3", Result: ladder.ResultVerified, Applied: true, Aside: true}}
+	record.Take(ladder.Additions{Results: aside}, now)
+	if _, breaks := record.Breaks(one, now); !breaks {
+		t.Error("a loan that was given back counts as a change that helped")
+	}
+	record.Rearm()
+	if _, breaks := record.Breaks(one, now); breaks {
+		t.Error("after a person lifted the pause, one failure pauses everything again")
 	}
 }

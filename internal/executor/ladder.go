@@ -32,7 +32,7 @@ func (b *batch) learn() {
 	if broke, ok := b.e.ladder.Breaks(l.Results, b.now); ok && !b.e.pauses.has(Scope{}) {
 		b.broke = &Pause{By: breaker, Reason: broke.Reason(), Since: b.now}
 		b.record(KindPauseSet, *b.broke)
-		b.notices = append(b.notices, broken(broke, l.Results[len(l.Results)-1], b.runs))
+		b.notices = append(b.notices, machine.Effect{Key: "breaker/" + b.now.UTC().Format(time.RFC3339Nano), Text: broke.Text(), Urgent: true})
 	}
 	b.e.ladder.Recover(&l, b.now, b.e.ledger.ActedSince)
 	b.learned = l
@@ -40,17 +40,6 @@ func (b *batch) learn() {
 
 // breaker is who sets the pause of the circuit breaker.
 const breaker = "responder"
-
-// broken is what people are told of the circuit breaker, by the last run that failed.
-func broken(broke ladder.Break, last ladder.LeverResult, runs []*staged) machine.Effect {
-	ef := machine.Effect{Key: fmt.Sprintf("ladder/%s/%s/broke", last.Run, last.State), Run: last.Run, Playbook: last.Playbook, State: last.State, Text: broke.Text()}
-	for _, st := range runs {
-		if st.r.id == last.Run {
-			ef.Service, ef.Alert = st.state.Start.Service, st.state.Start.Alert
-		}
-	}
-	return ef
-}
 
 // pauseAll puts the circuit breaker's pause in force. Only the loop calls it.
 func (e *Executor) pauseAll(p Pause) {

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/inference-responder/responder/internal/audit"
+	"github.com/inference-responder/responder/internal/executor/ladder"
 	"github.com/inference-responder/responder/internal/executor/machine"
 )
 
@@ -183,7 +185,16 @@ func (e *Executor) Unpause(ctx context.Context, s Scope, by, reason string) erro
 		}
 		p := Pause{Scope: s, By: by, Reason: reason, Since: b.now}
 		b.record(KindPauseLifted, p)
-		t.then = func() { e.pauses.fold(p, false) }
+		all := s == Scope{}
+		if all {
+			b.ladder = append(b.ladder, audit.Record{Kind: ladder.KindRearmed, Time: b.now, Data: encode(ladder.Rearmed{By: by, Reason: reason})})
+		}
+		t.then = func() {
+			e.pauses.fold(p, false)
+			if all {
+				e.ladder.Rearm()
+			}
+		}
 		return nil
 	}
 	if err := e.do(ctx, t); err != nil {

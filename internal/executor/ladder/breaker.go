@@ -9,9 +9,9 @@ import (
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
-// A demotion judges one lever on one service. Changes that fail in a row whatever
-// they are and wherever say that what Responder reads of the world is wrong, or that
-// something is broken which no lever repairs. Then everything is paused.
+// A demotion judges one lever on one service. Several failed changes in a row, on any
+// service, suggest that Responder's measurements are wrong or that no lever can repair
+// the cause. Everything is then paused.
 
 // failure is a change that was not proven to help.
 type failure struct {
@@ -27,39 +27,53 @@ type Break struct {
 	within time.Duration
 }
 
-// Breaks returns the break that these results ask for, on top of what is known; false:
-// none.
+// Breaks reports whether these results, after those recorded, trip the circuit breaker.
 func (t *TrackRecord) Breaks(results []LeverResult, at time.Time) (Break, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	row, found := t.failing, Break{}
 	for _, r := range results {
-		var b Break
-		if row, b = t.config.fails(row, r, at); len(b.failed) > 0 {
+		row = failures(row, r, at)
+		if b := t.config.breaks(row); b.failed != nil && r.Result.failed() {
 			found = b
 		}
 	}
-	return found, len(found.failed) > 0
+	return found, found.failed != nil
 }
 
-// fails returns the failures in a row after a result. With the one that breaks the
-// circuit they begin anew, so that a person who lifts the pause is not paused again by
-// the next failure alone.
-func (c Config) fails(row []failure, r LeverResult, at time.Time) ([]failure, Break) {
+// failures returns the failures in a row after a result, at most MaxDemoteAfter. What
+// is given back, and a rollout that is held, says nothing of whether changes help.
+func failures(row []failure, r LeverResult, at time.Time) []failure {
 	switch {
-	case c.BreakAfter == 0 || !r.Applied:
-		return row, Break{}
+	case !r.Applied || r.Aside:
+		return row
 	case r.Result == ResultVerified || r.Result == ResultImproved:
-		return nil, Break{}
+		return nil
 	case !r.Result.failed():
-		return row, Break{}
+		return row
 	}
-	row = slices.DeleteFunc(slices.Clone(row), func(f failure) bool { return at.Sub(f.at) > c.BreakWithin })
-	row = append(row, failure{r.LeverID, r.Result, r.Run, at})
-	if len(row) < c.BreakAfter {
-		return row, Break{}
+	row = append(slices.Clone(row), failure{r.LeverID, r.Result, r.Run, at})
+	return row[max(0, len(row)-MaxDemoteAfter):]
+}
+
+// breaks returns the break that the newest failures in a row ask for; zero: none.
+func (c Config) breaks(row []failure) Break {
+	if c.BreakAfter == 0 || len(row) < c.BreakAfter {
+		return Break{}
 	}
-	return nil, Break{row, c.BreakWithin}
+	newest := row[len(row)-c.BreakAfter:]
+	if newest[len(newest)-1].at.Sub(newest[0].at) > c.BreakWithin {
+		return Break{}
+	}
+	return Break{newest, c.BreakWithin}
+}
+
+// Rearm folds that a person lifted the pause of everything: what failed until then does
+// not count any more, so that the next failure alone does not bring it back.
+func (t *TrackRecord) Rearm() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.failing = nil
 }
 
 // Reason is the reason of the pause.
@@ -74,6 +88,6 @@ func (b Break) Reason() string {
 
 // Text is what people are told of it.
 func (b Break) Text() string {
-	return "Everything is paused. " + b.Reason() + ". Look for what they share, such as a network, a model store or a metric that is wrong. " +
-		"Nothing is changed until a person lifts the pause: responder unpause --reason ..."
+	return "Everything is paused. " + b.Reason() + ". Check for a common cause, such as a network, a model store or a metric that is wrong. " +
+		"No new change starts until a person lifts the pause; changes under way are finished or undone: responder unpause --reason ..."
 }

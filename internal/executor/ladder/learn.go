@@ -130,6 +130,8 @@ func (t *TrackRecord) Fold(rec audit.Record) error {
 			return err
 		}
 		t.Promote(p, rec.Time)
+	case KindRearmed:
+		t.Rearm()
 	case KindObservedEnded:
 		s, err := decode[ObservedEnd](rec)
 		if err != nil {

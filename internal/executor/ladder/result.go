@@ -15,6 +15,7 @@ const (
 	KindLeverDemoted  = "ladder.demoted"  // Demotion
 	KindLeverPromoted = "ladder.promoted" // Promotion: a person lifted a demotion
 	KindObservedEnded = "ladder.shadow"   // ObservedEnd: what became of an alert that a run only observed
+	KindRearmed       = "ladder.rearmed"  // Rearmed: a person lifted the pause of everything
 )
 
 // LeverID names a lever of a playbook on a service: what is learned of it there
@@ -57,6 +58,7 @@ type LeverResult struct {
 	Level   playbook.Autonomy `json:"level"`             // the effective one, as the guards saw it
 	Applied bool              `json:"applied,omitempty"` // the world was changed
 	Undone  bool              `json:"undone,omitempty"`  // and changed back
+	Aside   bool              `json:"aside,omitempty"`   // it gives a loan back or holds a rollout, and says nothing of whether changes help
 	Cap     *machine.Cap      `json:"cap,omitempty"`     // the policy's, as the guards saw it
 	Good    *Verified         `json:"good,omitempty"`    // verified: what is known to be good since
 	Waiting []string          `json:"waiting,omitempty"` // would-apply: the episodes that fired when the run ended, fingerprint@start
@@ -80,6 +82,12 @@ type Demotion struct {
 type Promotion struct {
 	LeverID
 
+	By     string `json:"by"` // user:ada
+	Reason string `json:"reason"`
+}
+
+// Rearmed is the record of a person lifting the pause of everything.
+type Rearmed struct {
 	By     string `json:"by"` // user:ada
 	Reason string `json:"reason"`
 }
@@ -111,6 +119,7 @@ func resultOf(s machine.State, ev machine.Event) (LeverResult, bool) {
 		r.Lever = l.Plan.Step
 	}
 	r.Undone = r.Applied && !l.Applied
+	r.Aside = s.Start.Loan != "" || l.Plan != nil && l.Plan.Class == playbook.ClassHold
 	if s.Playbook != nil {
 		if st := s.Playbook.State(l.State); st != nil {
 			r.Level, r.Lever = s.Autonomy(st), st.Step

@@ -245,7 +245,7 @@ func (t *TrackRecord) result(r LeverResult, at time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.get(r.LeverID).add(r, at)
-	t.failing, _ = t.config.fails(t.failing, r, at)
+	t.failing = failures(t.failing, r, at)
 	if r.Good != nil {
 		t.keep(r, at)
 	}

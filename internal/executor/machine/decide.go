@@ -239,11 +239,11 @@ func (t *turn) clear() bool {
 	case s.Kept > 0 && s.KeptFrom.IsZero():
 		short := ""
 		if s.NotMet != "" {
-			short = " (" + s.NotMet + ")"
+			short = " (last proof: " + s.NotMet + ")"
 		}
 		e = Ending{
 			Outcome: OutcomeEscalated, Reason: fault.NotMet,
-			Message: "the alert resolved, but the service was not proven to meet its objectives: a change helped, and not enough" + short + s.standing(),
+			Message: "the alert resolved, but the service was not proven to meet its objectives: a change improved it, and not enough" + short + s.standing(),
 		}
 	case s.Kept > 0:
 		e.Outcome, e.Message = OutcomeResolved, "a lever helped and the alert resolved"

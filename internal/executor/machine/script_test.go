@@ -30,6 +30,7 @@ func testKinds() []playbook.Kind {
 			Out: []playbook.Field{
 				{Name: "bad", Type: playbook.Type{Name: playbook.Bool}, Doc: "Bad."},
 				{Name: "value", Type: playbook.Type{Name: playbook.Int}, Doc: "Value."},
+				{Name: "node", Type: playbook.Type{Name: playbook.String}, Doc: "Node."},
 			},
 		},
 		{
