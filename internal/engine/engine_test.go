@@ -145,6 +145,8 @@ func TestConflicts(t *testing.T) {
 		{"sglang", set{"enable-hierarchical-cache": "true", "disable-radix-cache": "true"}, "enable-hierarchical-cache", "exclude each other"},
 		{"sglang", set{"hicache-ratio": "3", "enable-hierarchical-cache": "true"}, "hicache-ratio", ""},
 		{"sglang", set{"hicache-ratio": "3"}, "hicache-ratio", "without enable-hierarchical-cache"},
+		{"sglang", set{"context-length": "8192", "allow-auto-truncate": "true"}, "context-length", "cuts prompts silently"},
+		{"sglang", set{"context-length": "8192"}, "context-length", ""},
 		{"sglang", set{"max-queued-requests": "3", "disaggregation-mode": "decode"}, "max-queued-requests", "no effect"},
 		{"sglang", set{"enable-mixed-chunk": "true", "speculative-algorithm": "EAGLE"}, "enable-mixed-chunk", "exclude each other"},
 		{"dynamo", set{"max-num-seqs": "1024", "max-num-batched-tokens": "512"}, "max-num-seqs", "less than max-num-seqs"},

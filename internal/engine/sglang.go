@@ -154,6 +154,7 @@ func sglangRules() []rule {
 		{[]string{"enable-mixed-chunk", "speculative-algorithm"}, sglangArgs + "check_server_args", mixedNotSpeculative},
 		{[]string{"max-queued-requests", "disaggregation-mode"}, sglangArgs + "max_queued_requests", queueNotDisaggregated},
 		{[]string{"hicache-ratio", "hicache-size"}, sglangArgs + "hicache_size", sizeOutranksRatio},
+		{[]string{"context-length", "allow-auto-truncate"}, sglangArgs + "allow_auto_truncate", lengthNotTruncated},
 	}
 	for _, name := range []string{"hicache-ratio", "hicache-size", "hicache-write-policy"} {
 		rules = append(rules, needs(name, "enable-hierarchical-cache"))
@@ -205,6 +206,15 @@ func queueNotDisaggregated(s setting) string {
 	return ""
 }
 
+// lengthNotTruncated: with truncation, a shorter context cuts prompts and says nothing,
+// instead of refusing requests.
+func lengthNotTruncated(s setting) string {
+	if s.moves("context-length") && s.is("allow-auto-truncate", "true") {
+		return "with allow-auto-truncate another context-length cuts prompts silently, so that answers are wrong"
+	}
+	return ""
+}
+
 // sizeOutranksRatio: a size in bytes overrides a ratio.
 func sizeOutranksRatio(s setting) string {
 	if size, ok := s.number("hicache-size"); ok && size > 0 && s.moves("hicache-ratio") {
@@ -226,16 +236,18 @@ func needs(name, on string) rule {
 // sglangFixed returns the flags that a run never changes, by reason.
 func sglangFixed() []Flag {
 	number := func(f Flag) Flag { f.Kind = Int; return f } // rules read it
+	toggle := func(f Flag) Flag { f.Kind = Switch; return f }
 	return slices.Concat(
 		[]Flag{
 			number(fixed(Layout, "page-size")[0]),
+			toggle(fixed(Served, "allow-auto-truncate")[0]),
 			number(fixed(Layout, "dp-size data-parallel-size dp")[0]),
 		},
 		fixed(Served,
 			"model-path model", "tokenizer-path", "tokenizer-mode", "tokenizer-backend", "skip-tokenizer-init", "load-format", "model-loader-extra-config",
 			"is-embedding", "enable-multimodal", "revision", "model-impl", "model-config-parser", "json-model-override-args", "served-model-name", "weight-version",
 			"chat-template", "hf-chat-template-name", "completion-template", "default-chat-template-kwargs", "reasoning-parser", "tool-call-parser", "tool-server",
-			"sampling-defaults", "preferred-sampling-params", "allow-auto-truncate", "enable-strict-thinking", "strip-thinking-cache", "rl-quant-profile",
+			"sampling-defaults", "preferred-sampling-params", "enable-strict-thinking", "strip-thinking-cache", "rl-quant-profile",
 			"incremental-streaming-output", "stream-response-default-include-usage", "enable-lora", "lora-paths", "max-lora-rank", "max-loras-per-batch",
 			"schedule-low-priority-values-first", "default-priority-value", "abort-on-priority-when-disabled", "disable-priority-preemption",
 			"priority-scheduling-preemption-threshold", "prefill-only-disable-kv-cache"),

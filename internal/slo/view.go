@@ -67,6 +67,7 @@ type Stretch struct {
 	AcceptRate    float64 // share of drafted tokens that were right
 	Transfers     float64 // transfers of KV blocks per second that failed
 	Replicas      float64 // that had samples at its end
+	Derived       bool    // PrefillSecs is what the first token takes beyond the queue, also for requests that do not stream
 }
 
 // Quantiles are tokens of a request.
@@ -181,12 +182,13 @@ func (p Progress) stretch(service string, span Span) map[string]string {
 	total := func(match string, names ...string) string {
 		return sumOf(names, func(n string) string { return fmt.Sprintf("increase(%s%s)", selector(n, service, match), span) })
 	}
-	then := selector(p.Running, service)
+	at := ""
 	if span.Offset > 0 {
-		then += fmt.Sprintf(" offset %dms", span.Offset.Milliseconds())
+		at = fmt.Sprintf(" offset %dms", span.Offset.Milliseconds())
 	}
 	out := map[string]string{
-		partServing: "count(count by (" + replicaLabels + ") (" + then + "))",
+		// A pod may have several targets.
+		partServing: "(count(count by (pod) (" + selector(p.Running, service, `pod!=""`) + at + ")) or count(count by (instance) (" + selector(p.Running, service) + at + ")))",
 		partEnded:   total("", p.Finished), partPrompts: total("", p.Prompts), partGenerated: total("", w.Generated),
 		partHits: total("", w.PrefixHits...), partQueries: total("", w.PrefixQueries...),
 		partDrafted: total("", w.Drafted), partAccepted: total("", w.Accepted), partTransfers: total("", w.TransfersFailed),
@@ -307,7 +309,7 @@ func (a answered) view(all []Progress, at time.Time, spans []Span) View {
 func unmeasured() Stretch {
 	nan := math.NaN()
 	none := Quantiles{nan, nan}
-	return Stretch{nan, nan, nan, nan, nan, nan, nan, nan, none, none, nan, nan, nan, nan, nan, nan, nan}
+	return Stretch{nan, nan, nan, nan, nan, nan, nan, nan, none, none, nan, nan, nan, nan, nan, nan, nan, false}
 }
 
 // stretch reads what one engine did over one span.
@@ -354,7 +356,7 @@ func (a answered) stretch(source, span int, window time.Duration) Stretch {
 		HitRate:    ratio(part(partHits), part(partQueries)),
 		PromptMean: prompt, Prompt: lengths("prompt"), Output: lengths("output"),
 		QueueSeconds: mean("queue"), PrefillSecs: between("prefill", "queue", "first"), DecodeSeconds: between("decode", "first", "whole"), TokenSeconds: mean("token"),
-		AcceptRate: accepts, Transfers: rate(partTransfers), Replicas: part(partServing),
+		AcceptRate: accepts, Transfers: rate(partTransfers), Replicas: part(partServing), Derived: math.IsNaN(mean("prefill")),
 	}
 }
 

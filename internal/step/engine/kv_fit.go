@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -84,7 +85,9 @@ func (c kvFit) Run(ctx context.Context, in step.Input) (step.Finding, error) {
 	var manifest map[string]string
 	var note string
 	if bare(smallest(v.KV)) {
-		manifest, note = declared(ctx, c.o, in.Service, "mem-fraction-static", "dp-size")
+		if manifest, note = declared(ctx, c.o, in.Service, "mem-fraction-static", "dp-size"); note == "" && manifest != nil {
+			manifest["dp-size"] = cmp.Or(manifest["dp-size"], "1")
+		}
 	}
 	out, facts := fit(v, window, with, manifest)
 	if note != "" && out.Status != kvUnknown {
@@ -106,7 +109,7 @@ func fit(v slo.View, window time.Duration, with kvFitWith, manifest map[string]s
 	if kv.Tokens > 0 || kv.Utilization > 0 {
 		out.SeqsFlag, out.LengthFlag, out.ShareFlag = flags.seqs, flags.length, flags.share
 	}
-	together := ranks != "" && ranks != "1"
+	together := bare(kv) && ranks != "1" // or it is not known
 	if together {
 		out.SeqsFlag = ""
 	}
@@ -116,7 +119,7 @@ func fit(v slo.View, window time.Duration, with kvFitWith, manifest map[string]s
 	}
 	add := func(format string, args ...any) { facts = append(facts, fmt.Sprintf(format, args...)) }
 	if together {
-		add("--%s counts for all %s ranks of dp-size together", flags.seqs, ranks)
+		add("--%s counts for all ranks of dp-size together: %s", flags.seqs, cmp.Or(ranks, "how many there are is not known"))
 	}
 	size, total := kv.BlockSize, math.Floor(kv.Tokens/kv.BlockSize)
 	if !(size > 0) {

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/step"
 )
 
@@ -99,6 +100,7 @@ func TestKVFitSGLang(t *testing.T) {
 	svc.Engine = "sglang"
 	for name, tt := range map[string]struct {
 		args                             []string
+		away                             bool
 		seqsFlag, shareFlag, share, said string
 	}{
 		"nothing in the manifest": {seqsFlag: "max-running-requests", shareFlag: "mem-fraction-static", said: "--mem-fraction-static would give is not known"},
@@ -106,9 +108,16 @@ func TestKVFitSGLang(t *testing.T) {
 			args: []string{"--mem-fraction-static", "0.88"}, seqsFlag: "max-running-requests", shareFlag: "mem-fraction-static", share: "0.88",
 			said: "--mem-fraction-static is 0.88; how far it can grow is not known",
 		},
-		"one limit for two ranks": {args: []string{"--dp-size=2"}, shareFlag: "mem-fraction-static", said: "--max-running-requests counts for all 2 ranks"},
+		"one limit for two ranks":      {args: []string{"--dp-size=2"}, shareFlag: "mem-fraction-static", said: "counts for all ranks of dp-size together: 2"},
+		"one limit, by the short name": {args: []string{"--tp", "8", "--dp", "8"}, shareFlag: "mem-fraction-static", said: "counts for all ranks of dp-size together: 8"},
+		"one limit, by the long name":  {args: []string{"--data-parallel-size", "4"}, shareFlag: "mem-fraction-static", said: "counts for all ranks of dp-size together: 4"},
+		"a manifest that is away":      {away: true, shareFlag: "mem-fraction-static", said: "how many there are is not known"},
 	} {
-		c := NewKVFit(step.Deps{Querier: s, Objects: manifest{container: map[string]any{
+		var away error
+		if tt.away {
+			away = &fault.Error{Reason: fault.Unreachable, Message: "the API server is away"}
+		}
+		c := NewKVFit(step.Deps{Querier: s, Objects: manifest{err: away, container: map[string]any{
 			"name": "e", "image": "lmsysorg/sglang:v0.5", "command": []string{"python3", "-m", "sglang.launch_server"}, "args": tt.args,
 		}}})
 		f, err := c.Run(t.Context(), step.Input{With: map[string]any{}, Service: svc, Now: end})

@@ -53,16 +53,18 @@ func declared(ctx context.Context, o step.Objects, svc playbook.Service, names .
 		}
 		for _, name := range wanted {
 			f, _ := p.Flag(name)
-			r, err := gitops.Live([][]byte{data}, target, gitops.Variable{Flag: name, Switch: f.Kind == engine.Switch})
-			switch {
-			case err != nil:
-				if why := step.AsError(err).Message; !slices.Contains(lacks, why) {
-					lacks = append(lacks, why)
+			for _, written := range append([]string{name}, f.Aliases...) {
+				r, err := gitops.Live([][]byte{data}, target, gitops.Variable{Flag: written, Switch: f.Kind == engine.Switch})
+				switch {
+				case err != nil:
+					if why := step.AsError(err).Message; !slices.Contains(lacks, why) {
+						lacks = append(lacks, why)
+					}
+				case r.Set && len(r.Value) > longestFlag:
+					flags[name] = strings.ToValidUTF8(r.Value[:longestFlag], "") + "..."
+				case r.Set:
+					flags[name] = r.Value
 				}
-			case r.Set && len(r.Value) > longestFlag:
-				flags[name] = strings.ToValidUTF8(r.Value[:longestFlag], "") + "..."
-			case r.Set:
-				flags[name] = r.Value
 			}
 		}
 	}

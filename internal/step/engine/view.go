@@ -44,6 +44,9 @@ func (out *snapshotOut) slowPrefill(s sight, threshold float64) {
 	// explain longer prompts, nor tokens that take as long as before.
 	token := now.TokenSeconds / before.TokenSeconds
 	prompts := code == causePrompts || code == causePrefix
+	if now.Derived && !prompts {
+		return // answers that do not stream have their first tokens in it, too
+	}
 	if out.Bound == boundDecode && !(prompts && longer > token || grew && token < growsClearly) {
 		return
 	}
