@@ -2,12 +2,14 @@ package chart_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"flag"
 	"io"
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -26,11 +28,16 @@ var update = flag.Bool("update", false, "write the golden files")
 
 // render renders the chart as `helm template responder deploy/chart -n responder` does.
 func render(values map[string]any) (map[string]string, error) {
+	return renderIn("responder", values)
+}
+
+// renderIn renders the release responder of a namespace.
+func renderIn(namespace string, values map[string]any) (map[string]string, error) {
 	c, err := loader.Load(".")
 	if err != nil {
 		return nil, err
 	}
-	all, err := chartutil.ToRenderValues(c, values, chartutil.ReleaseOptions{Name: "responder", Namespace: "responder", Revision: 1, IsInstall: true}, nil)
+	all, err := chartutil.ToRenderValues(c, values, chartutil.ReleaseOptions{Name: "responder", Namespace: namespace, Revision: 1, IsInstall: true}, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -160,7 +167,15 @@ func TestRights(t *testing.T) {
 		{nil, nil},
 		{map[string]any{"kube.scale": in("serving", "batch")}, []string{"RoleBinding batch/responder-lever-scale", "RoleBinding serving/responder-lever-scale"}},
 		{map[string]any{"kube.rollout_undo": in("*")}, []string{"ClusterRoleBinding /responder-lever-rollout-undo"}},
-		{map[string]any{"node.drain": in("serving")}, []string{"ClusterRoleBinding /responder-lever-node", "RoleBinding serving/responder-lever-evict"}},
+		{map[string]any{"kube.scale": in()}, nil},
+		{map[string]any{"node.cordon": in(), "kube.scale": in("serving")}, []string{"RoleBinding serving/responder-lever-scale"}},
+		{map[string]any{"node.cordon": in("*")}, []string{"ClusterRoleBinding /responder-lever-node"}},
+		{map[string]any{"node.drain": in("*")}, []string{"ClusterRoleBinding /responder-lever-evict", "ClusterRoleBinding /responder-lever-node"}},
+		{map[string]any{"node.drain": in("*", "serving")}, []string{"ClusterRoleBinding /responder-lever-node", "RoleBinding serving/responder-lever-evict"}},
+		{map[string]any{"node.drain": in("*", "serving"), "pod.evict": in("batch")}, []string{
+			"ClusterRoleBinding /responder-lever-node", "RoleBinding batch/responder-lever-evict", "RoleBinding serving/responder-lever-evict",
+		}},
+		{map[string]any{"kube.scale": in("*", "serving")}, []string{"ClusterRoleBinding /responder-lever-scale"}},
 		{map[string]any{"kube.scale": in("a"), "kube.replace_pod": in("b")}, []string{
 			"RoleBinding a/responder-lever-scale", "RoleBinding b/responder-lever-evict", "RoleBinding b/responder-lever-replace-pod", "RoleBinding b/responder-lever-scale",
 		}},
@@ -183,6 +198,15 @@ func TestBadValues(t *testing.T) {
 		{"image: {digest: latest}", "image.digest"},
 		{"playbooks: {chat.yml: x}", "'chat.yml' does not match pattern"},
 		{"service: {port: 0}", "service.port"},
+		{"rbac: {levers: {node.drain: [serving, batch]}}", "node.drain needs rights on the whole cluster, because nodes belong to no namespace: write ['*'], or ['*', serving, batch]"},
+		{"rbac: {levers: {pod.evict_from_node: [serving]}}", "pod.evict_from_node needs rights on the whole cluster"},
+		{"rbac: {discovery: false}", "rbac.discovery is false, but config.discovery.enabled is true"},
+		{"config: {autonmy: observe}", "additional properties 'autonmy' not allowed"},
+		{"config: {services: {}}", "config.services"},
+		{"tls: {certManager: {enabled: true}}", "tls.certManager.issuerRef.name is empty"},
+		{"{tls: {caKey: ''}, serviceMonitor: {enabled: true}}", "tls.caKey: the certificate that the chart generates has its CA in ca.crt"},
+		{"agent: {tls: {caKey: ''}}", "agent.tls.caKey"},
+		{"networkPolicy: {dns: {peers: []}}", "networkPolicy.dns.peers"},
 	} {
 		values, err := chartutil.ReadValues([]byte(tt.values))
 		if err != nil {
@@ -230,5 +254,187 @@ func TestAsTheManifests(t *testing.T) {
 	delete(chart["containers"].([]any)[0].(map[string]any), "imagePullPolicy")
 	if diff := cmp.Diff(plain, chart); diff != "" {
 		t.Errorf("the pods differ (-manifests +chart):\n%s", diff)
+	}
+}
+
+// TestConfigFields: the schema knows exactly the top-level fields of responder.yaml, so that a
+// misspelt one is refused before it replaces the configuration of a running service.
+func TestConfigFields(t *testing.T) {
+	data, err := os.ReadFile("values.schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var schema struct {
+		Properties struct {
+			Config struct {
+				AdditionalProperties *bool
+				Properties           map[string]any
+			}
+		}
+	}
+	if err := json.Unmarshal(data, &schema); err != nil {
+		t.Fatal(err)
+	}
+	var want []string
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[config.Config]()) {
+		if name, _, _ := strings.Cut(field.Tag.Get("yaml"), ","); name != "" {
+			want = append(want, name)
+		}
+	}
+	slices.Sort(want)
+	c := schema.Properties.Config
+	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(c.Properties))); diff != "" {
+		t.Errorf("config in values.schema.json (-internal/config +schema):\n%s", diff)
+	}
+	if c.AdditionalProperties == nil || *c.AdditionalProperties {
+		t.Error("config accepts fields that responder.yaml does not have")
+	}
+}
+
+// TestReleasesOfOneName: two releases of the same name share no object.
+func TestReleasesOfOneName(t *testing.T) {
+	values := map[string]any{
+		"rbac":  map[string]any{"read": []any{"serving"}, "levers": map[string]any{"kube.scale": []any{"serving"}, "node.drain": []any{"*"}}},
+		"agent": map[string]any{"enabled": true},
+	}
+	seen := map[string]string{}
+	for _, namespace := range []string{"responder", "team-a", "team-b"} {
+		files, err := renderIn(namespace, values)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := objects(t, files)
+		for key, o := range all {
+			if seen[key] != "" {
+				t.Errorf("%s is of the releases in %s and %s", key, seen[key], namespace)
+			}
+			seen[key] = namespace
+			role, ok := o["roleRef"].(map[string]any)
+			if ok && all["ClusterRole /"+role["name"].(string)] == nil {
+				t.Errorf("%s in %s binds %s, which the release does not have", key, namespace, role["name"])
+			}
+		}
+	}
+	for _, want := range []string{"ClusterRole /responder-read", "ClusterRole /responder-team-a-read", "RoleBinding serving/responder-team-b-lever-scale"} {
+		if seen[want] == "" {
+			t.Errorf("no %s", want)
+		}
+	}
+}
+
+// TestSystemTrust: with a certificate of a public CA, nothing refers to a key that the
+// Secret does not have.
+func TestSystemTrust(t *testing.T) {
+	values := func(key string) map[string]any {
+		return map[string]any{
+			"tls":            map[string]any{"existingSecret": "public", "caKey": key},
+			"serviceMonitor": map[string]any{"enabled": true}, "alertmanagerConfig": map[string]any{"enabled": true},
+		}
+	}
+	for key, n := range map[string]int{"": 0, "chain.pem": 2} {
+		files, err := render(values(key))
+		if err != nil {
+			t.Fatal(err)
+		}
+		objects(t, files)
+		text := files["responder/templates/monitoring.yaml"]
+		if got := strings.Count(text, "ca: {secret: {name: public, key: chain.pem}}"); got != n || strings.Contains(text, "ca.crt") {
+			t.Errorf("caKey %q: %d references to a CA, want %d:\n%s", key, got, n, text)
+		}
+		if got := strings.Count(text, "tlsConfig:"); got != 1+n/2 { // that of the ServiceMonitor names the server
+			t.Errorf("caKey %q: %d tlsConfig:\n%s", key, got, text)
+		}
+	}
+}
+
+// TestPodSecurityContext: null removes a field, from the pods of service and agents.
+func TestPodSecurityContext(t *testing.T) {
+	files, err := render(map[string]any{
+		"agent":              map[string]any{"enabled": true},
+		"podSecurityContext": map[string]any{"runAsUser": nil, "runAsGroup": nil, "fsGroup": nil, "supplementalGroups": []any{1000}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]any{"runAsNonRoot": true, "seccompProfile": map[string]any{"type": "RuntimeDefault"}, "supplementalGroups": []any{1000}}
+	for _, key := range []string{"Deployment responder/responder", "DaemonSet responder/responder-agent"} {
+		pod := objects(t, files)[key]["spec"].(map[string]any)["template"].(map[string]any)["spec"].(map[string]any)
+		if diff := cmp.Diff(want, pod["securityContext"]); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", key, diff)
+		}
+	}
+}
+
+// TestAgentMetrics: the account by whose token the agents are scraped is one that they let in.
+func TestAgentMetrics(t *testing.T) {
+	files, err := render(map[string]any{"agent": map[string]any{"enabled": true}, "serviceMonitor": map[string]any{"enabled": true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := objects(t, files)
+	for _, key := range []string{"PodMonitor responder/responder-agent", "ServiceAccount responder/responder-agent-metrics", "Secret responder/responder-agent-metrics"} {
+		if all[key] == nil {
+			t.Errorf("no %s", key)
+		}
+	}
+	if text := files["responder/templates/agent.yaml"]; !strings.Contains(text, "- --allow-metrics=responder/responder-agent-metrics\n") {
+		t.Errorf("the agents let nobody scrape them by the PodMonitor:\n%s", text)
+	}
+}
+
+// TestNetworkPolicyOfOthers: DNS and Argo CD are where the values say.
+func TestNetworkPolicyOfOthers(t *testing.T) {
+	values, err := chartutil.ReadValues([]byte(`networkPolicy:
+  dns: {peers: [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: openshift-dns}}}], ports: [5353]}
+  argocdNamespace: gitops`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := render(values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	space := func(name string) []any {
+		return []any{map[string]any{"namespaceSelector": map[string]any{"matchLabels": map[string]any{"kubernetes.io/metadata.name": name}}}}
+	}
+	port := func(port int, protocol string) map[string]any { return map[string]any{"port": port, "protocol": protocol} }
+	rules := objects(t, files)["NetworkPolicy responder/responder"]["spec"].(map[string]any)["egress"].([]any)
+	for _, want := range []map[string]any{
+		{"to": space("openshift-dns"), "ports": []any{port(5353, "UDP"), port(5353, "TCP")}},
+		{"to": space("gitops"), "ports": []any{port(8080, "TCP")}},
+	} {
+		if !slices.ContainsFunc(rules, func(rule any) bool { return cmp.Equal(rule, any(want)) }) {
+			t.Errorf("no rule %v in %v", want, rules)
+		}
+	}
+}
+
+// TestNotes: what Helm prints after an install names what is still to do.
+func TestNotes(t *testing.T) {
+	for _, tt := range []struct {
+		values, want string
+		not          bool
+	}{
+		{"alertmanagerConfig: {enabled: true}", "alertmanagerConfigMatcherStrategy: {type: None}", false},
+		{"alertmanagerConfig: {enabled: true}", "kube-prometheus-stack", false},
+		{"{}", "alertmanagerConfigMatcherStrategy", true},
+		{"{}", "responder doctor", false},
+		{"prometheusRule: {enabled: true, gpus: true}", "deploy/prometheus/agents.scrape.yaml", false},
+		{"{prometheusRule: {enabled: true, gpus: true}, agent: {enabled: true}}", "deploy/prometheus/agents.scrape.yaml", false},
+		{"{prometheusRule: {enabled: true, gpus: true}, agent: {enabled: true}, serviceMonitor: {enabled: true}}", "agents.scrape.yaml", true},
+		{"rbac: {levers: {kube.scale: []}}", "It may change nothing", false},
+		{"rbac: {levers: {kube.scale: [serving]}}", "It may change nothing", true},
+	} {
+		values, err := chartutil.ReadValues([]byte(tt.values))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files, err := render(values)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if notes := files["responder/templates/NOTES.txt"]; strings.Contains(notes, tt.want) == tt.not {
+			t.Errorf("%s: the notes contain %q: %t\n%s", tt.values, tt.want, tt.not, notes)
+		}
 	}
 }

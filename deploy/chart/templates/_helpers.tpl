@@ -5,6 +5,13 @@
 {{- end }}
 {{- end }}
 
+{{- /* Names of objects that belong to no namespace, and of bindings in the namespaces of others. Releases of the same name in
+two namespaces must not share them. */}}
+{{- define "responder.clusterName" -}}
+{{- $name := include "responder.fullname" . -}}
+{{- if eq $name .Release.Namespace }}{{ $name }}{{ else }}{{ $name }}-{{ .Release.Namespace }}{{ end }}
+{{- end }}
+
 {{- define "responder.selector" -}}
 app.kubernetes.io/name: {{ default .Chart.Name .Values.nameOverride }}
 app.kubernetes.io/instance: {{ .Release.Name }}
@@ -29,6 +36,21 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- define "responder.tokensSecret" -}}{{ default (printf "%s-tokens" (include "responder.fullname" .)) .Values.tokens.existingSecret }}{{- end }}
 {{- define "responder.tlsSecret" -}}{{ default (printf "%s-tls" (include "responder.fullname" .)) .Values.tls.existingSecret }}{{- end }}
 {{- define "responder.agentTLSSecret" -}}{{ default (printf "%s-agent-tls" (include "responder.fullname" .)) .Values.agent.tls.existingSecret }}{{- end }}
+
+{{- /* The key of the certificate's CA in its Secret; empty: the system's certificate authorities are trusted. */}}
+{{- define "responder.caKey" -}}
+{{- if and (ne .Values.tls.caKey "ca.crt") (not .Values.tls.existingSecret) (not .Values.tls.certManager.enabled) }}
+{{- fail "tls.caKey: the certificate that the chart generates has its CA in ca.crt; another key needs tls.existingSecret or tls.certManager.enabled" }}
+{{- end }}
+{{- .Values.tls.caKey }}
+{{- end }}
+
+{{- define "responder.agentCAKey" -}}
+{{- if and (ne .Values.agent.tls.caKey "ca.crt") (not .Values.agent.tls.existingSecret) }}
+{{- fail "agent.tls.caKey: the certificate of the agents has its CA in ca.crt; another key needs agent.tls.existingSecret" }}
+{{- end }}
+{{- .Values.agent.tls.caKey }}
+{{- end }}
 
 {{- /* Names that the certificate is for. */}}
 {{- define "responder.dnsNames" -}}
@@ -67,11 +89,9 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 
 {{- define "responder.podSecurity" -}}
-runAsNonRoot: true
-runAsUser: 65532
-runAsGroup: 65532
-fsGroup: 65532
-seccompProfile: {type: RuntimeDefault}
+{{- $set := dict }}
+{{- range $field, $value := .Values.podSecurityContext }}{{ if not (kindIs "invalid" $value) }}{{ $_ := set $set $field $value }}{{ end }}{{ end }}
+{{- toYaml $set }}
 {{- end }}
 
 {{- define "responder.containerSecurity" -}}
