@@ -40,7 +40,7 @@ type installation struct {
 	fails    string              // why the rule InferenceStalled cannot be evaluated
 	skew     time.Duration       // of Prometheus' clock
 	routes   string              // of Alertmanager
-	denied   []string            // "verb resource" that the API server does not grant
+	denied   []string            // "verb resource" that the API server does not grant, with a subresource after a slash; "everywhere" behind it: not for all namespaces
 	noWork   bool                // the workload is not there
 	hpa      bool                // an autoscaler owns its replicas
 }
@@ -269,7 +269,11 @@ func (in *installation) reviews(next http.Handler) http.Handler {
 				return
 			}
 			of := review.Spec.ResourceAttributes
-			review.Status.Allowed = !slices.Contains(in.denied, of.Verb+" "+of.Resource)
+			asked := []string{of.Verb + " " + of.Resource, of.Verb + " " + of.Resource + "/" + of.Subresource}
+			if of.Namespace == "" {
+				asked = append(asked, of.Verb+" "+of.Resource+" everywhere")
+			}
+			review.Status.Allowed = !slices.ContainsFunc(asked, func(right string) bool { return slices.Contains(in.denied, right) })
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(http.StatusCreated)
 			_ = json.NewEncoder(w).Encode(review) // a client that left is the test's own doing
@@ -401,7 +405,7 @@ func TestWhatIsWrong(t *testing.T) {
 		},
 		{
 			"a lever lacks its right", func(in *installation) { in.denied = []string{"patch deployments", "patch statefulsets"} },
-			"kubernetes", "rights of kube.replace_pod, kube.scale", Failed, "it may not patch deployments.apps/scale in serving, for serving/chat", "bind responder-lever-scale of deploy/kubernetes/levers.yaml", "",
+			"kubernetes", "rights of kube.replace_pod, kube.scale", Failed, "it may not patch deployments.apps/scale in serving, for serving/chat", "bind responder-lever-scale of deploy/kubernetes/levers.yaml, as the example bindings there do; with the chart, list the lever and the namespace in rbac.levers", "",
 		},
 		{
 			"a lever lacks the right to the autoscaler", func(in *installation) { in.hpa, in.denied = true, []string{"patch horizontalpodautoscalers"} },
@@ -409,7 +413,25 @@ func TestWhatIsWrong(t *testing.T) {
 		},
 		{
 			"events cannot be read", func(in *installation) { in.denied = []string{"list events"} },
-			"kubernetes", "rights to read", Failed, "missing: list events in serving", "bind the role responder-read", "",
+			"kubernetes", "rights to read", Failed, "missing: list events in serving", "bind the role responder-read of deploy/kubernetes/rbac.yaml in the namespace; with the chart, list the namespace in rbac.read", "",
+		},
+		{
+			"logs are not opted into", func(in *installation) { in.denied = []string{"get pods/log"} },
+			"kubernetes", "rights to read logs", OK, "not granted in serving, where no lines are kept; they are opt-in: responder-logs, with the chart rbac.logs", "", "",
+		},
+		{
+			"logs are not opted into, and nothing else lacks", func(in *installation) { in.denied = []string{"get pods/log"} },
+			"kubernetes", "rights to read", OK, "all of responder-read in serving", "", "",
+		},
+		{
+			"workloads cannot be discovered", func(in *installation) {
+				in.settings, in.denied = "discovery: {enabled: true}\n", []string{"list deployments everywhere"}
+			},
+			"kubernetes", "rights to read", Failed, "missing: list deployments.apps", "with the chart: rbac.create and rbac.discovery", "",
+		},
+		{
+			"workloads need not be discovered", func(in *installation) { in.denied = []string{"list deployments everywhere"} },
+			"kubernetes", "rights to read", OK, "all of responder-read in serving", "", "",
 		},
 		{
 			"golden prompts are gone", func(in *installation) {

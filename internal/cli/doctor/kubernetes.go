@@ -12,7 +12,14 @@ import (
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
-const fixReviews = "see that the account may create selfsubjectaccessreviews, as every account may by default"
+const (
+	fixReviews = "see that the account may create selfsubjectaccessreviews, as every account may by default"
+	fixReading = "with the manifests, bind the role responder-read of deploy/kubernetes/rbac.yaml in the namespace; with the chart, list the namespace in rbac.read"
+)
+
+// logsRole is the role that reads logs. It is opt-in, because logs may hold what users
+// asked.
+const logsRole = "responder-logs"
 
 // clusterSteps are the steps that need the cluster.
 var clusterSteps = []string{"kube.", "node.", "pod.", "service."}
@@ -38,7 +45,7 @@ func (e *exam) kubernetes(ctx context.Context) []Finding {
 		return []Finding{failed("rights", err.Error(), "this is a defect of the program: report it")}
 	}
 	r := &rights{exam: e, known: map[kube.Right]bool{}}
-	out := []Finding{ok("API server", "it answers"), r.reading(ctx, roles)}
+	out := []Finding{ok("API server", "it answers"), r.reading(ctx, roles), r.logs(ctx, roles)}
 	out = append(out, e.each(func(s playbook.Service) []Finding {
 		return append([]Finding{e.workload(ctx, s)}, r.levers(ctx, roles, s)...)
 	})...)
@@ -59,7 +66,7 @@ func (e *exam) workload(ctx context.Context, s playbook.Service) Finding {
 		for _, step := range []string{"kube.", "pod.", "service.", "rollout."} {
 			e.bar(s.Name, step, "its workload cannot be read")
 		}
-		return failed(check, because(ctx, err), "correct namespace and workload of the service, or bind the role responder-read of deploy/kubernetes")
+		return failed(check, because(ctx, err), "correct namespace and workload of the service, or grant the right to read: "+fixReading)
 	}
 	if slices.ContainsFunc(w.Owners, func(o kube.Owner) bool { return o.Kind == kube.HPA || o.Kind == kube.ScaledObject }) {
 		e.mu.Lock()
@@ -135,18 +142,28 @@ func (r *rights) lacking(ctx context.Context, role kubernetes.Role, namespace, k
 	return out, nil
 }
 
-// reading checks the role that everything needs, in the namespaces of services.
-func (r *rights) reading(ctx context.Context, roles []kubernetes.Role) Finding {
-	const check = "rights to read"
-	var namespaces, lacks []string
-	for _, s := range r.services {
-		if !slices.Contains(namespaces, s.Namespace) {
-			namespaces = append(namespaces, s.Namespace)
+// namespaces returns the namespaces of services.
+func (e *exam) namespaces() []string {
+	var out []string
+	for _, s := range e.services {
+		if !slices.Contains(out, s.Namespace) {
+			out = append(out, s.Namespace)
 		}
 	}
+	return out
+}
+
+// reading checks the roles that everything needs, in the namespaces of services.
+func (r *rights) reading(ctx context.Context, roles []kubernetes.Role) Finding {
+	const check = "rights to read"
+	var lacks []string
+	namespaces := r.namespaces()
 	for _, role := range roles {
-		if len(role.Levers) > 0 {
+		if len(role.Levers) > 0 || role.Name == logsRole {
 			continue
+		}
+		if role.Cluster && !r.c.Discovery.Enabled { // which alone lists workloads of all namespaces
+			role.Rules = slices.DeleteFunc(slices.Clone(role.Rules), func(rule kubernetes.Rule) bool { return slices.Contains(rule.Resources, "deployments") })
 		}
 		for _, namespace := range namespaces {
 			missing, err := r.lacking(ctx, role, namespace, "")
@@ -158,9 +175,43 @@ func (r *rights) reading(ctx context.Context, roles []kubernetes.Role) Finding {
 	}
 	slices.Sort(lacks)
 	if lacks = slices.Compact(lacks); len(lacks) > 0 {
-		return failed(check, "missing: "+some(lacks, 8), "bind the role responder-read of deploy/kubernetes/rbac.yaml: what cannot be read is unknown")
+		return failed(check, "missing: "+some(lacks, 8), fixReading+". Rights on the whole cluster are of the role responder-read-cluster (with the chart: rbac.create and rbac.discovery). What cannot be read is unknown")
 	}
 	return ok(check, fmt.Sprintf("all of responder-read in %s", some(namespaces, 5)))
+}
+
+// logs reports where the last lines of logs can be read. It is no failure where they
+// cannot: the role is opt-in.
+func (r *rights) logs(ctx context.Context, roles []kubernetes.Role) Finding {
+	const check = "rights to read logs"
+	var granted, without []string
+	for _, role := range roles {
+		if role.Name != logsRole {
+			continue
+		}
+		for _, namespace := range r.namespaces() {
+			missing, err := r.lacking(ctx, role, namespace, "")
+			if err != nil {
+				return failed(check, because(ctx, err), fixReviews)
+			}
+			if len(missing) > 0 {
+				without = append(without, namespace)
+			} else {
+				granted = append(granted, namespace)
+			}
+		}
+	}
+	var parts []string
+	if len(granted) > 0 {
+		parts = append(parts, "granted in "+some(granted, 5))
+	}
+	if len(without) > 0 {
+		parts = append(parts, "not granted in "+some(without, 5)+", where no lines are kept; they are opt-in: "+logsRole+", with the chart rbac.logs")
+	}
+	if len(parts) == 0 {
+		return notAsked(check, "no service is known")
+	}
+	return ok(check, strings.Join(parts, "; "))
 }
 
 // levers checks the rights of each lever that a playbook may use on a service.
@@ -235,7 +286,7 @@ func (r *rights) missing() []Finding {
 		slices.Sort(g.levers)
 		slices.Sort(g.services)
 		out = append(out, failed("rights of "+strings.Join(slices.Compact(g.levers), ", "), key.what+", for "+some(slices.Compact(g.services), 5),
-			"bind "+key.roles+" of deploy/kubernetes/levers.yaml, as the example bindings there do, or lower the autonomy of the service or the lever to observe"))
+			"with the manifests, bind "+key.roles+" of deploy/kubernetes/levers.yaml, as the example bindings there do; with the chart, list the lever and the namespace in rbac.levers; or lower the autonomy of the service or the lever to observe"))
 	}
 	slices.SortFunc(out, func(a, b Finding) int { return strings.Compare(a.Check+a.Detail, b.Check+b.Detail) })
 	return out
