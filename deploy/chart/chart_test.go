@@ -397,7 +397,9 @@ func TestNetworkPolicyOfOthers(t *testing.T) {
 	space := func(name string) []any {
 		return []any{map[string]any{"namespaceSelector": map[string]any{"matchLabels": map[string]any{"kubernetes.io/metadata.name": name}}}}
 	}
-	port := func(port int, protocol string) map[string]any { return map[string]any{"port": port, "protocol": protocol} }
+	port := func(port int, protocol string) map[string]any {
+		return map[string]any{"port": port, "protocol": protocol}
+	}
 	rules := objects(t, files)["NetworkPolicy responder/responder"]["spec"].(map[string]any)["egress"].([]any)
 	for _, want := range []map[string]any{
 		{"to": space("openshift-dns"), "ports": []any{port(5353, "UDP"), port(5353, "TCP")}},
