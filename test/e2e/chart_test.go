@@ -127,7 +127,7 @@ func (r release) ask(t *testing.T, method, url, token, body string) (int, string
 
 // TestChart installs the chart with Helm as a newcomer does, sees the first alert
 // observed under exactly the rights that it renders, raises them for one lever, and
-// uninstalls it without leftovers but the journal's volume.
+// uninstalls it without leftovers but the journal's volume, which a second install adopts.
 func TestChart(t *testing.T) {
 	t.Parallel()
 	cp := rig.Shared(t)
@@ -188,6 +188,26 @@ func TestChart(t *testing.T) {
 	if strings.TrimSpace(left) != "persistentvolumeclaim/"+r.name {
 		t.Errorf("after uninstall there are still\n%s", left)
 	}
+
+	claim := r.claim(t)
+	r.run(t, values, "install")
+	if now := r.claim(t); now != claim {
+		t.Errorf("a reinstall has the claim %s, not the one that was kept, %s", now, claim)
+	}
+	if now := r.secret(t, "-tokens"); string(now["alertmanager"]) == string(before["alertmanager"]) {
+		t.Error("a token outlives the release")
+	}
+	r.run(t, "", "uninstall", "chart")
+}
+
+// claim returns the UID of the journal's claim.
+func (r release) claim(t *testing.T) string {
+	t.Helper()
+	c, err := r.cp.Client.CoreV1().PersistentVolumeClaims(r.name).Get(t.Context(), r.name, metav1.GetOptions{})
+	if err != nil || c.DeletionTimestamp != nil {
+		t.Fatalf("the claim is %v, %v", c, err)
+	}
+	return string(c.UID)
 }
 
 // template returns the pod template of the release, as text.
