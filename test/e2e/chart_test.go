@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -38,7 +39,7 @@ func (r release) run(t *testing.T, values string, args ...string) string {
 	if err := os.WriteFile(file, []byte(values), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if args[0] == "install" || args[0] == "upgrade" {
+	if slices.Contains([]string{"install", "upgrade", "template"}, args[0]) {
 		args = append(args, "chart", filepath.Join(rig.Repository(), "deploy", "chart"), "--values", file, "--set", "fullnameOverride="+r.name)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -168,6 +169,17 @@ func TestChart(t *testing.T) {
 		return code == http.StatusOK && len(list.Runs) == 1 && list.Runs[0].Service == ns+"/chat", body
 	})
 	t.Logf("from helm install to the first observed alert: %s", time.Since(began).Round(time.Second))
+
+	// The commands of docs/how-to/install.md that check a configuration before an upgrade.
+	rendered := filepath.Join(t.TempDir(), "config.yaml")
+	text := r.run(t, values+"playbooks: {hello.yaml: 'x'}\n", "template", "--kube-version", "1.31.0", "--show-only", "templates/config.yaml")
+	if err := os.WriteFile(rendered, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	text = cp.Kubectl(t, "create", "--dry-run=client", "--output", `jsonpath={.data.responder\.yaml}`, "--filename", rendered)
+	if err := yaml.Unmarshal([]byte(text), new(map[string]any)); err != nil || !strings.Contains(text, "autonomy: observe\n") {
+		t.Errorf("responder.yaml as rendered: %v\n%s", err, text)
+	}
 
 	r.mayScale(t, ns, false)
 	before, pod := r.secret(t, "-tokens"), r.template(t)
