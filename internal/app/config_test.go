@@ -83,7 +83,7 @@ func TestCrossChecks(t *testing.T) {
 		"guards: {min_ready: -1}":     "guards.min_ready: must not be negative",
 		"auth: {tokens: [{name: a, file: b, scopes: [read]}], people: [{name: ada, credentials: [b]}]}":                `auth.people[0].credentials[0]: "b" is no entry of auth.tokens, auth.basic or auth.mtls.clients`,
 		"auth: {insecure: true, people: [{name: ada, credentials: [x]}, {name: bob, credentials: [x]}]}":               `"x" is also in auth.people[0].credentials[0], of ada`,
-		"auth: {insecure: true, rights: [{to: [ada], may: [start], services: ['*']}]}":                                 `auth.rights[0]: "ada" is nobody`,
+		"auth: {insecure: true, rights: [{to: [ada], may: [start], services: ['*']}]}":                                 `auth.rights[0]: "ada" names nobody`,
 		"auth: {insecure: true, rights: [{to: ['group:sre'], may: [start]}]}":                                          `auth.rights[0]: services is missing for group:sre`,
 		"auth: {insecure: true, rights: [{to: ['group:sre'], may: [decide], services: ['*']}]}":                        `auth.rights[0].may[0]: must be one of approve, cancel,`,
 		"auth: {insecure: true, mtls: {ca_file: c, clients: [{name: a, kind: dns, scopes: [approve], strong: true}]}}": `auth.mtls.clients[0].strong: a DNS name names a machine`,

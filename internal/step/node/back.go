@@ -29,7 +29,9 @@ func (l node) comesBack(ctx context.Context, in step.Input, n kube.NodeState, pr
 	if err != nil {
 		return machine.Plan{}, err
 	}
+	locks := plan.Locks
 	l.touches(&plan, in.Service, tenants(pods))
+	plan.Locks = locks // no pod of the others moves
 	plan.Summary, plan.Diff, plan.Undo, plan.Risk, plan.Why = words.Summary, words.Diff, words.Undo, words.Risk, words.Why
 	plan.Notes = slices.Concat(proven, plan.Notes, words.Notes)
 	plan.Capacity, err = l.untouched(ctx, in.Service)
