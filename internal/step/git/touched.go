@@ -48,11 +48,16 @@ func (l argo) touched(ctx context.Context, svc playbook.Service, app gitops.Appl
 	return out, nil
 }
 
-// deploys reports whether an application deploys a service: by the catalog, by its
-// workload, or by the object that owns the workload.
+// deploys reports whether an application deploys a service: by its workload, or by the
+// object that owns the workload; by the catalog only where the application shows no
+// resources. A workload that cannot be read counts.
 func (l argo) deploys(ctx context.Context, app gitops.Application, s playbook.Service) (bool, error) {
-	if s.GitOps.Application == app.Name || Manages(app, manifestOf(s, kube.Workload{})) == nil {
+	if Manages(app, manifestOf(s, kube.Workload{})) == nil {
 		return true, nil
+	}
+	// What a workload says of itself, in labels that its owner sets, is not enough.
+	if len(app.Resources) == 0 {
+		return s.GitOps.Application == app.Name, nil
 	}
 	if !slices.ContainsFunc(app.Resources, func(r gitops.Resource) bool { return r.Namespace == s.Namespace }) {
 		return false, nil
