@@ -18,7 +18,7 @@ import (
 // cache and a token cost.
 var shownFlags = map[string][]string{
 	"vllm": {
-		"max-num-seqs", "max-num-batched-tokens", "max-model-len", "gpu-memory-utilization", "kv-cache-dtype", "quantization", "tensor-parallel-size",
+		"max-num-seqs", "max-num-batched-tokens", "max-model-len", "gpu-memory-utilization", "kv-cache-dtype", "quantization", "tensor-parallel-size", "data-parallel-size",
 		"enable-prefix-caching", "enable-chunked-prefill", "long-prefill-token-threshold", "speculative-config", "kv-transfer-config",
 	},
 	"sglang": {
