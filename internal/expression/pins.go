@@ -66,8 +66,28 @@ func isPath(e ast.Expr) bool {
 		case operators.Conditional:
 			return isPath(args[1]) && isPath(args[2])
 		}
+	case ast.ComprehensionKind: // list.filter(x, ...): some of its elements, as they are
+		c := e.AsComprehension()
+		return isPath(c.IterRange()) && filters(c)
 	}
 	return false
+}
+
+// filters reports whether a comprehension is that of the macro filter: its step adds the
+// element itself, or nothing.
+func filters(c ast.ComprehensionExpr) bool {
+	is := func(e ast.Expr, name string) bool { return e.Kind() == ast.IdentKind && e.AsIdent() == name }
+	step := c.LoopStep()
+	if step.Kind() != ast.CallKind || step.AsCall().FunctionName() != operators.Conditional {
+		return false
+	}
+	args := step.AsCall().Args()
+	if !is(args[2], c.AccuVar()) || args[1].Kind() != ast.CallKind || args[1].AsCall().FunctionName() != operators.Add {
+		return false
+	}
+	sum := args[1].AsCall().Args()
+	return len(sum) == 2 && is(sum[0], c.AccuVar()) && sum[1].Kind() == ast.ListKind && sum[1].AsList().Size() == 1 && is(sum[1].AsList().Elements()[0], c.IterVar()) &&
+		c.AccuInit().Kind() == ast.ListKind && c.AccuInit().AsList().Size() == 0
 }
 
 // pin reads variable.field and texts; ok is false if they are something else.

@@ -57,6 +57,8 @@ func TestUnsafeLevers(t *testing.T) {
 		{"a constant beside evidence", `${look.node != "" ? "gpu-17" : "gpu-17"}`, proof, traffic, "not from what an expression makes of it"},
 		{"a constant made of evidence", `${look.node.replace(look.node, "gpu-17")}`, proof, traffic, "not from what an expression makes of it"},
 		{"a text around evidence", "gpu-${look.node}", proof, traffic, "not from a text around it"},
+		{"one that is picked of evidence", `${look.nodes.filter(n, n != "gpu-1")[0]}`, proof, traffic, ""},
+		{"constants in place of evidence", `${look.nodes.map(n, "gpu-17")[0]}`, proof, traffic, "not from what an expression makes of it"},
 		{"one of two of evidence", `${look.node != "" ? look.node : look.nodes[0]}`, proof, traffic, ""},
 		{"a constant proof", node, "vector(0)", traffic, "reads no series"},
 		{"a proof by all services", node, "bad", traffic, "reads bad of every service"},
