@@ -48,48 +48,6 @@ func (x *Expression) Pins() []Pin {
 	return out
 }
 
-// IsPath reports whether the value of the expression is part of a variable as it is: a
-// field, an element of a list or a map, or one of several such parts by a condition.
-func (x *Expression) IsPath() bool { return isPath(x.tree.NativeRep().Expr()) }
-
-func isPath(e ast.Expr) bool {
-	switch e.Kind() {
-	case ast.IdentKind:
-		return true
-	case ast.SelectKind:
-		return !e.AsSelect().IsTestOnly() && isPath(e.AsSelect().Operand())
-	case ast.CallKind:
-		args := e.AsCall().Args()
-		switch e.AsCall().FunctionName() {
-		case operators.Index:
-			return isPath(args[0])
-		case operators.Conditional:
-			return isPath(args[1]) && isPath(args[2])
-		}
-	case ast.ComprehensionKind: // list.filter(x, ...): some of its elements, as they are
-		c := e.AsComprehension()
-		return isPath(c.IterRange()) && filters(c)
-	}
-	return false
-}
-
-// filters reports whether a comprehension is that of the macro filter: its step adds the
-// element itself, or nothing.
-func filters(c ast.ComprehensionExpr) bool {
-	is := func(e ast.Expr, name string) bool { return e.Kind() == ast.IdentKind && e.AsIdent() == name }
-	step := c.LoopStep()
-	if step.Kind() != ast.CallKind || step.AsCall().FunctionName() != operators.Conditional {
-		return false
-	}
-	args := step.AsCall().Args()
-	if !is(args[2], c.AccuVar()) || args[1].Kind() != ast.CallKind || args[1].AsCall().FunctionName() != operators.Add {
-		return false
-	}
-	sum := args[1].AsCall().Args()
-	return len(sum) == 2 && is(sum[0], c.AccuVar()) && sum[1].Kind() == ast.ListKind && sum[1].AsList().Size() == 1 && is(sum[1].AsList().Elements()[0], c.IterVar()) &&
-		c.AccuInit().Kind() == ast.ListKind && c.AccuInit().AsList().Size() == 0
-}
-
 // pin reads variable.field and texts; ok is false if they are something else.
 func pin(field ast.Expr, words []ast.Expr) (Pin, bool) {
 	if field.Kind() != ast.SelectKind || field.AsSelect().IsTestOnly() || field.AsSelect().Operand().Kind() != ast.IdentKind {

@@ -392,8 +392,6 @@ func (r *reader) evident(m *yamldoc.Mapping, s *State) {
 	case from != "":
 	case slices.ContainsFunc(node.parts, func(p part) bool { return p.expr == nil && p.text != "" }):
 		from = "a text around it"
-	case slices.ContainsFunc(node.expressions(), func(x *compiled) bool { return !x.IsPath() }):
-		from = "what an expression makes of it"
 	}
 	if from != "" {
 		r.unsafe(s, mappingValue(m.Get("with"), "node"), m.At("with.node"), "the node of a lever must be read from the evidence of a check, not from "+from,
