@@ -108,9 +108,7 @@ func (l argo) planned(ctx context.Context, in step.Input, at site, stepName stri
 	p.Last = newestEntry(at.app)
 	plan := machine.Plan{Step: stepName, Target: step.Target(at.w), Locks: append(step.Locks(in.Service), "application:"+at.app.Name), Lacks: lacks, Payload: step.EncodeJSON(p)}
 	plan.Target.Generation = 0
-	if plan.Touches, err = l.touched(ctx, in.Service, at.app); err != nil {
-		return machine.Plan{}, err
-	}
+	plan.Touches = l.touched(ctx, in.Service, at.app)
 	if len(plan.Touches) > 0 {
 		plan.Locks = append(plan.Locks, step.TouchedLocks(plan.Touches)...)
 		plan.Notes = append(plan.Notes, "judged for all that "+at.app.Name+" deploys: also for "+step.TouchedNames(plan.Touches))

@@ -18,7 +18,7 @@ var withPods = []string{"Deployment", "StatefulSet", "DaemonSet", "LeaderWorkerS
 
 // touched returns what an application deploys beside the run's service. Argo CD
 // moves all of an application, so a lever on it acts on all of these.
-func (l argo) touched(ctx context.Context, svc playbook.Service, app gitops.Application) ([]machine.Touched, error) {
+func (l argo) touched(ctx context.Context, svc playbook.Service, app gitops.Application) []machine.Touched {
 	all := l.services()
 	var objects []kube.Ref
 	judged := map[string]bool{svc.Namespace: true} // namespaces of services that it deploys
@@ -26,11 +26,7 @@ func (l argo) touched(ctx context.Context, svc playbook.Service, app gitops.Appl
 		if step.RefOf(s) == step.RefOf(svc) {
 			continue
 		}
-		deploys, err := l.deploys(ctx, app, s)
-		if err != nil {
-			return nil, err
-		}
-		if deploys {
+		if l.deploys(ctx, app, s) {
 			objects, judged[s.Namespace] = append(objects, step.RefOf(s)), true
 		}
 	}
@@ -45,41 +41,32 @@ func (l argo) touched(ctx context.Context, svc playbook.Service, app gitops.Appl
 	for i := range out {
 		out[i].App = app.Name
 	}
-	return out, nil
+	return out
 }
 
-// deploys reports whether an application deploys a service: by its workload, or by the
-// object that owns the workload; by the catalog only where the application shows no
-// resources. A workload that cannot be read counts.
-func (l argo) deploys(ctx context.Context, app gitops.Application, s playbook.Service) (bool, error) {
-	if Manages(app, manifestOf(s, kube.Workload{})) == nil {
-		return true, nil
-	}
-	// What a workload says of itself, in labels that its owner sets, is not enough.
-	if len(app.Resources) == 0 {
-		return s.GitOps.Application == app.Name, nil
+// deploys reports whether an application deploys a service: by the catalog, by its
+// workload, or by the object that owns the workload. One that cannot be read counts.
+func (l argo) deploys(ctx context.Context, app gitops.Application, s playbook.Service) bool {
+	if s.GitOps.Application == app.Name || Manages(app, manifestOf(s, kube.Workload{})) == nil {
+		return true
 	}
 	if !slices.ContainsFunc(app.Resources, func(r gitops.Resource) bool { return r.Namespace == s.Namespace }) {
-		return false, nil
+		return false
 	}
 	w, err := l.w.Workload(ctx, step.RefOf(s))
 	switch {
 	case step.HasReason(err, fault.NotFound):
-		return false, nil
+		return false
 	case err != nil:
-		return true, nil // it cannot be told, so it is judged, too
+		return true // it cannot be told, so it is judged, too
 	}
-	return Manages(app, manifestOf(s, w)) == nil, nil
+	return Manages(app, manifestOf(s, w)) == nil
 }
 
 // touchesStill refuses to act if the application deploys more than what the guards
 // judged the lever for. A plan of an older journal was judged for its service alone.
 func (l argo) touchesStill(ctx context.Context, in step.Input, plan machine.Plan, app gitops.Application) error {
-	now, err := l.touched(ctx, in.Service, app)
-	if err != nil {
-		return err
-	}
-	if more := step.TouchedSince(plan, now); more != "" {
+	if more := step.TouchedSince(plan, l.touched(ctx, in.Service, app)); more != "" {
 		return &fault.Error{Reason: fault.Conflict, Message: fmt.Sprintf("%s: %s deploys more than when it was planned: %s", plan.Step, app.Name, more)}
 	}
 	return nil
