@@ -197,7 +197,7 @@ func writePhases(add func(format string, args ...any), in api.Incident) {
 		add("| %s, %s | %s | %.0f %% |", p.Name, PhaseText[p.Name], spell(p.Seconds), 100*p.Seconds/total)
 	}
 	if waited > 0 {
-		add("\nWith autonomy `auto` nobody would have been asked: %s less.", spell(waited))
+		add("\nWaiting for people took %s. With autonomy `auto`, where neither policy nor playbook asks anybody, that is saved.", spell(waited))
 	}
 }
 

@@ -160,16 +160,7 @@ func (g *Git) now() branch {
 func (g *Git) Places(_ context.Context, src gitops.Source, t gitops.Target, vs []gitops.Variable) ([]gitops.Place, error) {
 	b := g.now()
 	defer g.w.mu.Unlock()
-	r := b.read(len(b)-1, src)
-	var out []gitops.Place
-	for _, v := range vs {
-		places, err := gitops.Locate(r.Files, r.Target(t), v)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, places...)
-	}
-	return out, nil
+	return b.read(len(b)-1, src).Places(t, vs)
 }
 
 // Propose implements [step.Manifests].

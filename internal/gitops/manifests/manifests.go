@@ -185,15 +185,7 @@ func (m *Manifests) Places(ctx context.Context, src gitops.Source, t gitops.Targ
 	if err != nil {
 		return nil, err
 	}
-	var out []gitops.Place
-	for _, v := range vs {
-		places, err := gitops.Locate(r.Files, r.Target(t), v)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, places...)
-	}
-	return out, nil
+	return r.Places(t, vs)
 }
 
 // Propose computes an edit at the head.

@@ -32,6 +32,19 @@ func (r Reading) Target(t gitops.Target) gitops.Target {
 	return t
 }
 
+// Places returns where each variable of the target stands, in the order they were asked.
+func (r Reading) Places(t gitops.Target, vs []gitops.Variable) ([]gitops.Place, error) {
+	var out []gitops.Place
+	for _, v := range vs {
+		places, err := gitops.Locate(r.Files, r.Target(t), v)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, places...)
+	}
+	return out, nil
+}
+
 // Concerns reports whether a path is one of the source's files.
 func (r Reading) Concerns(p string) bool {
 	return Readable(p) && (Under(p, strings.Trim(r.Source.Path, "/.")) || slices.ContainsFunc(r.Beyond, func(dir string) bool { return Under(p, dir) }))

@@ -85,7 +85,7 @@ func (c kvFit) Run(ctx context.Context, in step.Input) (step.Finding, error) {
 	var manifest map[string]string
 	var note string
 	if bare(smallest(v.KV)) {
-		if manifest, note = declared(ctx, c.o, in.Service, "mem-fraction-static", "dp-size"); note == "" && manifest != nil {
+		if manifest, note = declared(ctx, c.o, in.Service, "mem-fraction-static", "dp-size", "config"); note == "" && manifest != nil && manifest["config"] == "" {
 			manifest["dp-size"] = cmp.Or(manifest["dp-size"], "1")
 		}
 	}

@@ -111,6 +111,7 @@ func TestKVFitSGLang(t *testing.T) {
 		"one limit for two ranks":      {args: []string{"--dp-size=2"}, shareFlag: "mem-fraction-static", said: "counts for all ranks of dp-size together: 2"},
 		"one limit, by the short name": {args: []string{"--tp", "8", "--dp", "8"}, shareFlag: "mem-fraction-static", said: "counts for all ranks of dp-size together: 8"},
 		"one limit, by the long name":  {args: []string{"--data-parallel-size", "4"}, shareFlag: "mem-fraction-static", said: "counts for all ranks of dp-size together: 4"},
+		"a file that may hold them":    {args: []string{"--config", "/etc/sglang.yaml"}, shareFlag: "mem-fraction-static", said: "how many there are is not known"},
 		"a manifest that is away":      {away: true, shareFlag: "mem-fraction-static", said: "how many there are is not known"},
 	} {
 		var away error
