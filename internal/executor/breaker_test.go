@@ -9,8 +9,7 @@ import (
 	"github.com/inference-responder/responder/internal/executor/ladder"
 )
 
-// breaksAfter lets changes that fail in a row pause everything, and none of them demote
-// a lever.
+// breaksAfter configures the circuit breaker to trip after n failures, and no demotion.
 func breaksAfter(n int) func(o *Options) {
 	return func(o *Options) {
 		c := ladder.DefaultConfig()
@@ -93,8 +92,8 @@ func TestCircuitBreakerIsResetByHelp(t *testing.T) {
 		record.Take(ladder.Additions{Results: r}, now)
 	}
 	one := []ladder.LeverResult{{LeverID: firstOn("b"), Run: "r-2", Result: ladder.ResultIneffective, Applied: true}}
-	aside := []ladder.LeverResult{{LeverID: firstOn("b"), Run: "r-3", Result: ladder.ResultVerified, Applied: true, Aside: true}}
-	record.Take(ladder.Additions{Results: aside}, now)
+	neutral := []ladder.LeverResult{{LeverID: firstOn("b"), Run: "r-3", Result: ladder.ResultVerified, Applied: true, Neutral: true}}
+	record.Take(ladder.Additions{Results: neutral}, now)
 	if _, breaks := record.Breaks(one, now); !breaks {
 		t.Error("a loan that was given back counts as a change that helped")
 	}

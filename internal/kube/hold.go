@@ -131,8 +131,10 @@ func (o *object) templateSet() string {
 	return ""
 }
 
-// holdIsOver reports whether the pod template is another one than that of the held
-// ReplicaSet. If somebody deleted the ReplicaSet, nobody can tell, and the hold stays.
+// holdIsOver reports whether the pod template has another spec than that of the held
+// ReplicaSet. Other labels and annotations, such as those of kubectl rollout restart, are
+// no other release. If somebody deleted the ReplicaSet, nobody can tell, and the hold stays.
 func (o *object) holdIsOver(held string) bool {
-	return slices.ContainsFunc(o.replicaSets, func(rs appsv1.ReplicaSet) bool { return rs.Name == held }) && o.templateSet() != held
+	at := slices.IndexFunc(o.replicaSets, func(rs appsv1.ReplicaSet) bool { return rs.Name == held })
+	return at >= 0 && !apiequality.Semantic.DeepEqual(o.replicaSets[at].Spec.Template.Spec, o.template.Spec)
 }

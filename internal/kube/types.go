@@ -28,7 +28,7 @@ type Workload struct {
 	Paused      bool
 	PausedBy    string            // field manager that sets spec.paused, or kubectl apply; empty: nobody does, or it is not known
 	Held        string            // ReplicaSet whose rollout a hold of ours has paused; empty: none has
-	HoldOver    bool              // the pod template is another one than that of Held
+	HoldOver    bool              // the pod template has another spec than that of Held
 	Template    string            // ReplicaSet of the current pod template; empty: none yet, or not a Deployment
 	Stuck       string            // progress deadline exceeded, replica failure: the condition's message
 	Strategy    Strategy          // how a change of the template rolls out

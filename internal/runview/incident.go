@@ -18,7 +18,7 @@ type Phase struct {
 	Took time.Duration
 }
 
-// PhaseText says what is done in a phase.
+// PhaseText describes each phase by its name.
 var PhaseText = map[string]string{
 	"detect": "incident to alert", "notify": "alert to run", "decide": "gathering evidence, planning",
 	"approval": "waiting for a person", "act": "applying, taking effect", "verify": "proving it", "undo": "taking it back",

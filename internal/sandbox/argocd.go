@@ -87,7 +87,7 @@ func (f *fleet) person(subject string, manifest []byte) push {
 	}
 }
 
-// released lets a new revision of a workload begin: somebody commits it, or rolls it out.
+// released starts a new revision of a workload, by a person's commit or rollout.
 // A commit changes what the revision changes against the one before it, and nothing that
 // others committed meanwhile.
 func (w *World) released(f *fleet, r revisionSpec, at time.Time) {
@@ -113,7 +113,7 @@ func (w *World) released(f *fleet, r revisionSpec, at time.Time) {
 	w.git.add(f.person(r.cause, f.write(replicas, fields)), at)
 }
 
-// scaled lets somebody set the replicas: in Git, or by hand.
+// scaled sets the replicas as a person does, in Git or by hand.
 func (w *World) scaled(f *fleet, replicas int, at time.Time) {
 	if f.app == nil {
 		f.replicas, f.scaledBy = replicas, ""
@@ -133,7 +133,7 @@ func (f *fleet) committed(c revision) (replicas int, fields map[string]string) {
 	return replicas, fields
 }
 
-// deploy lets Argo CD sync what was committed long enough ago.
+// deploy syncs the commits that Argo CD has had time to notice.
 func (w *World) deploy(f *fleet, at time.Time) {
 	if f.app == nil {
 		return

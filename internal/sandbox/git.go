@@ -148,8 +148,7 @@ func (w *World) Git() *Git {
 	return &Git{w}
 }
 
-// now lets the time up to now pass, with the world locked, and returns the branch. The
-// caller unlocks.
+// now locks the world, advances it to now, and returns the branch. The caller unlocks.
 func (g *Git) now() branch {
 	g.w.mu.Lock()
 	g.w.advanceLocked()

@@ -41,11 +41,11 @@ func (t *TrackRecord) Breaks(results []LeverResult, at time.Time) (Break, bool) 
 	return found, found.failed != nil
 }
 
-// failures returns the failures in a row after a result, at most MaxDemoteAfter. What
-// is given back, and a rollout that is held, says nothing of whether changes help.
+// failures returns the failures in a row after a result, at most MaxDemoteAfter.
+// Results that are no evidence of whether changes help are skipped.
 func failures(row []failure, r LeverResult, at time.Time) []failure {
 	switch {
-	case !r.Applied || r.Aside:
+	case !r.Applied || r.Neutral:
 		return row
 	case r.Result == ResultVerified || r.Result == ResultImproved:
 		return nil

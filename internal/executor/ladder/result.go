@@ -58,7 +58,7 @@ type LeverResult struct {
 	Level   playbook.Autonomy `json:"level"`             // the effective one, as the guards saw it
 	Applied bool              `json:"applied,omitempty"` // the world was changed
 	Undone  bool              `json:"undone,omitempty"`  // and changed back
-	Aside   bool              `json:"aside,omitempty"`   // it gives a loan back or holds a rollout, and says nothing of whether changes help
+	Neutral bool              `json:"neutral,omitempty"` // it returns a loan or holds a rollout, which is no evidence of whether changes help
 	Cap     *machine.Cap      `json:"cap,omitempty"`     // the policy's, as the guards saw it
 	Good    *Verified         `json:"good,omitempty"`    // verified: what is known to be good since
 	Waiting []string          `json:"waiting,omitempty"` // would-apply: the episodes that fired when the run ended, fingerprint@start
@@ -119,7 +119,7 @@ func resultOf(s machine.State, ev machine.Event) (LeverResult, bool) {
 		r.Lever = l.Plan.Step
 	}
 	r.Undone = r.Applied && !l.Applied
-	r.Aside = s.Start.Loan != "" || l.Plan != nil && l.Plan.Class == playbook.ClassHold
+	r.Neutral = s.Start.Loan != "" || l.Plan != nil && l.Plan.Class == playbook.ClassHold
 	if s.Playbook != nil {
 		if st := s.Playbook.State(l.State); st != nil {
 			r.Level, r.Lever = s.Autonomy(st), st.Step

@@ -131,8 +131,8 @@ func TestLacksTheRight(t *testing.T) {
 	}
 }
 
-// shared lets the application deploy another service, by its workload, by the object
-// that owns its workload or by its name in the catalog, and what is of no service.
+// shared adds another service to the application, by its workload, by the object that
+// owns its workload or by its name in the catalog, and objects of no service.
 func shared(w *gitWorld, by string) {
 	other := service("Deployment")
 	other.Name, other.Namespace, other.Workload.Name, other.Owners = "batch/embed", "batch", "embed", []string{"group:text"}

@@ -165,6 +165,17 @@ func TestHoldGivenBack(t *testing.T) {
 		"only scaled": {func(s *kubetest.Server) {
 			s.Edit(path, func(spec map[string]any) { spec["replicas"] = 5.0 })
 		}, fault.OutOfBounds, "the release that was held would go on"},
+		"restarted by kubectl": {func(s *kubetest.Server) {
+			s.Edit(path, func(spec map[string]any) {
+				template := spec["template"].(map[string]any)
+				meta, _ := template["metadata"].(map[string]any)
+				if meta == nil {
+					meta = map[string]any{}
+					template["metadata"] = meta
+				}
+				meta["annotations"] = map[string]any{"kubectl.kubernetes.io/restartedAt": "2026-05-04T03:00:00Z"}
+			})
+		}, fault.OutOfBounds, "the release that was held would go on"},
 		"resumed by hand": {func(s *kubetest.Server) { s.Edit(path, func(spec map[string]any) { delete(spec, "paused") }) }, fault.NothingToDo, "not held any more"},
 		"paused anew by hand": {func(s *kubetest.Server) {
 			fix(s)

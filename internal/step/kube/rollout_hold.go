@@ -23,7 +23,7 @@ stay, while people decide about the rollback. It changes no pod. Undo resumes th
 
 It heals nothing, so it is never verified: the proof is that the rollout stands still, within seconds. It stays as a loan until the pod template is another one,
 by kube.rollout_undo (which ends it in the same write), by Git or by people. Then Responder resumes the rollouts at once, without a question: a hold must not keep
-a fix back. It never resumes the release that it held.
+a fix back. It never resumes the pod spec that it held. To roll back by hand: kubectl rollout resume, then kubectl rollout undo.
 
 Refused when no rollout is under way or all replicas run the new release already; when the rollout is a rollback of Responder's; when the Deployment is paused, or
 somebody sets ` + "`spec.paused`" + ` (in Git, too); when a controlling object owns it; with the strategy Recreate; and for a StatefulSet, which has no pause.`,
@@ -185,7 +185,8 @@ func holdPlan(in step.Input, w kube.Workload) machine.Plan {
 		Back:     map[string]any{"back": true, "held": w.Template},
 		Notes: []string{
 			fmt.Sprintf("while it is held, %d replicas of the release before and %d of revision %d stay; %d are ready now, and those that load go on loading", old, current, w.Revision, w.Ready),
-			"every rollout of it waits; Responder resumes them as soon as the pod template is another one (responder loans list)",
+			"every rollout of it waits; Responder resumes them as soon as the pod template has another spec (responder loans list)",
+			"to roll back by hand: kubectl rollout resume, then kubectl rollout undo; kubectl refuses the undo while it is paused",
 		},
 	}
 	switch {

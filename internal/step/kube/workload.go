@@ -56,7 +56,7 @@ type workloadOut struct {
 	Paused        bool       `json:"paused" doc:"Rollouts of the workload are paused."`
 	Holdable      bool       `json:"holdable" doc:"rollout.hold would hold a rollout: one is under way, and replicas of the release before are left."`
 	Held          string     `json:"held" doc:"ReplicaSet whose rollout rollout.hold has paused; empty: none, or somebody resumed it."`
-	HoldOver      bool       `json:"hold_over" doc:"The pod template is another one than that of held, so the hold has to end."`
+	HoldOver      bool       `json:"hold_over" doc:"The pod template has another spec than that of held, so the hold has to end."`
 	Nodes         []nodeOut  `json:"nodes" doc:"Nodes that run pods of the workload."`
 	BadNodes      int        `json:"bad_nodes" unit:"nodes" doc:"Nodes among them that are not ready or have a bad condition."`
 	Events        []eventOut `json:"events" doc:"Warnings of the last hour, newest first, at most 20."`
