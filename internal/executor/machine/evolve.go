@@ -157,6 +157,12 @@ func evolvePath(s State, e Event) State {
 				s.Untried = map[string]int{}
 			}
 			s.Untried[e.State]++
+		} else if s.Lever != nil && s.Lever.Signal != "" {
+			s.Results = maps.Clone(s.Results)
+			if s.Results == nil {
+				s.Results = map[string]string{}
+			}
+			s.Results[e.State] = firstLine(signalText(s.Lever.Signal) + s.because())
 		}
 		s.Path = slices.Clone(s.Path)
 		last := &s.Path[len(s.Path)-1]

@@ -182,7 +182,11 @@ func (s State) tried(name string) string {
 	if st == nil || st.Kind != playbook.StateLever || s.Visits[name] == s.Untried[name] || s.Start.Loan != "" {
 		return ""
 	}
-	return "not taken: " + st.Title + " was tried in this run"
+	why := "not taken: " + st.Title + " was tried in this run"
+	if result := s.Results[name]; result != "" {
+		why += " (" + result + ")"
+	}
+	return why
 }
 
 // longestFound bounds a line about evidence in what people are told, in bytes.

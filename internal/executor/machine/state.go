@@ -44,6 +44,7 @@ type State struct {
 	Numbers  map[string]any       `json:"times,omitempty"` // numbers and durations of the current state that are expressions, by path; see [playbook.State.Numbers]
 	Visits   map[string]int       `json:"visits"`
 	Untried  map[string]int       `json:"untried,omitempty"` // visits that the run left to look again, before anything was done
+	Results  map[string]string    `json:"results,omitempty"` // what became of a lever when the run left its state, by state, the latest
 	Path     []Visit              `json:"path"`
 	Evidence map[string]*Evidence `json:"evidence"` // by playbook state, the latest
 	Episodes Episodes             `json:"episodes"`

@@ -234,7 +234,7 @@ func (t *turn) signal(sig playbook.Signal) {
 	case err != nil:
 		t.end(Ending{Outcome: OutcomeEscalated, Reason: fault.Expression, Message: fmt.Sprintf("lever %s is %s, and then: %v", st.Name, sig, err)})
 	case e == nil:
-		t.end(Ending{Outcome: OutcomeEscalated, Reason: t.reason(), Message: fmt.Sprintf("%s: %s%s%s", st.Title, signalText(sig), t.because(), t.s.standing()) + after(c.untold())})
+		t.end(Ending{Outcome: OutcomeEscalated, Reason: t.reason(), Message: fmt.Sprintf("%s: %s%s%s", st.Title, signalText(sig), t.s.because(), t.s.standing()) + after(c.untold())})
 	default:
 		t.take(e.To, edgeText(*e, sig), conditional(c.examined)...)
 	}
@@ -284,11 +284,12 @@ func (t *turn) reason() fault.Reason {
 	return t.s.Lever.Reason
 }
 
-func (t *turn) because() string {
-	if t.s.Lever == nil || t.s.Lever.Message == "" {
+// because returns why the current lever ended as it did, after a colon; empty: nothing is known.
+func (s State) because() string {
+	if s.Lever == nil || s.Lever.Message == "" {
 		return ""
 	}
-	return ": " + t.s.Lever.Message
+	return ": " + s.Lever.Message
 }
 
 func edgeText(e playbook.Edge, sig playbook.Signal) string {
