@@ -23,6 +23,7 @@ type Shown struct {
 	Cache                   float64 // share of the KV cache in use
 	Preempted               float64 // requests per second
 	PromptTokens, OutTokens float64 // per second
+	Corrupted               float64 // requests per second whose logits were not numbers
 	HitRate                 float64 // share of prompt tokens that the prefix cache had
 }
 
@@ -62,6 +63,7 @@ func Replicas(ctx context.Context, q Asker, service string, engines []Progress, 
 		ask(partPreempted, "sum", firstOf(p.Preempted, grown))
 		ask(partPrompts, "sum", firstOf([]string{p.Prompts}, grown))
 		ask(partGenerated, "sum", firstOf([]string{p.Work.Generated}, grown))
+		ask(partCorrupted, "sum", firstOf([]string{p.Work.Corrupted}, grown))
 		ask(partHits, "sum", firstOf(p.Work.PrefixHits, grown))
 		ask(partQueries, "sum", firstOf(p.Work.PrefixQueries, grown))
 	}
@@ -132,6 +134,7 @@ func shown(name string, values map[string]float64, at time.Time, window time.Dur
 		return part(p) / copies / window.Seconds()
 	}
 	out.Preempted, out.PromptTokens, out.OutTokens = rate(partPreempted), rate(partPrompts), rate(partGenerated)
+	out.Corrupted = rate(partCorrupted)
 	if asked := part(partQueries); asked > 0 && !out.Restarted {
 		out.HitRate = part(partHits) / asked
 	}

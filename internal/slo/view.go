@@ -66,6 +66,7 @@ type Stretch struct {
 	TokenSeconds  float64 // mean time between two tokens
 	AcceptRate    float64 // share of drafted tokens that were right
 	Transfers     float64 // transfers of KV blocks per second that failed
+	Corrupted     float64 // requests per second whose logits were not numbers
 	Replicas      float64 // that had samples at its end
 	Derived       bool    // PrefillSecs is what the first token takes beyond the queue, also for requests that do not stream
 }
@@ -106,7 +107,8 @@ const (
 	partAccepted  = "accepted"
 	partAccepts   = "accepts"
 	partTransfers = "transfers"
-	partSum       = "sum/" // with the name of a phase
+	partCorrupted = "corrupted" // requests
+	partSum       = "sum/"      // with the name of a phase
 	partCount     = "count/"
 	partLengths   = "lengths/" // requests per second by bucket, with prompt or output
 	partBuckets   = "buckets/" // series by bucket
@@ -191,7 +193,7 @@ func (p Progress) stretch(service string, span Span) map[string]string {
 		partServing: "(count(count by (pod) (" + selector(p.Running, service, `pod!=""`) + at + ")) or count(count by (instance) (" + selector(p.Running, service) + at + ")))",
 		partEnded:   total("", p.Finished), partPrompts: total("", p.Prompts), partGenerated: total("", w.Generated),
 		partHits: total("", w.PrefixHits...), partQueries: total("", w.PrefixQueries...),
-		partDrafted: total("", w.Drafted), partAccepted: total("", w.Accepted), partTransfers: total("", w.TransfersFailed),
+		partDrafted: total("", w.Drafted), partAccepted: total("", w.Accepted), partTransfers: total("", w.TransfersFailed), partCorrupted: total("", w.Corrupted),
 	}
 	if w.AcceptRate != "" {
 		out[partAccepts] = fmt.Sprintf("avg(avg_over_time(%s%s))", selector(w.AcceptRate, service), span)
@@ -309,7 +311,7 @@ func (a answered) view(all []Progress, at time.Time, spans []Span) View {
 func unmeasured() Stretch {
 	nan := math.NaN()
 	none := Quantiles{nan, nan}
-	return Stretch{nan, nan, nan, nan, nan, nan, nan, nan, none, none, nan, nan, nan, nan, nan, nan, nan, false}
+	return Stretch{nan, nan, nan, nan, nan, nan, nan, nan, none, none, nan, nan, nan, nan, nan, nan, nan, nan, false}
 }
 
 // stretch reads what one engine did over one span.
@@ -356,7 +358,7 @@ func (a answered) stretch(source, span int, window time.Duration) Stretch {
 		HitRate:    ratio(part(partHits), part(partQueries)),
 		PromptMean: prompt, Prompt: lengths("prompt"), Output: lengths("output"),
 		QueueSeconds: mean("queue"), PrefillSecs: between("prefill", "queue", "first"), DecodeSeconds: between("decode", "first", "whole"), TokenSeconds: mean("token"),
-		AcceptRate: accepts, Transfers: rate(partTransfers), Replicas: part(partServing), Derived: math.IsNaN(mean("prefill")),
+		AcceptRate: accepts, Transfers: rate(partTransfers), Corrupted: rate(partCorrupted), Replicas: part(partServing), Derived: math.IsNaN(mean("prefill")),
 	}
 }
 
@@ -394,7 +396,7 @@ func quantileOf(buckets []Sample, q float64) float64 {
 // over returns the stretch of replicas that are scraped so many times; the numbers
 // of requests of unequal ones are not known.
 func (s Stretch) over(copies float64) Stretch {
-	for _, v := range []*float64{&s.Ended, &s.PromptTokens, &s.OutputTokens, &s.Failed, &s.Aborted, &s.Refused, &s.Transfers} {
+	for _, v := range []*float64{&s.Ended, &s.PromptTokens, &s.OutputTokens, &s.Failed, &s.Aborted, &s.Refused, &s.Transfers, &s.Corrupted} {
 		*v /= copies
 	}
 	return s

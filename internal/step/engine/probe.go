@@ -62,7 +62,7 @@ type goldenOut struct {
 
 	Wrong          bool    `json:"wrong" doc:"At least one replica is wrong: its completions differ within the first tokens."`
 	WrongReplicas  int     `json:"wrong_replicas" unit:"replicas" doc:"Replicas that are wrong."`
-	RightReplicas  int     `json:"right_replicas" unit:"replicas" doc:"Replicas that were compared and are not wrong."`
+	RightReplicas  int     `json:"right_replicas" unit:"replicas" doc:"Replicas that answered every prompt and are not wrong."`
 	WrongPod       string  `json:"wrong_pod" doc:"The wrong replica, if it is one and another one is right; empty otherwise."`
 	WrongRevision  int64   `json:"wrong_revision" doc:"Revision of the workload that is wrong, if every compared replica of it is wrong and no other is; 0 otherwise."`
 	WrongRevisions []int64 `json:"wrong_revisions" doc:"Revisions with a wrong replica."`

@@ -244,6 +244,9 @@ func (out *goldenOut) count(one goldenReplica, v verdict) {
 		}
 		return
 	}
+	if golden.State(one.State) != golden.Answered {
+		return // what it would have answered to the other prompts is not known
+	}
 	out.RightReplicas++
 	if !slices.Contains(out.RightRevisions, one.Revision) {
 		out.RightRevisions = append(out.RightRevisions, one.Revision)

@@ -200,7 +200,7 @@ func TestGolden(t *testing.T) {
 			map[int]func(*goldentest.Options){2: hang},
 			nil,
 			func(o goldenOut) bool {
-				return o.Hung == 1 && o.HungPod == "chat-2" && o.Answered == 2 && !o.Wrong && o.Replicas[0].State == "hung" && o.Compared == 2
+				return o.Hung == 1 && o.HungPod == "chat-2" && o.Answered == 2 && !o.Wrong && o.Replicas[0].State == "hung" && o.Compared == 2 && o.RightReplicas == 2
 			},
 			"2 answered, 1 hung",
 		},

@@ -58,6 +58,7 @@ type vllm struct {
 	hits                    float64 // share of prompt tokens
 	queue, prefill, token   float64 // mean seconds
 	preempted, failed       float64 // requests
+	corrupted               float64 // requests whose logits are not numbers
 	refused                 float64 // requests beside the others
 	deferred                float64 // requests that wait for an adapter or a transfer
 
@@ -116,6 +117,7 @@ func (v vllm) add(s *store, pod string, change func(name string, i, value float6
 	put("vllm:request_success_total", rate(func(v vllm) float64 { return v.requests - v.failed }), "finished_reason", "stop")
 	put("vllm:request_success_total", rate(func(v vllm) float64 { return v.failed }), "finished_reason", "error")
 	put("vllm:request_success_total", rate(func(vllm) float64 { return 0 }), "finished_reason", "abort")
+	put("vllm:corrupted_requests_total", rate(func(v vllm) float64 { return v.corrupted }))
 	put("http_requests_total", rate(func(v vllm) float64 { return v.requests - v.failed }), "handler", "/v1/completions", "status", "2xx")
 	put("http_requests_total", rate(func(v vllm) float64 { return 9 }), "handler", "/metrics", "status", "4xx")
 	if v.refused > 0 {

@@ -86,12 +86,14 @@ type snapshotOut struct {
 	KVTokens  *float64 `json:"kv_tokens,omitempty" unit:"tokens" doc:"Tokens that the KV cache of one engine holds."`
 
 	AcceptRate *float64 `json:"draft_acceptance_rate,omitempty" unit:"ratio" doc:"Share of the tokens drafted by speculative decoding that were right; absent without it."`
+	Corrupted  *float64 `json:"corrupted_per_second,omitempty" doc:"Requests per second whose logits were not numbers, so that what they generated is noise; absent where the engine does not look (VLLM_COMPUTE_NANS_IN_LOGITS of vLLM)."`
 	Transfers  *float64 `json:"transfer_failures_per_second,omitempty" doc:"Transfers of KV blocks between engines that fail; absent without disaggregation."`
 
-	Flags     map[string]string "json:\"flags\" doc:\"Flags in force: as the engines tell them by a series of their own (gpu-memory-utilization, block-size, kv-cache-dtype, enable-prefix-caching), else as the live manifest has them. Values that differ between engines are joined by ` or `, as while a change rolls out. A flag that is absent has the engine's default, or cannot be read.\""
-	Proposals []string          `json:"proposals" doc:"What people may change where no lever is safe, each with its figures."`
-	Missing   []string          `json:"missing" doc:"Fields that are absent, because nothing was measured."`
-	Replicas  []shownOut        `json:"replicas" doc:"What each replica does, at most 20: those that are bound first, then those with most requests."`
+	Flags         map[string]string "json:\"flags\" doc:\"Flags in force: as the engines tell them by a series of their own (gpu-memory-utilization, block-size, kv-cache-dtype, enable-prefix-caching), else as the live manifest has them. Values that differ between engines are joined by ` or `, as while a change rolls out. A flag that is absent has the engine's default, or cannot be read.\""
+	Proposals     []string          `json:"proposals" doc:"What people may change where no lever is safe, each with its figures."`
+	CorruptedPods []string          `json:"corrupted_pods" doc:"Replicas with such requests, at most 20."`
+	Missing       []string          `json:"missing" doc:"Fields that are absent, because nothing was measured."`
+	Replicas      []shownOut        `json:"replicas" doc:"What each replica does, at most 20: those that are bound first, then those with most requests."`
 }
 
 // Values of snapshotOut.Bound.

@@ -131,6 +131,7 @@ func TestSnapshotNumbers(t *testing.T) {
 	v := usual()
 	v.failed, v.waiting = 0.1, 1
 	for i := range 4 {
+		v.corrupted = float64(i/3) * 0.2 // of the last one
 		v.add(once, podName(i), nil)
 		v.add(twice, podName(i), nil)
 		v.labels = map[string]string{"job": "pods"}
@@ -149,6 +150,7 @@ func TestSnapshotNumbers(t *testing.T) {
 			{"rate", out.Rate, 8, 0.01},
 			{"failed", out.Failed, 0.4, 0.01},
 			{"aborted", out.Aborted, 0, 0},
+			{"corrupted", out.Corrupted, 0.2, 0.01},
 			{"prompt tokens", out.PromptRate, 4800, 1},
 			{"output tokens", out.OutputRate, 1600, 1},
 			{"hits", out.HitRate, 0.5, 0.001},
@@ -170,6 +172,9 @@ func TestSnapshotNumbers(t *testing.T) {
 			if n.got == nil || math.Abs(*n.got-n.want) > n.off {
 				t.Errorf("%s: %s is %v, want %v", name, n.name, value(n.got), n.want)
 			}
+		}
+		if !slices.Equal(out.CorruptedPods, []string{podName(3)}) {
+			t.Errorf("%s: the logits are not numbers on %v", name, out.CorruptedPods)
 		}
 		if said := strings.Contains(strings.Join(facts, "\n"), "every replica is scraped 2 times"); said != (name == "twice") {
 			t.Errorf("%s: %q", name, facts)

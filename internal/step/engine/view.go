@@ -135,7 +135,8 @@ func (out *snapshotOut) fill(s sight) {
 			out.Missing = append(out.Missing, f.name)
 		}
 	}
-	out.AcceptRate, out.Transfers = known(now.AcceptRate), known(now.Transfers) // most services have neither, and lack nothing
+	out.AcceptRate, out.Transfers, out.Corrupted = known(now.AcceptRate), known(now.Transfers), known(now.Corrupted) // most services have none of them, and lack nothing
+	out.CorruptedPods = corruptedPods(s.replicas)
 	if before.Replicas > 0 {
 		out.ReadyBefore = int(before.Replicas)
 	}
@@ -206,6 +207,9 @@ func (out snapshotOut) facts(s sight) []string {
 	if out.Failed != nil && *out.Failed > 0 || out.Aborted != nil && *out.Aborted > 0 {
 		add("%.2g requests per second fail, %.2g are given up by their clients", value(out.Failed), value(out.Aborted))
 	}
+	if len(out.CorruptedPods) > 0 {
+		add("the logits of %.2g requests per second are not numbers, on %s", value(out.Corrupted), strings.Join(out.CorruptedPods, ", "))
+	}
 	if out.Refused != nil && *out.Refused > 0 {
 		add("%.2g requests per second are refused (4xx)", *out.Refused)
 	}
@@ -259,6 +263,18 @@ type shownOut struct {
 	PromptRate  *float64 `json:"prompt_tokens_per_second,omitempty" unit:"tokens" doc:"Prompt tokens."`
 	OutputRate  *float64 `json:"generation_tokens_per_second,omitempty" unit:"tokens" doc:"Generated tokens."`
 	HitRate     *float64 `json:"prefix_hit_rate,omitempty" unit:"ratio" doc:"Share of prompt tokens that its prefix cache had."`
+}
+
+// corruptedPods returns the replicas that had requests whose logits were not numbers.
+func corruptedPods(all []slo.Shown) []string {
+	out := []string{}
+	for _, r := range all {
+		if r.Corrupted > 0 {
+			out = append(out, r.Name)
+		}
+	}
+	slices.Sort(out)
+	return out[:min(len(out), maxReplicas)]
 }
 
 // shownReplicas returns the replicas in short, worst first.

@@ -46,6 +46,7 @@ type weight struct {
 	oldPods   slo.Counts // on pods of the former revision, now
 	newPods   slo.Counts // on pods of the current one
 	odd       odd        // where all serve the current one
+	unserved  bool       // all replicas of the former revision serve, and no pod of the current one is ready
 
 	times   float64 // load now in multiples of before; NaN: not known
 	waiting float64 // requests in the queue now; NaN: not known
@@ -56,7 +57,7 @@ type weight struct {
 // weigh reports whether the change is a suspect, and why, in one sentence. Rules
 // are in the order of how much they tell; the first that applies decides.
 func (w weight) weigh() (suspect bool, why string) {
-	rules := []func() (suspect bool, why string){w.none, w.late, w.compared, w.uneven, w.settled, w.loaded, w.harmless}
+	rules := []func() (suspect bool, why string){w.none, w.late, w.compared, w.idle, w.uneven, w.settled, w.loaded, w.harmless}
 	for _, rule := range rules {
 		if suspect, why = rule(); why != "" {
 			return suspect, why
@@ -119,6 +120,14 @@ func (w weight) compared() (bool, string) {
 		return false, shares + ": both revisions suffer alike"
 	}
 	return false, ""
+}
+
+// idle: no pod of the change serves, and it has taken none away that did.
+func (w weight) idle() (bool, string) {
+	if !w.unserved {
+		return false, ""
+	}
+	return false, fmt.Sprintf("no pod of %s is ready, and as many of %s serve as are wanted: it is not what is %s, but it cannot start", w.subject, w.former, w.bad)
 }
 
 // uneven: one pod is bad, and the others of the same revision are well.
