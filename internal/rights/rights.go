@@ -162,6 +162,37 @@ func (r Rules) Who(right Right, s Service) []string {
 	return all
 }
 
+// Of lists what the rules let an actor do, one line for each grant: "pause, unpause: all
+// services". Rights for which usable returns false are left out: the actor's credential
+// may not be used for them.
+func (r Rules) Of(a Actor, usable func(Right) bool) []string {
+	var all []string
+	for _, g := range r.grants {
+		var may []string
+		for _, right := range g.May {
+			if usable(right) {
+				may = append(may, string(right))
+			}
+		}
+		where := ""
+		switch {
+		case slices.ContainsFunc(g.To, func(who string) bool { return who != Asked && who != Owners && a.is(who, Service{}) }):
+			where = "services " + strings.Join(g.Services, ", ")
+			if len(g.Services) == 0 || slices.Contains(g.Services, "*") {
+				where = "all services"
+			}
+		case slices.Contains(g.To, Owners):
+			where = "services that you own"
+		case slices.Contains(g.To, Asked):
+			where = "what you are asked"
+		}
+		if len(may) > 0 && where != "" {
+			all = append(all, strings.Join(may, ", ")+": "+where)
+		}
+	}
+	return all
+}
+
 // Anywhere lists who has the right about any service.
 func (r Rules) Anywhere(right Right) []string {
 	var all []string
