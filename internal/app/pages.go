@@ -109,7 +109,7 @@ func (p pages) Page(w http.ResponseWriter, r *http.Request, who webhook.Identity
 		}
 		return ""
 	}
-	err := p.site.Page(w, r, web.Visitor{Name: who.Name, Groups: who.Groups, Strong: who.Strong, Person: who.Person, Lacks: lacks})
+	err := p.site.Page(w, r, web.Visitor{Name: who.Name, Groups: who.Groups, Strong: who.Strong, Person: who.Person, SignedIn: who.SignedIn, Lacks: lacks})
 	if errors.Is(err, web.ErrNotFound) {
 		return &refused{as: webhook.ErrNotFound, message: strings.TrimPrefix(err.Error(), web.ErrNotFound.Error()+": ")}
 	}
@@ -117,8 +117,21 @@ func (p pages) Page(w http.ResponseWriter, r *http.Request, who webhook.Identity
 }
 
 // Problem answers with a page that says why there is none.
-func (p pages) Problem(w http.ResponseWriter, r *http.Request, problem *webhook.Problem, logins []string) {
-	p.site.Problem(w, r, web.Problem{Status: problem.Status(), Message: problem.Message, Hint: problem.Hint, Logins: logins})
+func (p pages) Problem(w http.ResponseWriter, r *http.Request, problem *webhook.Problem) {
+	p.site.Problem(w, r, web.Problem{Status: problem.Status(), Message: problem.Message, Hint: problem.Hint})
+}
+
+// SignIn answers with the page on which people sign in.
+func (p pages) SignIn(w http.ResponseWriter, r *http.Request, s webhook.SignIn) {
+	page := web.SignIn{
+		Status: s.Status, Next: s.Next, Password: s.Password, Issuer: s.Issuer, Down: s.Down, Others: s.Others,
+		Message: s.Message, Hint: s.Hint, Groups: s.Groups, Left: s.Left,
+	}
+	if s.Who != nil {
+		page.Name, page.Strong, page.Groups = s.Who.Name, s.Who.Strong, s.Who.Groups
+		page.Rights = p.rights.Of(s.Who.Actor(), func(right rights.Right) bool { return s.Who.Can(webhook.Scope(right)) })
+	}
+	p.site.SignIn(w, r, page)
 }
 
 // pageRuns reads runs for the site.

@@ -164,7 +164,7 @@ func TestEveryPage(t *testing.T) {
 	if status, _, body := b.do(http.MethodGet, "/runs/r-nobody", nil); status != http.StatusNotFound || !strings.Contains(body, `<b>no run &#34;r-nobody&#34;`) {
 		t.Errorf("no such run: %d %s", status, body)
 	}
-	if status, _, body := (browser{t, base, ""}).do(http.MethodGet, "/", nil); status != http.StatusUnauthorized || !strings.Contains(body, "Name and password") || strings.Contains(body, "inference-chat") {
+	if status, _, body := (browser{t, base, ""}).do(http.MethodGet, "/", nil); status != http.StatusUnauthorized || !strings.Contains(body, `<form method="post" action="./signin">`) || strings.Contains(body, "inference-chat") {
 		t.Errorf("without a credential: %d %s", status, body)
 	}
 	if status, _, _ := (browser{t, base, "ada"}).do(http.MethodPost, "/", url.Values{"reason": {"x"}}); status != http.StatusForbidden {

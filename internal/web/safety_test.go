@@ -94,7 +94,7 @@ func TestInjection(t *testing.T) {
 		}
 		w := look(t, page, ada, http.MethodGet, "/nowhere")
 		r, _ := http.NewRequest(http.MethodGet, "/", http.NoBody)
-		page.Problem(w, r, Problem{Status: 400, Message: s, Hint: s, Logins: []string{s}})
+		page.Problem(w, r, Problem{Status: 400, Message: s, Hint: s})
 		if body := ornament.ReplaceAllString(w.Body.String(), ""); active.MatchString(strings.ReplaceAll(body, "{{.Run}}", "")) {
 			t.Errorf("a problem with %q: %q", s, active.FindString(body))
 		}

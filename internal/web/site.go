@@ -94,6 +94,8 @@ type Visitor struct {
 	Strong bool     // the credential proves strong authentication
 	Person bool     // the configuration declares whose credential it is
 
+	SignedIn bool // on the page, where they can sign out
+
 	// Lacks returns why the visitor does not have a right about a service; empty: they
 	// have it. Nil: they have none.
 	Lacks func(rights.Right, playbook.Service) string
@@ -177,6 +179,7 @@ type page struct {
 	Root    string // of the site, relative to the page, which also works behind a proxy that adds a prefix
 	At      string // the page's part of the navigation
 	Name    string // name of the visitor; empty: unknown
+	Session bool   // that ends: the visitor signed in
 	Parts   []part
 	Pauses  []string
 	Tag     string // changes with the content of the page
@@ -210,7 +213,7 @@ func (s *Site) Page(w http.ResponseWriter, r *http.Request, v Visitor) error {
 // frame fills in what is around a page.
 func (s *Site) frame(r *http.Request, v Visitor, title, at string) page {
 	p := page{
-		Title: title, At: at, Name: v.Name, Root: root(r.URL.Path), Here: "?", Now: s.o.Now().UTC(),
+		Title: title, At: at, Name: v.Name, Session: v.SignedIn, Root: root(r.URL.Path), Here: "?", Now: s.o.Now().UTC(),
 		Parts: []part{{"", "Runs"}, {"audit", "Audit"}},
 	}
 	for _, t := range s.o.Tables {
@@ -269,7 +272,6 @@ type Problem struct {
 	Status  int
 	Message string
 	Hint    string
-	Logins  []string // ways to authenticate; set if nobody is authenticated
 }
 
 // Problem answers with a page that describes p.

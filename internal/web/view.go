@@ -38,7 +38,7 @@ func (s *Site) layout(p page) g.Node {
 	))
 }
 
-// banners are above the content of a page. Only the script shows two of them.
+// banners are above the content of a page. Only the script shows some of them.
 func banners(p page) g.Node {
 	return g.Group{
 		h.Header(
@@ -48,12 +48,15 @@ func banners(p page) g.Node {
 					return h.A(h.Href(p.Root+x.Path), g.If(x.Path == p.At, h.Aria("current", "page")), g.Text(x.Name))
 				}),
 			),
-			g.If(p.Name != "", h.P(h.Class("who"), g.Text("you are "), h.B(text(p.Name)))),
+			some(p.Name != "" && !p.Session, h.P(h.Class("who"), g.Text("you are "), h.B(text(p.Name)))),
+			some(p.Session, h.Div(h.Class("who"), h.P(g.Text("you are "), h.A(h.Href(p.Root+"signin"), h.B(text(p.Name)))), signOutView(p))),
 		),
 		g.Map(p.Pauses, func(pause string) g.Node { return notice(toneBad, h.Role("status"), g.Text("Paused: "), text(pause)) }),
 		notice(toneWait, h.ID("moved"), h.Role("status"), g.Attr("hidden"),
 			g.Text("New events. "), h.A(h.Href(p.Here), g.Text("Reload")), g.Text("; your input on this page will be lost.")),
 		notice(toneBad, h.ID("silent"), h.Role("status"), g.Attr("hidden"), g.Text("The service does not answer. This page may be outdated.")),
+		some(p.Session, notice(toneBad, h.ID("ended"), h.Role("status"), g.Attr("hidden"),
+			g.Text("Your session has ended. "), h.A(h.Href(p.Here), g.Text("Sign in again")), g.Text("; your input on this page will be lost."))),
 	}
 }
 
@@ -149,10 +152,6 @@ func problemView(p page, d Problem) g.Node {
 	return g.Group{
 		h.H1(g.Text(strconv.Itoa(d.Status) + " " + p.Title)),
 		notice(toneBad, h.Role("alert"), h.B(text(d.Message)), some(d.Hint != "", h.Br(), text(d.Hint))),
-		some(len(d.Logins) > 0,
-			h.H2(g.Text("How to authenticate")),
-			h.Ul(g.Map(d.Logins, func(s string) g.Node { return h.Li(g.Text(s)) })),
-		),
 		h.P(h.A(h.Href(p.Root), g.Text("All runs"))),
 	}
 }

@@ -51,6 +51,9 @@ type Auth struct {
 	OIDC     *OIDC    // nil: tokens of no issuer are accepted
 	People   []Person // who is who, over all of the above
 	Insecure bool     // everyone may do everything as "anonymous"
+
+	Sessions    Sessions // of people who signed in on the page, with a password or through the issuer
+	ExternalURL string   // under which browsers reach the page; empty: under any
 }
 
 // Anonymous is the name of everybody where nobody has to authenticate.
@@ -115,6 +118,8 @@ type Identity struct {
 	Strong bool // the credential proves strong authentication, e.g. with a second factor
 	Person bool // the configuration declares whose credential it is
 	scopes []Scope
+
+	SignedIn bool // by a session of the page
 }
 
 // Actor is who the identity is in the words of the rights.
@@ -142,6 +147,7 @@ var (
 	errBadCredential = errors.New("unknown credential")
 	errForeignPage   = errors.New("request of another site's page, or under a name that is not loopback")
 	errCrossOrigin   = errors.New("request of another site's page")
+	errPageSession   = errors.New("the session of a page changes something elsewhere")
 )
 
 // authenticator knows the credentials. It is safe for concurrent use.
@@ -150,6 +156,7 @@ type authenticator struct {
 	clients   []Client
 	oidc      *oidcVerifier // nil: none
 	people    *people
+	browsers  *browsers // nil: nobody can sign in on the page
 	insecure  bool
 	anonymous atomic.Bool // nobody is listed and the listener is loopback
 	local     atomic.Bool // the listener is loopback
@@ -169,6 +176,12 @@ func newAuthenticator(o Auth, logger *slog.Logger, m *metrics) (*authenticator, 
 	if a.people, err = newPeople(o); err != nil {
 		return nil, err
 	}
+	if a.browsers, err = newBrowsers(o); err != nil {
+		return nil, err
+	}
+	if o.OIDC != nil && o.OIDC.Browser != nil && o.ExternalURL == "" {
+		return nil, errors.New("webhook: OIDC sign-in needs the external URL, to which the issuer sends people back")
+	}
 	a.oidc, err = newOIDCVerifier(o.OIDC, a.people, logger, m.oidcRefreshed)
 	return a, err
 }
@@ -183,13 +196,18 @@ func (a *authenticator) anyone() bool {
 //
 // A browser adds remembered passwords and client certificates to the requests of
 // any page. Therefore a request that changes something must also not come from
-// another site's page.
-func (a *authenticator) authenticate(r *http.Request) (Identity, error) {
+// another site's page. A session of the page changes things by the page's forms only.
+func (a *authenticator) authenticate(r *http.Request, page bool) (Identity, error) {
 	id, err := a.credential(r)
-	if err == nil && a.origins.Check(r) != nil {
+	switch {
+	case err != nil:
+		return Identity{}, err
+	case a.origins.Check(r) != nil, id.SignedIn && changes(r) && !a.browsers.fromOwnPage(r):
 		return Identity{}, errCrossOrigin
+	case id.SignedIn && changes(r) && !page:
+		return Identity{}, errPageSession
 	}
-	return id, err
+	return id, nil
 }
 
 // credential returns the identity of the request's credential.
@@ -200,6 +218,9 @@ func (a *authenticator) credential(r *http.Request) (Identity, error) {
 		return a.header(r.Context(), header[0])
 	default:
 		return Identity{}, errBadCredential
+	}
+	if id, ok := a.signedIn(r); ok { // which a person did on purpose, unlike showing a certificate
+		return id, nil
 	}
 	if r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
 		if id, ok := a.client(r.TLS.VerifiedChains[0][0]); ok {

@@ -91,6 +91,11 @@ func (f *credentialFiles) lookup(header string) (Identity, error) {
 	if !ok {
 		return Identity{}, errBadCredential
 	}
+	return f.known(hash)
+}
+
+// known returns the identity of a hashed credential.
+func (f *credentialFiles) known(hash digest) (Identity, error) {
 	if now := time.Now().UnixNano(); now-f.checked.Load() >= int64(f.every) {
 		f.reload()
 	}

@@ -119,6 +119,8 @@ func unauthorized(err error) *Problem {
 			"configure auth.tokens, or use http://127.0.0.1")
 	case errors.Is(err, errCrossOrigin):
 		return problem(http.StatusForbidden, "forbidden", "requests from another site's page are refused", "use the CLI, or a page of this service")
+	case errors.Is(err, errPageSession):
+		return problem(http.StatusForbidden, "forbidden", "who signed in on the page changes things there only", "use its buttons, or the CLI with a credential of its own")
 	case errors.Is(err, errNoCredential):
 		return problem(http.StatusUnauthorized, "unauthorized", "no credential", "send Authorization: Bearer TOKEN")
 	default:

@@ -219,10 +219,21 @@ func (fakePages) Page(w http.ResponseWriter, r *http.Request, who Identity) erro
 	return err
 }
 
-func (fakePages) Problem(w http.ResponseWriter, _ *http.Request, p *Problem, doors []string) {
+func (fakePages) Problem(w http.ResponseWriter, _ *http.Request, p *Problem) {
 	w.Header().Set("Content-Type", "text/html")
 	w.WriteHeader(p.Status())
-	fmt.Fprintf(w, "<p>%d %s %q", p.Status(), p.Message, doors)
+	fmt.Fprintf(w, "<p>%d %s", p.Status(), p.Message)
+}
+
+func (fakePages) SignIn(w http.ResponseWriter, _ *http.Request, p SignIn) {
+	w.Header().Set("Content-Type", "text/html")
+	w.WriteHeader(p.Status)
+	who := "nobody"
+	if p.Who != nil {
+		who = p.Who.Name
+	}
+	fmt.Fprintf(w, "<p>sign in: next %s, password %v, issuer %v, down %v, others %q, who %s, %s|%s|%q, left %v",
+		p.Next, p.Password, p.Issuer != "", p.Down, p.Others, who, p.Message, p.Hint, p.Groups, p.Left)
 }
 
 func newHouse() *fakeHouse {

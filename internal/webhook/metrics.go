@@ -19,6 +19,7 @@ type metrics struct {
 	cut           prometheus.Counter
 	authReload    prometheus.Counter
 	oidcRefreshes *prometheus.CounterVec
+	signIns       *prometheus.CounterVec
 	bytesInFlight prometheus.GaugeFunc
 }
 
@@ -53,9 +54,18 @@ func newMetrics(inFlight func() int64) *metrics {
 		oidcRefreshes: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "responder_oidc_refreshes_total", Help: "Fetches of the OIDC issuer's keys by result: ok, failed. Tokens are refused once keys are an hour old.",
 		}, []string{"result"}),
+		signIns: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "responder_sign_ins_total",
+			Help: "Sign-ins on the page by method (password, oidc) and result: ok, wrong, limited, refused (by the issuer, or its token is), no_rights, invalid, unavailable.",
+		}, []string{"method", "result"}),
 		bytesInFlight: prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "responder_notification_bytes_in_flight", Help: "Bytes of notification bodies being read or admitted.",
 		}, func() float64 { return float64(inFlight()) }),
+	}
+	for _, method := range []string{methodPassword, methodOIDC} {
+		for _, result := range []string{signedInOK, signInWrong, signInLimited, signInRefused} {
+			m.signIns.WithLabelValues(method, result)
+		}
 	}
 	for _, result := range []string{codeQuota, codeMemory, codeDisk, "unavailable"} { // an increase from nothing would be none
 		m.notifications.WithLabelValues(result)
@@ -69,7 +79,7 @@ func (m *metrics) register(r prometheus.Registerer) error {
 		return nil
 	}
 	for _, c := range []prometheus.Collector{
-		m.notifications, m.alerts, m.truncated, m.requests, m.lastSuccess, m.panics, m.cut, m.authReload, m.oidcRefreshes, m.bytesInFlight,
+		m.notifications, m.alerts, m.truncated, m.requests, m.lastSuccess, m.panics, m.cut, m.authReload, m.oidcRefreshes, m.signIns, m.bytesInFlight,
 	} {
 		if err := r.Register(c); err != nil {
 			return err

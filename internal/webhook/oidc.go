@@ -14,8 +14,8 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// OIDC lets people in with tokens of an OpenID Connect issuer, as bearer
-// tokens. Tokens are not fetched, renewed or kept: whoever calls brings one.
+// OIDC lets people in with tokens of an OpenID Connect issuer: as bearer tokens, which
+// are not fetched, renewed or kept, and with Browser by signing in on the page.
 type OIDC struct {
 	Issuer        string  // its https URL, exactly as its tokens write it
 	Audience      string  // that tokens must be for; one of the service's own, or tokens made for others pass
@@ -24,6 +24,16 @@ type OIDC struct {
 	GroupsClaim   string  // a list of groups, or one; empty: tokens give none
 	Scopes        []Scope // of everybody the issuer makes such tokens for
 	Strong        *Strong // nil: no token is strong
+
+	Browser *OIDCBrowser // nil: nobody signs in on the page through the issuer
+}
+
+// OIDCBrowser is what the issuer knows the page by, as a client of the authorization
+// code flow with PKCE. It needs Auth.ExternalURL.
+type OIDCBrowser struct {
+	ClientID         string
+	ClientSecretFile string   // read at each sign-in; empty: a public client
+	Scopes           []string // asked for besides openid
 }
 
 // Strong is which tokens prove strong authentication: those with one of ACR or
@@ -62,6 +72,7 @@ type oidcVerifier struct {
 	issuer *issuer
 	people *people
 	logger *slog.Logger
+	glance time.Duration // that the sign-in page waits for the issuer
 }
 
 // newOIDCVerifier checks o and connects to nothing, so that the service starts
@@ -87,11 +98,14 @@ func newOIDCVerifier(o *OIDC, p *people, logger *slog.Logger, refreshed func(ok 
 	if err := checkGrant(Grant{Name: "OIDC", Scopes: c.Scopes}); err != nil {
 		return nil, err
 	}
+	if c.Browser != nil && c.Browser.ClientID == "" {
+		return nil, errors.New("webhook: OIDC sign-in has no client ID")
+	}
 	i := newIssuer(c.Issuer, c.CAFile, logger, refreshed)
 	if _, err := i.transport(); err != nil {
 		return nil, err
 	}
-	return &oidcVerifier{o: c, issuer: i, people: p, logger: logger}, nil
+	return &oidcVerifier{o: c, issuer: i, people: p, logger: logger, glance: signInGlance}, nil
 }
 
 // warm fetches the issuer's keys before the first token comes.
@@ -121,19 +135,29 @@ func (d *oidcVerifier) identify(ctx context.Context, token string) (Identity, er
 }
 
 func (d *oidcVerifier) verify(ctx context.Context, token string, now time.Time) (Identity, error) {
+	c, err := d.verified(ctx, token, d.o.Audience, now)
+	if err != nil {
+		return Identity{}, err
+	}
+	return d.identity(c, now)
+}
+
+// verified returns the claims of a token that the issuer signed for an audience and
+// that is valid now.
+func (d *oidcVerifier) verified(ctx context.Context, token, audience string, now time.Time) (claims, error) {
 	parsed, err := jose.ParseSigned(token, signatures)
 	if err != nil || len(parsed.Signatures) != 1 {
-		return Identity{}, fmt.Errorf("%w: not a token with a signature that may be used", errBadCredential)
+		return claims{}, fmt.Errorf("%w: not a token with a signature that may be used", errBadCredential)
 	}
 	header := parsed.Signatures[0].Header
 	if !slices.Contains([]any{nil, "JWT", "jwt", "at+jwt", "application/at+jwt"}, header.ExtraHeaders[jose.HeaderType]) {
-		return Identity{}, fmt.Errorf("%w: a token of another type", errBadCredential)
+		return claims{}, fmt.Errorf("%w: a token of another type", errBadCredential)
 	}
 	ctx, cancel := context.WithTimeout(ctx, d.issuer.wait)
 	defer cancel()
 	set, err := d.issuer.keys(ctx)
 	if err != nil {
-		return Identity{}, err
+		return claims{}, err
 	}
 	signature := &signatureCheck{set: set}
 	verifier := oidc.NewVerifier(d.o.Issuer, signature, &oidc.Config{
@@ -144,23 +168,20 @@ func (d *oidcVerifier) verify(ctx context.Context, token string, now time.Time) 
 	verified, err := verifier.Verify(ctx, token)
 	switch {
 	case isFetchError(signature.err):
-		return Identity{}, errIssuerDown // the key may be a new one
+		return claims{}, errIssuerDown // the key may be a new one
 	case signature.err != nil:
-		return Identity{}, errUnknownKey
+		return claims{}, errUnknownKey
 	case err != nil:
-		return Identity{}, fmt.Errorf("%w: %w", errBadCredential, err)
+		return claims{}, fmt.Errorf("%w: %w", errBadCredential, err)
 	}
-	if !slices.Contains(verified.Audience, d.o.Audience) {
-		return Identity{}, refuse("it is for another audience", "ask the issuer for a token for this service")
+	if !slices.Contains(verified.Audience, audience) {
+		return claims{}, refuse("it is for another audience", "ask the issuer for a token for this service")
 	}
 	c, err := readClaims(verified)
 	if err != nil {
-		return Identity{}, err
+		return claims{}, err
 	}
-	if err := c.valid(now); err != nil {
-		return Identity{}, err
-	}
-	return d.identity(c, now)
+	return c, c.valid(now)
 }
 
 // identity returns the person of verified claims.

@@ -104,6 +104,15 @@ func (c claims) username(claim string) (string, error) {
 	return name, nil
 }
 
+// text is the value of a claim; empty: there is none, or it is no text.
+func (c claims) text(claim string) string {
+	var s string
+	if json.Unmarshal(c.all[claim], &s) != nil {
+		return ""
+	}
+	return s
+}
+
 // groups are the values of the claim that can be names of groups. A missing
 // claim is none.
 func (c claims) groups(claim string) ([]string, error) {

@@ -20,6 +20,7 @@ import (
 
 	"github.com/coreos/go-oidc/v3/oidc"
 	"github.com/go-jose/go-jose/v4"
+	"golang.org/x/oauth2"
 	"golang.org/x/sync/singleflight"
 	"golang.org/x/time/rate"
 
@@ -43,7 +44,7 @@ var (
 	errUnknownKey = fmt.Errorf("%w: signed with a key that is not the issuer's", errBadCredential)
 )
 
-// issuer keeps the key set of an OpenID Connect issuer. go-oidc fetches and
+// issuer keeps the key set and the endpoints of an OpenID Connect issuer. go-oidc fetches and
 // caches the keys. This type adds what go-oidc lacks: tokens made up by
 // strangers cause no load on the issuer, unfit keys are ignored, and a key that
 // the issuer withdrew verifies nothing after keysDead.
@@ -63,7 +64,8 @@ type issuer struct {
 // keySet is what one refresh found.
 type keySet struct {
 	*oidc.RemoteKeySet
-	algorithms []string // that the issuer signs with
+	algorithms []string        // that the issuer signs with
+	endpoint   oauth2.Endpoint // where people sign in
 	at         time.Time
 }
 
@@ -136,9 +138,15 @@ func (i *issuer) fetch() (*keySet, error) {
 	var metadata struct {
 		Keys       string   `json:"jwks_uri"`
 		Algorithms []string `json:"id_token_signing_alg_values_supported"`
+		Clients    []string `json:"token_endpoint_auth_methods_supported"`
 	}
 	if err := provider.Claims(&metadata); err != nil {
 		return nil, fmt.Errorf("discover the issuer: %w", err)
+	}
+	set.endpoint = provider.Endpoint()
+	set.endpoint.AuthStyle = oauth2.AuthStyleInHeader // which is also the default where it says nothing
+	if slices.Contains(metadata.Clients, "client_secret_post") && !slices.Contains(metadata.Clients, "client_secret_basic") {
+		set.endpoint.AuthStyle = oauth2.AuthStyleInParams
 	}
 	for _, a := range signatures {
 		if slices.Contains(metadata.Algorithms, string(a)) {

@@ -43,7 +43,7 @@ func who(t *testing.T, s *Server, token string) (Identity, error) {
 	t.Helper()
 	r := httptest.NewRequest(http.MethodPost, "/api/v1/runs/r-1/approve", untouchable{t})
 	r.Header.Set("Authorization", "Bearer "+token)
-	return s.auth.authenticate(r)
+	return s.auth.authenticate(r, false)
 }
 
 // anyKey is a key that no issuer has.
@@ -280,7 +280,7 @@ func FuzzAuthorization(f *testing.F) {
 	f.Fuzz(func(t *testing.T, header string) {
 		r := httptest.NewRequest(http.MethodGet, "/api/v1/runs", http.NoBody)
 		r.Header.Set("Authorization", header)
-		id, err := s.auth.authenticate(r)
+		id, err := s.auth.authenticate(r, false)
 		if err != nil {
 			return
 		}

@@ -22,9 +22,10 @@ type Pages interface {
 	// Page answers GET or HEAD of a page's path for who. It has answered when
 	// it returns nil; its errors are as for [Control] and nothing is answered.
 	Page(w http.ResponseWriter, r *http.Request, who Identity) error
-	// Problem answers with a page that shows p, with p's status. methods lists
-	// how people can authenticate; it is set only if nobody has.
-	Problem(w http.ResponseWriter, r *http.Request, p *Problem, methods []string)
+	// Problem answers with a page that shows p, with p's status.
+	Problem(w http.ResponseWriter, r *http.Request, p *Problem)
+	// SignIn answers with the page on which people sign in.
+	SignIn(w http.ResponseWriter, r *http.Request, p SignIn)
 }
 
 // isPage marks the requests of pages' routes in their echo.Context.
@@ -40,6 +41,7 @@ func (s *Server) pageRoutes() {
 	for _, verb := range verbs() {
 		s.route(http.MethodPost, "/runs/:id/"+verb, Scope(rightOf(verb)), s.takeForm(verb), asPage)
 	}
+	s.signInRoutes()
 }
 
 // asPage makes a route's problems pages.
@@ -140,33 +142,46 @@ func formResultOf(verb string, err error) formResult {
 	}
 }
 
-// decodeForm reads a page's form strictly.
+// decodeForm reads a decision's form strictly.
 func decodeForm(r *http.Request) (api.DecisionRequest, error) {
 	var req api.DecisionRequest
+	fields, err := readForm(r)
+	if err != nil {
+		return req, err
+	}
+	for name, value := range fields {
+		if err := setField(&req, name, value); err != nil {
+			return req, err
+		}
+	}
+	return req, checkReason(req.Reason)
+}
+
+// readForm reads a page's form, in which each field is there once.
+func readForm(r *http.Request) (map[string]string, error) {
 	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != echo.MIMEApplicationForm {
-		return req, problem(http.StatusUnsupportedMediaType, "unsupported_media_type", "a decision on this page is a form", "load the run's page and use its buttons")
+		return nil, problem(http.StatusUnsupportedMediaType, "unsupported_media_type", "what is sent to this page is a form", "load the page and use its buttons")
 	}
 	data, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, maxRequest))
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
-		return req, problem(http.StatusRequestEntityTooLarge, "too_large", "the form is larger than "+strconv.Itoa(maxRequest)+" bytes", "")
+		return nil, problem(http.StatusRequestEntityTooLarge, "too_large", "the form is larger than "+strconv.Itoa(maxRequest)+" bytes", "")
 	case err != nil:
-		return req, problem(http.StatusBadRequest, "incomplete", "the form ended early", "")
+		return nil, problem(http.StatusBadRequest, "incomplete", "the form ended early", "")
 	}
 	values, err := url.ParseQuery(string(data))
 	if err != nil {
-		return req, invalid("body", "is not a form")
+		return nil, invalid("body", "is not a form")
 	}
+	fields := map[string]string{}
 	for name, given := range values {
 		if len(given) != 1 || !utf8.ValidString(given[0]) {
-			return req, invalid("body", "a field is there twice, or is not UTF-8")
+			return nil, invalid("body", "a field is there twice, or is not UTF-8")
 		}
-		if err := setField(&req, name, given[0]); err != nil {
-			return req, err
-		}
+		fields[name] = given[0]
 	}
-	return req, checkReason(req.Reason)
+	return fields, nil
 }
 
 // setField takes one field of a form.
@@ -201,42 +216,15 @@ func (s *Server) answer(c echo.Context, p *Problem) {
 		answer(c, p)
 		return
 	}
-	var methods []string
 	if p.Status() == http.StatusUnauthorized {
-		methods = s.authMethods()
-		// Without a password to ask for, a browser's dialog would lead nowhere.
-		challenge := `Bearer realm="responder"`
-		if len(s.o.Auth.Users) > 0 {
-			challenge = `Basic realm="responder", charset="UTF-8"`
-		}
-		c.Response().Header().Set("WWW-Authenticate", challenge)
+		s.askToSignIn(c, p)
+		return
 	}
-	s.o.Pages.Problem(c.Response(), c.Request(), p, methods)
+	s.o.Pages.Problem(c.Response(), c.Request(), p)
 }
 
 // wantsPage reports whether a browser asks for a page that does not exist.
 func wantsPage(r *http.Request) bool {
 	return (r.Method == http.MethodGet || r.Method == http.MethodHead) && !strings.HasPrefix(r.URL.Path, "/api/") &&
 		strings.Contains(r.Header.Get("Accept"), "text/html")
-}
-
-// authMethods returns how people can authenticate, one line each.
-func (s *Server) authMethods() []string {
-	var methods []string
-	if len(s.o.Auth.Users) > 0 {
-		methods = append(methods, "Name and password: the browser asks for them when this page is loaded.")
-	}
-	if len(s.o.Auth.Clients) > 0 {
-		methods = append(methods, "Client certificate: import yours into the browser, then load this page again.")
-	}
-	if s.o.Auth.OIDC != nil {
-		methods = append(methods, "Single sign-on: open this page through the proxy that signs you in and sends your token as Authorization: Bearer.")
-	}
-	if len(s.o.Auth.Tokens) > 0 {
-		methods = append(methods, "Token: a browser cannot send one by itself; use the command line; see responder runs list --help.")
-	}
-	if len(methods) == 0 {
-		methods = append(methods, "No credential is configured: only browsers on the machine of the service are served, at http://127.0.0.1.")
-	}
-	return methods
 }

@@ -213,23 +213,24 @@ func TestLostBrowsers(t *testing.T) {
 	}
 }
 
-// A browser asks for a password only where there are passwords; else the page
-// says how to get in.
+// Without a credential the page is the sign-in page, which leads back. The browser's own
+// dialog never opens, since nobody could sign out of it.
 func TestPagesSayHowToGetIn(t *testing.T) {
 	s := mustNew(t, options(t, newHouse()))
-	w := ask(s, http.MethodGet, "/runs/r-1", "", http.NoBody)
-	if challenge := w.Header().Values("WWW-Authenticate"); w.Code != 401 || !slices.Equal(challenge, []string{`Bearer realm="responder"`}) {
-		t.Errorf("%d %q", w.Code, challenge)
+	w := ask(s, http.MethodGet, "/runs/r-1?said=approve", "", http.NoBody)
+	if body := w.Body.String(); w.Code != 401 || !strings.Contains(body, "next /runs/r-1?said=approve, password false, issuer false") || !strings.Contains(body, "Token:") {
+		t.Errorf("%d %s", w.Code, body)
 	}
-	if body := w.Body.String(); !strings.Contains(body, "Token:") || strings.Contains(body, "password") {
-		t.Errorf("says %s", body)
+	ambient := newAmbientServer(t, newHouse())
+	w = ask(ambient, http.MethodGet, "/", "", http.NoBody)
+	if challenge := w.Header().Values("WWW-Authenticate"); !slices.Equal(challenge, []string{`Bearer realm="responder"`}) || !strings.Contains(w.Body.String(), "next /, password true") {
+		t.Errorf("%q %s", challenge, w.Body)
 	}
-	w = ask(newAmbientServer(t, newHouse()), http.MethodGet, "/", "", http.NoBody)
-	if challenge := w.Header().Get("WWW-Authenticate"); w.Code != 401 || !strings.HasPrefix(challenge, "Basic ") {
-		t.Errorf("%d %q", w.Code, challenge)
-	}
-	if body := w.Body.String(); !strings.Contains(body, "Name and password") {
-		t.Errorf("says %s", body)
+	for path, want := range map[string]string{"/api/v1/runs": `{"error"`, "/runs/r-1/approve": "<p>sign in: next /runs/r-1"} {
+		method := map[bool]string{true: http.MethodGet, false: http.MethodPost}[strings.HasPrefix(path, "/api")]
+		if w = ask(ambient, method, path, "", http.NoBody); w.Code != 401 || !strings.HasPrefix(w.Body.String(), want) {
+			t.Errorf("%s: %d %s", path, w.Code, w.Body)
+		}
 	}
 	w = ask(s, http.MethodPost, "/runs/r-1/approve", readToken, strings.NewReader("gate=g"))
 	if body := w.Body.String(); w.Code != 403 || !strings.HasPrefix(body, "<p>403 this credential lacks the scope approve") {

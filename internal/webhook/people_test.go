@@ -76,7 +76,7 @@ func TestPeopleBehindFilesAndCertificates(t *testing.T) {
 		{"password", byPassword, Identity{Name: "ada", Groups: []string{"oncall", "owners"}, Person: true, scopes: all}},
 		{"certificate", byCard, Identity{Name: "ada", Groups: []string{"owners"}, Strong: true, Person: true, scopes: all}},
 	} {
-		id, err := s.auth.authenticate(c.r)
+		id, err := s.auth.authenticate(c.r, false)
 		if diff := cmp.Diff(c.want, id, cmp.AllowUnexported(Identity{})); diff != "" || err != nil {
 			t.Errorf("%s: %v\n%s", c.name, err, diff)
 		}
@@ -95,7 +95,7 @@ func TestCredentialsOfPeople(t *testing.T) {
 	} {
 		r := httptest.NewRequest(http.MethodGet, "/", http.NoBody)
 		r.Header.Set("Authorization", "Bearer "+token)
-		id, err := s.auth.authenticate(r)
+		id, err := s.auth.authenticate(r, false)
 		if id.scopes = nil; err != nil || !cmp.Equal(id, want, cmp.AllowUnexported(Identity{})) {
 			t.Errorf("%+v, %v; want %+v", id, err, want)
 		}
@@ -129,7 +129,7 @@ func TestNamesOfCertificates(t *testing.T) {
 	} {
 		r := httptest.NewRequest(http.MethodGet, "/", http.NoBody)
 		r.TLS = &tls.ConnectionState{VerifiedChains: [][]*x509.Certificate{{&c.cert}}}
-		id, err := s.auth.authenticate(r)
+		id, err := s.auth.authenticate(r, false)
 		if id.Name != c.want || (err == nil) != (c.want != "") || id.Strong != (c.want == "ada") {
 			t.Errorf("%s: %q, strong %v, %v", name, id.Name, id.Strong, err)
 		}
@@ -168,7 +168,7 @@ func TestNamesThatDifferInCase(t *testing.T) {
 	for _, name := range []string{"grace", "Grace"} {
 		r := httptest.NewRequest(http.MethodGet, "/api/v1/runs", nil)
 		r.SetBasicAuth(name, "correct horse of "+name)
-		if id, err := s.auth.authenticate(r); err != nil || id.Name != "grace" {
+		if id, err := s.auth.authenticate(r, false); err != nil || id.Name != "grace" {
 			t.Errorf("%s is %q, %v", name, id.Name, err)
 		}
 	}

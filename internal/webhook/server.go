@@ -257,10 +257,12 @@ func (s *Server) route(method, path string, scope Scope, serve handler, with ...
 		}()
 		var id Identity
 		if scope != "" {
-			if id, err = s.auth.authenticate(c.Request()); err != nil {
+			page, _ := c.Get(isPage).(bool)
+			if id, err = s.auth.authenticate(c.Request(), page); err != nil {
 				return unauthorized(err)
 			}
 			trust(c)
+			s.renew(c, id)
 			if !id.Can(scope) {
 				return s.lacksScope(id, scope)
 			}

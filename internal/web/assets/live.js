@@ -11,6 +11,11 @@
   const look = async () => {
     if (document.hidden) return;
     const answer = await fetch(here, { method: "HEAD", cache: "no-store" });
+    if (answer.status === 401 && document.getElementById("ended")) {
+      if (busy()) show("ended", true);
+      else location.reload();
+      return;
+    }
     if (!answer.ok) throw answer.status;
     show("silent", false);
     const moved = answer.headers.get("ETag") !== seen;

@@ -1,5 +1,5 @@
-// Package oidctest is an OpenID Connect issuer for tests: discovery and keys
-// over TLS on loopback, and tokens, good ones and others.
+// Package oidctest is an OpenID Connect issuer for tests: discovery, keys and the
+// authorization code flow with PKCE over TLS on loopback, and tokens, good ones and others.
 //
 // It is for tests only and knows nothing of who verifies its tokens.
 package oidctest
@@ -30,7 +30,7 @@ import (
 // Audience is who tokens are for, unless a test says otherwise.
 const Audience = "responder"
 
-// Issuer serves /.well-known/openid-configuration and /keys.
+// Issuer serves /.well-known/openid-configuration, /keys, /auth and /token.
 type Issuer struct {
 	URL    string // as tokens name it
 	CAFile string // PEM certificate that vouches for it
@@ -42,6 +42,7 @@ type Issuer struct {
 	fault    http.HandlerFunc
 	discover map[string]any
 	asked    int
+	flow     flow
 }
 
 // New starts an issuer that ends with the test. It signs with RS256 and ES256.
@@ -51,6 +52,8 @@ func New(t testing.TB) *Issuer {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /.well-known/openid-configuration", i.answer(func() any { return i.discover }))
 	mux.HandleFunc("GET /keys", i.answer(func() any { return map[string]any{"keys": i.shown} }))
+	mux.HandleFunc("GET /auth", i.orFault(i.authorize))
+	mux.HandleFunc("POST /token", i.orFault(i.exchange))
 	server := httptest.NewUnstartedServer(mux)
 	server.Config.ErrorLog = log.New(io.Discard, "", 0) // handshakes that tests break
 	server.StartTLS()
@@ -86,6 +89,20 @@ func (i *Issuer) answer(give func() any) http.HandlerFunc {
 			w.Header().Set("Content-Type", "application/json")
 			_, _ = w.Write(body) // the peer may have given up
 		}
+	}
+}
+
+// orFault serves with serve, or the fault in its place.
+func (i *Issuer) orFault(serve http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		i.mu.Lock()
+		fault := i.fault
+		i.mu.Unlock()
+		if fault != nil {
+			fault(w, r)
+			return
+		}
+		serve(w, r)
 	}
 }
 
@@ -174,25 +191,29 @@ func (i *Issuer) Token(t testing.TB, change map[string]any) string {
 // Sign makes a token with any key, header and claims.
 func Sign(t testing.TB, key jose.SigningKey, header, claims map[string]any) string {
 	t.Helper()
+	token, err := sign(key, header, claims)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return token
+}
+
+func sign(key jose.SigningKey, header, claims map[string]any) (string, error) {
 	o := &jose.SignerOptions{}
 	for name, value := range header {
 		o.WithHeader(jose.HeaderKey(name), value)
 	}
 	signer, err := jose.NewSigner(key, o)
 	if err != nil {
-		t.Fatal(err)
+		return "", err
 	}
 	payload, err := json.Marshal(claims)
 	if err != nil {
-		t.Fatal(err)
+		return "", err
 	}
 	signed, err := signer.Sign(payload)
 	if err != nil {
-		t.Fatal(err)
+		return "", err
 	}
-	token, err := signed.CompactSerialize()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return token
+	return signed.CompactSerialize()
 }

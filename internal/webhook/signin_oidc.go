@@ -1,0 +1,250 @@
+package webhook
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+	"github.com/labstack/echo/v4"
+	"golang.org/x/oauth2"
+
+	"github.com/inference-responder/responder/internal/outbound"
+	"github.com/inference-responder/responder/internal/webhook/session"
+)
+
+// signInGlance is how long the sign-in page waits to learn whether the issuer answers.
+const signInGlance = 500 * time.Millisecond
+
+// host is the issuer as people know it.
+func (d *oidcVerifier) host() string {
+	u, err := url.Parse(d.o.Issuer)
+	if err != nil {
+		return d.o.Issuer // unreachable: newOIDCVerifier has parsed it
+	}
+	return u.Host
+}
+
+// toIssuer sends the browser to the issuer, and has it keep what the answer must match.
+// It changes nothing, so a link may lead here.
+func (s *Server) toIssuer(c echo.Context, _ Identity) error {
+	a := session.Attempt{
+		State: rand.Text(), Nonce: rand.Text(), Verifier: oauth2.GenerateVerifier(), Next: nextOf(c.QueryParam("next")), Began: time.Now(),
+	}
+	at, err := s.auth.oidc.signInURL(c.Request().Context(), s.redirectURL(), a)
+	if err != nil {
+		s.issuerFails(c, a.Next, err)
+		return nil
+	}
+	sealed, err := s.auth.browsers.attempts.Seal(a)
+	if err != nil {
+		return err
+	}
+	h := c.Response().Header()
+	c.SetCookie(s.auth.browsers.attemptCookie(c.Request(), sealed))
+	h.Set("Location", at)
+	h.Set("Cache-Control", "no-store")
+	h.Set("Referrer-Policy", "no-referrer")
+	return c.NoContent(http.StatusSeeOther)
+}
+
+// redirectURL is where the issuer sends the browser back to.
+func (s *Server) redirectURL() string {
+	return s.auth.browsers.external.JoinPath(pathCallback).String()
+}
+
+// fromIssuer takes the issuer's answer. Nothing in the address is believed, nor shown,
+// before its state shows that this browser asked for it.
+func (s *Server) fromIssuer(c echo.Context, _ Identity) error {
+	b, d, r, now := s.auth.browsers, s.auth.oidc, c.Request(), time.Now()
+	a, err := s.attemptOf(c, now)
+	q := r.URL.Query()
+	page := SignIn{Next: "/"}
+	switch {
+	case err != nil || !sameText(q.Get("state"), a.State):
+		page.Status = http.StatusBadRequest
+		page.Message, page.Hint = "This sign-in was not begun in this browser, took too long, or is over.", "Sign in again, in one tab."
+		s.signInFails(c, methodOIDC, signInInvalid, page)
+		return nil
+	case q.Get("iss") != "" && q.Get("iss") != d.o.Issuer: // RFC 9207
+		err = refuse("another issuer sent it", "sign in again")
+	case q.Get("error") != "":
+		page.Status, page.Next = http.StatusForbidden, a.Next
+		page.Message, page.Hint = denialOf(d.host(), q.Get("error"), q.Get("error_description"))
+		s.signInFails(c, methodOIDC, signInRefused, page)
+		return nil
+	case !b.failures.allow(r.RemoteAddr, now):
+		page.Status, page.Next, page.Message = http.StatusTooManyRequests, a.Next, "Too many sign-ins from your address. Try again in a minute."
+		s.signInFails(c, methodOIDC, signInLimited, page)
+		return nil
+	}
+	var who signedIn
+	if err == nil {
+		who, err = d.exchange(r.Context(), s.redirectURL(), q.Get("code"), a, now)
+	}
+	if err != nil {
+		s.issuerFails(c, a.Next, err)
+		return nil
+	}
+	s.admit(c, methodOIDC, who, a.Next)
+	return nil
+}
+
+// attemptOf returns the attempt that the browser kept, and has it forget it: an answer
+// is taken once.
+func (s *Server) attemptOf(c echo.Context, now time.Time) (session.Attempt, error) {
+	b := s.auth.browsers
+	gone := b.attemptCookie(c.Request(), "")
+	kept, err := c.Request().Cookie(gone.Name)
+	if err != nil {
+		return session.Attempt{}, session.ErrAttempt
+	}
+	c.SetCookie(gone)
+	return b.attempts.Open(kept.Value, now)
+}
+
+// issuerFails shows why the issuer signs nobody in.
+func (s *Server) issuerFails(c echo.Context, next string, err error) {
+	host := s.auth.oidc.host()
+	page, result := SignIn{Status: http.StatusForbidden, Next: next}, signInRefused
+	var denied *oauth2.RetrieveError
+	var noRights *noRightsError
+	switch {
+	case errors.As(err, &noRights):
+		page.Message, page.Hint = refusalOf(err)
+		page.Groups, result = noRights.groups, signInNoRights
+	case errors.Is(err, errBadCredential):
+		page.Message, page.Hint = refusalOf(err)
+	case errors.As(err, &denied) && denied.ErrorCode != "":
+		page.Message, page.Hint = denialOf(host, denied.ErrorCode, denied.ErrorDescription)
+	default:
+		page.Status, result = http.StatusServiceUnavailable, signInUnavailable
+		page.Message, page.Hint = host+" cannot be reached to sign you in.", "Responder tries again: reload in a moment. Other ways to sign in work meanwhile."
+	}
+	s.log.Warn("the OIDC issuer signs nobody in on the page", "issuer", s.auth.oidc.o.Issuer, "err", cut(hideCode(err), 500))
+	s.signInFails(c, methodOIDC, result, page)
+}
+
+// hideCode returns an error's text without what the issuer echoes in a body, which may
+// repeat the code.
+func hideCode(err error) string {
+	var denied *oauth2.RetrieveError
+	if errors.As(err, &denied) {
+		return fmt.Sprintf("the token endpoint answered %q %q", denied.ErrorCode, denied.ErrorDescription)
+	}
+	return err.Error()
+}
+
+// client is the page as the issuer knows it.
+func (d *oidcVerifier) client(ctx context.Context, redirect string) (*oauth2.Config, error) {
+	ctx, cancel := context.WithTimeout(ctx, d.issuer.wait)
+	defer cancel()
+	set, err := d.issuer.keys(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, at := range []string{set.endpoint.AuthURL, set.endpoint.TokenURL} {
+		if u, err := url.Parse(at); err != nil || u.Scheme != "https" || u.Host == "" {
+			return nil, fmt.Errorf("the issuer's endpoint %q is not an https URL", cut(at, 100))
+		}
+	}
+	c := &oauth2.Config{ClientID: d.o.Browser.ClientID, Endpoint: set.endpoint, RedirectURL: redirect, Scopes: []string{oidc.ScopeOpenID}}
+	for _, scope := range d.o.Browser.Scopes {
+		if !slices.Contains(c.Scopes, scope) {
+			c.Scopes = append(c.Scopes, scope)
+		}
+	}
+	if d.o.Browser.ClientSecretFile == "" {
+		c.Endpoint.AuthStyle = oauth2.AuthStyleInParams // a public client only names itself
+	} else if c.ClientSecret, err = outbound.ReadSecret(d.o.Browser.ClientSecretFile); err != nil {
+		return nil, fmt.Errorf("client secret: %w", err)
+	}
+	return c, nil
+}
+
+// signInURL is where people sign in. If some tokens are strong, it asks for one: a
+// login not long ago, of a kind that counts.
+func (d *oidcVerifier) signInURL(ctx context.Context, redirect string, a session.Attempt) (string, error) {
+	client, err := d.client(ctx, redirect)
+	if err != nil {
+		return "", err
+	}
+	options := []oauth2.AuthCodeOption{oidc.Nonce(a.Nonce), oauth2.S256ChallengeOption(a.Verifier)}
+	if strong := d.o.Strong; strong != nil {
+		options = append(options, oauth2.SetAuthURLParam("max_age", strconv.Itoa(int(strong.MaxAge/time.Second))))
+		if len(strong.ACR) > 0 {
+			options = append(options, oauth2.SetAuthURLParam("acr_values", strings.Join(strong.ACR, " ")))
+		}
+	}
+	return client.AuthCodeURL(a.State, options...), nil
+}
+
+// exchange returns who signed in: the code is exchanged for an ID token, which is
+// verified as bearer tokens are, is for this client, and answers this attempt. The
+// token is not kept.
+func (d *oidcVerifier) exchange(ctx context.Context, redirect, code string, a session.Attempt, now time.Time) (signedIn, error) {
+	client, err := d.client(ctx, redirect)
+	if err != nil {
+		return signedIn{}, err
+	}
+	t, err := outbound.Options{CAFile: d.o.CAFile}.Transport()
+	if err != nil {
+		return signedIn{}, err
+	}
+	t.DisableKeepAlives = true
+	own := outbound.Client(boundedAnswers{t})
+	own.Timeout = d.issuer.timeout
+	token, err := client.Exchange(oidc.ClientContext(ctx, own), code, oauth2.VerifierOption(a.Verifier))
+	if err != nil {
+		return signedIn{}, fmt.Errorf("exchange the code: %w", err)
+	}
+	raw, _ := token.Extra("id_token").(string)
+	if raw == "" || len(raw) > maxJWT {
+		return signedIn{}, refuse("the issuer sent none", "ask whoever runs the issuer whether this client may use the scope openid")
+	}
+	c, err := d.verified(ctx, raw, client.ClientID, now)
+	if err != nil {
+		return signedIn{}, err
+	}
+	if !sameText(c.text("nonce"), a.Nonce) {
+		return signedIn{}, refuse("it answers another sign-in", "sign in again")
+	}
+	if by := c.text("azp"); by != "" && by != client.ClientID {
+		return signedIn{}, refuse("it was issued to another client", "sign in again")
+	}
+	id, err := d.identity(c, now)
+	if err != nil {
+		groups, _ := c.groups(d.o.GroupsClaim) // for the person's eyes; the error says what is wrong
+		return signedIn{}, &noRightsError{err, groups}
+	}
+	return signedIn{id: id, proof: claims{AuthTime: c.AuthTime, ACR: c.ACR, AMR: c.AMR}}, nil
+}
+
+// noRightsError is why a person whom the issuer signed in is nobody here.
+type noRightsError struct {
+	error
+	groups []string
+}
+
+// Unwrap returns why.
+func (n *noRightsError) Unwrap() error { return n.error }
+
+// boundedAnswers bounds how much of the issuer's answers is read.
+type boundedAnswers struct{ next http.RoundTripper }
+
+// RoundTrip sends r.
+func (b boundedAnswers) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer, err := b.next.RoundTrip(r)
+	if err == nil {
+		outbound.SetBody(answer, io.LimitReader(answer.Body, maxKeysBody))
+	}
+	return answer, err
+}
