@@ -62,7 +62,7 @@ func CheckConfig(file string, temp TempDir) (_ api.ConfigCheck, err error) {
 func checkWorld(c config.Config, temp TempDir) (World, error) {
 	quiet := slog.New(slog.DiscardHandler)
 	probe := webhook.Options{
-		Intake: admission{}, Auth: c.Auth.ReceiverOptions(), TLS: c.ServerTLS(), DropLabels: c.Receiver.DropLabels,
+		Intake: admission{}, Auth: c.ReceiverAuth(), TLS: c.ServerTLS(), DropLabels: c.Receiver.DropLabels,
 		MaxBody: int64(c.Receiver.MaxBody), InFlightBytes: int64(c.Receiver.MaxInFlight), MaxConns: c.Receiver.MaxConcurrent, Quota: c.Receiver.Quota.Options(), Logger: quiet,
 	}
 	_, receiver := webhook.New(probe)

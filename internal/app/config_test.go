@@ -63,20 +63,26 @@ func TestCrossChecks(t *testing.T) {
 		"listen: here":                "listen: \"here\" is not an address (write it like 127.0.0.1:8080 or :8080)",
 		"tls: {cert_file: a}":         "tls: cert_file and key_file go together",
 		"auth: {mtls: {clients: []}}": "auth.mtls: client certificates need HTTPS",
-		"auth: {oidc: {issuer: 'http://idp', audience: a, scopes: [read]}}":                                                      `auth.oidc.issuer: "http://idp" is not an https URL`,
-		"auth: {oidc: {issuer: 'https://idp', scopes: [read]}}":                                                                  "auth.oidc.audience: must not be empty",
-		"auth: {oidc: {issuer: 'https://idp', audience: a}}":                                                                     "auth.oidc.scopes: may do nothing",
-		"auth: {oidc: {issuer: 'https://idp', audience: a, scopes: [read], strong: {max_age: 1h}}}":                              "auth.oidc.strong: no token could prove it",
-		"auth: {insecure: true, people: [{name: ada, slack: U1}, {name: grace, slack: U1}]}":                                     `auth.people[1].slack: "U1" is also in auth.people[0].slack, of ada (one person, one entry)`,
-		"auth: {insecure: true, people: [{name: ada, oidc: ada@example.com}, {name: grace}, {name: g, email: ADA@example.com}]}": `auth.people[2].email: "ADA@example.com" is also in auth.people[0].oidc, of ada`,
-		"auth: {insecure: true, people: [{name: ada}, {name: 'user:Ada'}]}":                                                      `auth.people[1].name: "Ada" is also in auth.people[0].name`,
-		"auth: {insecure: true, people: [{name: Ada Lovelace}]}":                                                                 `"Ada Lovelace" has spaces`,
-		"auth: {insecure: true, people: [{email: a@b}]}":                                                                         `auth.people[0].name: must not be empty`,
-		"auth: {tokens: [{name: a, file: b}]}":                                                                                   "auth.tokens[0].scopes: may do nothing",
-		"auth: {tokens: [{file: b, scopes: [read]}]}":                                                                            "auth.tokens[0].name: must not be empty",
-		"prometheus: {url: prometheus}":                                                                                          "prometheus.url: \"prometheus\" is not a URL",
-		"receiver: {drop_labels: [replica, alertname]}":                                                                          "receiver.drop_labels[1]: alertname cannot be dropped",
-		"kubernetes: {in_cluster: true, kubeconfig: k}":                                                                          "kubernetes: in_cluster and kubeconfig exclude each other",
+		"auth: {oidc: {issuer: 'http://idp', audience: a, scopes: [read]}}":                                                          `auth.oidc.issuer: "http://idp" is not an https URL`,
+		"auth: {oidc: {issuer: 'https://idp', scopes: [read]}}":                                                                      "auth.oidc.audience: must not be empty",
+		"auth: {oidc: {issuer: 'https://idp', scopes: [read], sign_in: {client_id: c}}}":                                             "f.yaml:1:54: auth.oidc.sign_in: needs external_url",
+		"{external_url: 'https://r', auth: {oidc: {issuer: 'https://idp', scopes: [read], sign_in: {}}}}":                            "auth.oidc.sign_in.client_id: must not be empty",
+		"{external_url: 'https://r', auth: {oidc: {issuer: 'https://idp', scopes: [read], sign_in: {client_id: c, scopes: [a b]}}}}": "auth.oidc.sign_in.scopes: a scope is empty or has spaces",
+		"{external_url: 'https://r?x', auth: {oidc: {issuer: 'https://idp', scopes: [read], sign_in: {client_id: c}}}}":              "external_url: with auth.oidc.sign_in it must have no query",
+		"auth: {insecure: true, sessions: {lifetime: 1m}}":                                                                           "auth.sessions.lifetime: 1m is not between 5m and 168h",
+		"auth: {insecure: true, sessions: {lifetime: 1h, idle: 2h}}":                                                                 "auth.sessions.idle: 2h is not between 1m and auth.sessions.lifetime",
+		"auth: {oidc: {issuer: 'https://idp', audience: a}}":                                                                         "auth.oidc.scopes: may do nothing",
+		"auth: {oidc: {issuer: 'https://idp', audience: a, scopes: [read], strong: {max_age: 1h}}}":                                  "auth.oidc.strong: no token could prove it",
+		"auth: {insecure: true, people: [{name: ada, slack: U1}, {name: grace, slack: U1}]}":                                         `auth.people[1].slack: "U1" is also in auth.people[0].slack, of ada (one person, one entry)`,
+		"auth: {insecure: true, people: [{name: ada, oidc: ada@example.com}, {name: grace}, {name: g, email: ADA@example.com}]}":     `auth.people[2].email: "ADA@example.com" is also in auth.people[0].oidc, of ada`,
+		"auth: {insecure: true, people: [{name: ada}, {name: 'user:Ada'}]}":                                                          `auth.people[1].name: "Ada" is also in auth.people[0].name`,
+		"auth: {insecure: true, people: [{name: Ada Lovelace}]}":                                                                     `"Ada Lovelace" has spaces`,
+		"auth: {insecure: true, people: [{email: a@b}]}":                                                                             `auth.people[0].name: must not be empty`,
+		"auth: {tokens: [{name: a, file: b}]}":                                                                                       "auth.tokens[0].scopes: may do nothing",
+		"auth: {tokens: [{file: b, scopes: [read]}]}":                                                                                "auth.tokens[0].name: must not be empty",
+		"prometheus: {url: prometheus}":                                                                                              "prometheus.url: \"prometheus\" is not a URL",
+		"receiver: {drop_labels: [replica, alertname]}":                                                                              "receiver.drop_labels[1]: alertname cannot be dropped",
+		"kubernetes: {in_cluster: true, kubeconfig: k}":                                                                              "kubernetes: in_cluster and kubeconfig exclude each other",
 		"kubernetes: {qps: 0}":        "kubernetes.qps: must be between 1 and 10000",
 		"discovery: {enabled: true}":  "discovery.enabled: there is no cluster to look in",
 		"receiver: {max_body: 32MiB}": "receiver.max_in_flight: must be at least receiver.max_body",
@@ -128,12 +134,14 @@ f.yaml:10:22: discovery.enabled: there is no cluster to look in (set kubernetes.
 // Who may do what reaches the receiver unchanged, however names are written.
 func TestAuthConversion(t *testing.T) {
 	c, err := config.Parse("/etc/responder/f.yaml", []byte(`
+external_url: https://r.example/responder
 tls: {cert_file: tls.crt, key_file: /abs/tls.key}
 auth:
+  sessions: {lifetime: 8h}
   tokens: [{name: 'user:ada', file: ada, scopes: [approve], groups: ['group:oncall', ml]}]
   basic: [{name: bob, password_file: bob, scopes: [read]}]
   mtls: {ca_file: ca.pem, clients: [{name: am.example, kind: dns, scopes: [intake]}, {name: grace, scopes: [approve], strong: true}]}
-  oidc: {issuer: 'https://idp.example', audience: responder, ca_file: idp.pem, scopes: [approve], groups_claim: groups, strong: {amr: [mfa]}}
+  oidc: {issuer: 'https://idp.example', audience: responder, ca_file: idp.pem, scopes: [approve], groups_claim: groups, strong: {amr: [mfa]}, sign_in: {client_id: page, client_secret_file: secret}}
   people: [{name: 'user:ada', credentials: ['user:bob'], oidc: ada@example.com, slack: U1, email: ada@example.com, groups: ['group:owners']}]
 `))
 	if err != nil {
@@ -146,10 +154,12 @@ auth:
 		OIDC: &webhook.OIDC{
 			Issuer: "https://idp.example", Audience: "responder", CAFile: "/etc/responder/idp.pem", GroupsClaim: "groups",
 			Scopes: []webhook.Scope{"approve"}, Strong: &webhook.Strong{AMR: []string{"mfa"}, MaxAge: 15 * time.Minute},
+			Browser: &webhook.OIDCBrowser{ClientID: "page", ClientSecretFile: "/etc/responder/secret", Scopes: []string{"profile", "email"}},
 		},
+		Sessions: webhook.Sessions{Lifetime: 8 * time.Hour, Idle: time.Hour}, ExternalURL: "https://r.example/responder",
 		People: []webhook.Person{{Name: "ada", Credentials: []string{"bob"}, OIDC: "ada@example.com", Email: "ada@example.com", Groups: []string{"owners"}}},
 	}
-	if diff := cmp.Diff(want, c.Auth.ReceiverOptions()); diff != "" {
+	if diff := cmp.Diff(want, c.ReceiverAuth()); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	if diff := cmp.Diff(webhook.TLS{CertFile: "/etc/responder/tls.crt", KeyFile: "/abs/tls.key", ClientCAFile: "/etc/responder/ca.pem"}, c.ServerTLS()); diff != "" {

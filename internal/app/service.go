@@ -195,7 +195,7 @@ func (s *Service) receiverOptions(c config.Config) webhook.Options {
 		Watch:         s.journal.Watch,
 		Metrics:       s.metrics.handler(),
 		Version:       ReadBuildInfo(),
-		Auth:          c.Auth.ReceiverOptions(),
+		Auth:          c.ReceiverAuth(),
 		TLS:           c.ServerTLS(),
 		DropLabels:    c.Receiver.DropLabels,
 		MaxBody:       int64(c.Receiver.MaxBody),

@@ -30,7 +30,7 @@ import (
 type Config struct {
 	Listen       string                `yaml:"listen" doc:"Address to serve on, host:port."`
 	ListenProbes string                `yaml:"listen_probes" doc:"Address of a listener for /healthz and /readyz alone, host:port, which speaks plain HTTP and asks for no credential, so that the kubelet is answered whoever fills the other one. Empty: they are served on listen alone."`
-	ExternalURL  string                `yaml:"external_url" doc:"Address under which people reach this service; links in messages begin with it and lead to the run's page. Empty: messages have no links."`
+	ExternalURL  string                `yaml:"external_url" doc:"Address under which people reach this service; links in messages begin with it and lead to the run's page, and auth.oidc.sign_in leads back to it. Empty: messages have no links."`
 	TLS          TLS                   `yaml:"tls" doc:"Serve HTTPS. Needed for mTLS and wanted for any address but loopback."`
 	Auth         Auth                  `yaml:"auth" doc:"Who may talk to the service. Without any of tokens, basic, mtls and oidc it refuses to start, unless insecure is true."`
 	Receiver     Receiver              `yaml:"receiver" doc:"The Alertmanager receiver."`
@@ -69,9 +69,10 @@ type TLS struct {
 // Auth lists who may talk to the service.
 type Auth struct {
 	Tokens   []Token  `yaml:"tokens" doc:"Bearer tokens. The files are read again when they change."`
-	Basic    []Basic  `yaml:"basic" doc:"Users with passwords."`
+	Basic    []Basic  `yaml:"basic" doc:"Users with passwords, for the page, where they sign in, the API and the CLI."`
 	MTLS     *MTLS    `yaml:"mtls" doc:"Client certificates."`
-	OIDC     *OIDC    `yaml:"oidc" doc:"Bearer tokens of an OpenID Connect issuer, for the API and the CLI."`
+	OIDC     *OIDC    `yaml:"oidc" doc:"People of an OpenID Connect issuer: by bearer tokens, for the API and the CLI, and on the page with sign_in."`
+	Sessions Sessions `yaml:"sessions" doc:"Sessions of people who sign in on the page. A restart of the service ends them all."`
 	People   []Person `yaml:"people" doc:"Who is who: one entry for each person with all credentials, so that all channels record the same name and nobody counts twice. Credentials of nobody listed here do not count where several people have to approve or where a run was started by hand, and start no run. Two entries with the same handle are refused."`
 	Rights   []Grant  `yaml:"rights" doc:"Who may do what about which services. A credential also needs the scope of the same name. Left out: who is asked may approve, and the owners of a service may pause it and cancel its runs. A list replaces that."`
 	Insecure bool     `yaml:"insecure" doc:"Let everyone in, as user:anonymous with every right. Logged loudly."`
@@ -246,7 +247,7 @@ type Log struct {
 func Default() Config {
 	return Config{
 		Listen: "127.0.0.1:8080",
-		Auth:   Auth{Rights: defaultRights()},
+		Auth:   Auth{Rights: defaultRights(), Sessions: Sessions{Lifetime: 12 * time.Hour, Idle: time.Hour}},
 		Receiver: Receiver{
 			DropLabels:    []string{"prometheus_replica", "__replica__", "replica"},
 			MaxBody:       16 << 20,

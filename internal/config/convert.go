@@ -7,10 +7,11 @@ import (
 	"github.com/inference-responder/responder/internal/webhook"
 )
 
-// ReceiverOptions is who may talk to the service, in the receiver's words. Names may
+// ReceiverAuth is who may talk to the service, in the receiver's words. Names may
 // be written with the prefixes that approval rules use.
-func (a Auth) ReceiverOptions() webhook.Auth {
-	auth := webhook.Auth{Insecure: a.Insecure}
+func (c Config) ReceiverAuth() webhook.Auth {
+	a := c.Auth
+	auth := webhook.Auth{Insecure: a.Insecure, Sessions: webhook.Sessions(a.Sessions), ExternalURL: c.ExternalURL}
 	for _, t := range a.Tokens {
 		auth.Tokens = append(auth.Tokens, webhook.Token{Grant: GrantOf(t.Name, t.Scopes, t.Groups), File: t.File})
 	}

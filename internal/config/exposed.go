@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"net"
+	"net/url"
 	"os"
 	"reflect"
 	"slices"
@@ -16,6 +17,9 @@ func (c Config) Exposures() []string {
 	var out []string
 	if host, _, err := net.SplitHostPort(c.Listen); err == nil && c.TLS.CertFile == "" && !isLocal(host) {
 		out = append(out, fmt.Sprintf("listen: %s serves plain HTTP beyond this machine: who is on the way reads tokens and changes decisions (set tls, or listen on loopback behind a proxy)", c.Listen))
+	}
+	if u, err := url.Parse(c.ExternalURL); err == nil && u.Scheme == "http" && !isLocal(u.Hostname()) && (len(c.Auth.Basic) > 0 || c.Auth.OIDC != nil && c.Auth.OIDC.SignIn != nil) {
+		out = append(out, "external_url: people sign in on the page over plain HTTP: who is on the way reads passwords and takes over sessions (serve it over TLS and write https)")
 	}
 	seen := map[string]bool{}
 	eachText(reflect.ValueOf(c), "", func(path, name string, v reflect.Value) {

@@ -33,6 +33,8 @@ func TestExposures(t *testing.T) {
 		"readable token":   {strings.Replace(tokens, "FILE", "open", 1), []string{"auth.tokens[0].file: every user of this machine can read"}},
 		"readable key":     {"tls: {cert_file: cert, key_file: open}\n" + strings.Replace(tokens, "FILE", "own", 1), []string{"tls.key_file: every user"}},
 		"readable webhook": {"channels: [{name: a, default: true, webhook: {url: 'https://h.example', token_file: own, secret_file: open}}]\n" + strings.Replace(tokens, "FILE", "own", 1), []string{"channels[0].webhook.secret_file: every user"}},
+		"sign-in in clear": {"external_url: http://r.example\nauth: {basic: [{name: ada, password_file: own, scopes: [read]}]}\n", []string{"external_url: people sign in on the page over plain HTTP"}},
+		"sign-in here":     {"external_url: http://localhost:8080\nauth: {basic: [{name: ada, password_file: own, scopes: [read]}]}\n", nil},
 		"missing":          {strings.Replace(tokens, "FILE", "none", 1), nil},
 	} {
 		c, err := Parse(filepath.Join(dir, "c.yaml"), []byte(tt.doc))

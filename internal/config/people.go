@@ -10,20 +10,35 @@ import (
 	"github.com/inference-responder/responder/internal/rights"
 	"github.com/inference-responder/responder/internal/setting"
 	"github.com/inference-responder/responder/internal/webhook"
+	"github.com/inference-responder/responder/internal/yamldoc"
 )
 
 // defaultStrongAge is how long ago a login may be, where the file says nothing.
 const defaultStrongAge = 15 * time.Minute
 
-// OIDC admits bearer tokens of an OpenID Connect issuer.
+// OIDC admits people of an OpenID Connect issuer, by bearer tokens and on the page.
 type OIDC struct {
 	Issuer        string   `yaml:"issuer" doc:"Its https URL, exactly as its tokens write it in iss. It is asked for its keys at the start and then while tokens come; the service starts without it."`
-	Audience      string   `yaml:"audience" doc:"What tokens must name in aud. Give the service one of its own: tokens made for others with the same audience are accepted."`
+	Audience      string   `yaml:"audience" doc:"What bearer tokens must name in aud. Give the service one of its own: tokens made for others with the same audience are accepted. Empty, with sign_in: bearer tokens are refused."`
 	CAFile        string   `yaml:"ca_file" doc:"PEM certificates that vouch for the issuer. Empty: the system's."`
 	UsernameClaim string   `yaml:"username_claim" doc:"The claim that names the person. Empty: email, which the issuer must have verified and which is taken in lower case. Use a claim that people cannot change, e.g. sub."`
 	GroupsClaim   string   `yaml:"groups_claim" doc:"The claim that lists groups, as approval rules name them after group:. Empty: tokens give no groups."`
 	Scopes        []string `yaml:"scopes" enum:"intake,metrics,read,admin,approve,cancel,pause,unpause,resolve,release,promote,start" doc:"As for tokens, for everybody the issuer makes such tokens for."`
 	Strong        *Strong  `yaml:"strong" doc:"Which tokens prove strong authentication, for levers that need it: those with one value of acr or amr, of a login that is recent. Left out: none does."`
+	SignIn        *SignIn  `yaml:"sign_in" doc:"Sign people in on the page through the issuer, by the authorization code flow with PKCE. Needs external_url; register its address with /signin/callback appended as the redirect URI. Left out: the page offers none."`
+}
+
+// SignIn is what the issuer knows the page by.
+type SignIn struct {
+	ClientID         string   `yaml:"client_id" doc:"The client that is registered with the issuer. ID tokens must be for it."`
+	ClientSecretFile string   `yaml:"client_secret_file" doc:"File with the client's secret, read at each sign-in. Empty: a public client, which PKCE alone protects."`
+	Scopes           []string `yaml:"scopes" doc:"What is asked of the issuer besides openid. Left out: profile and email. Add what it wants for the claim of the groups, often groups."`
+}
+
+// Sessions are the limits of sessions on the page.
+type Sessions struct {
+	Lifetime time.Duration `yaml:"lifetime" doc:"After which a person signs in again, between 5m and 168h."`
+	Idle     time.Duration `yaml:"idle" doc:"How long a session lasts without a page that is open and visible. At most lifetime."`
 }
 
 // Strong selects the tokens that prove strong authentication.
@@ -156,7 +171,7 @@ func (o *OIDC) check(bad setting.Report) {
 	if u, err := url.Parse(o.Issuer); err != nil || u.Scheme != "https" || u.Host == "" {
 		bad("auth.oidc.issuer", "write it like https://login.example.com, exactly as tokens have it in iss", "%s is not an https URL", setting.QuotedURL(o.Issuer))
 	}
-	if o.Audience == "" {
+	if o.Audience == "" && o.SignIn == nil {
 		bad("auth.oidc.audience", "register the service with the issuer and write its name there", "must not be empty, or tokens made for others would let people in here")
 	}
 	if len(o.Scopes) == 0 {
@@ -175,6 +190,33 @@ func (o *OIDC) check(bad setting.Report) {
 	}
 	if o.Strong.MaxAge < 0 {
 		bad("auth.oidc.strong.max_age", "", "must not be negative")
+	}
+}
+
+// checkSessions finds what is missing for people to sign in on the page.
+func (c *Config) checkSessions(bad setting.Report) {
+	s := c.Auth.Sessions
+	if s.Lifetime < 5*time.Minute || s.Lifetime > 7*24*time.Hour {
+		bad("auth.sessions.lifetime", "e.g. 12h", "%s is not between 5m and 168h", yamldoc.FormatDuration(s.Lifetime))
+	}
+	if s.Idle < time.Minute || s.Idle > s.Lifetime {
+		bad("auth.sessions.idle", "e.g. 1h", "%s is not between 1m and auth.sessions.lifetime", yamldoc.FormatDuration(s.Idle))
+	}
+	if c.Auth.OIDC == nil || c.Auth.OIDC.SignIn == nil {
+		return
+	}
+	in := c.Auth.OIDC.SignIn
+	if in.ClientID == "" {
+		bad("auth.oidc.sign_in.client_id", "register a client with the issuer, for the authorization code flow", "must not be empty")
+	}
+	if slices.ContainsFunc(in.Scopes, func(s string) bool { return s == "" || strings.ContainsFunc(s, IsSpace) }) {
+		bad("auth.oidc.sign_in.scopes", "write each as an item, e.g. [profile, email, groups]", "a scope is empty or has spaces")
+	}
+	switch u, err := url.Parse(c.ExternalURL); {
+	case c.ExternalURL == "":
+		bad("auth.oidc.sign_in", "set external_url, e.g. https://responder.example", "needs external_url, to which the issuer sends people back")
+	case err != nil || u.RawQuery != "" || u.Fragment != "" || u.User != nil:
+		bad("external_url", "write it like https://responder.example", "with auth.oidc.sign_in it must have no query, fragment or user")
 	}
 }
 
@@ -224,6 +266,12 @@ func (o *OIDC) receiver() *webhook.OIDC {
 	g := GrantOf("", o.Scopes, nil)
 	w := &webhook.OIDC{
 		Issuer: o.Issuer, Audience: o.Audience, CAFile: o.CAFile, UsernameClaim: o.UsernameClaim, GroupsClaim: o.GroupsClaim, Scopes: g.Scopes,
+	}
+	if in := o.SignIn; in != nil {
+		w.Browser = &webhook.OIDCBrowser{ClientID: in.ClientID, ClientSecretFile: in.ClientSecretFile, Scopes: in.Scopes}
+		if in.Scopes == nil {
+			w.Browser.Scopes = []string{"profile", "email"}
+		}
 	}
 	if s := o.Strong; s != nil {
 		w.Strong = &webhook.Strong{ACR: s.ACR, AMR: s.AMR, MaxAge: s.MaxAge}

@@ -137,6 +137,7 @@ func (c *Config) check() yamldoc.Problems {
 	c.checkGPU(bad)
 	c.checkCredentials(bad)
 	c.checkAuth(bad)
+	c.checkSessions(bad)
 	c.checkLimits(bad)
 	c.Ladder.check(bad)
 	c.Probes.check(bad)

@@ -254,7 +254,7 @@ func (a *authenticator) header(ctx context.Context, header string) (Identity, er
 	if err == nil {
 		return a.people.ofCredential(id), nil
 	}
-	if token, ok := jwtOf(header); ok && a.oidc != nil {
+	if token, ok := jwtOf(header); ok && a.oidc != nil && a.oidc.o.Audience != "" {
 		return a.oidc.identify(ctx, token)
 	}
 	return Identity{}, err

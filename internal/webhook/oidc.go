@@ -18,7 +18,7 @@ import (
 // are not fetched, renewed or kept, and with Browser by signing in on the page.
 type OIDC struct {
 	Issuer        string  // its https URL, exactly as its tokens write it
-	Audience      string  // that tokens must be for; one of the service's own, or tokens made for others pass
+	Audience      string  // that bearer tokens must be for; one of the service's own, or tokens made for others pass. With Browser it may be empty: bearer tokens are refused
 	CAFile        string  // PEM certificates that vouch for the issuer, read at every refresh; empty: the system's
 	UsernameClaim string  // names the person; email has to be verified by the issuer. Default: email
 	GroupsClaim   string  // a list of groups, or one; empty: tokens give none
@@ -89,7 +89,7 @@ func newOIDCVerifier(o *OIDC, p *people, logger *slog.Logger, refreshed func(ok 
 	switch {
 	case err != nil || u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil:
 		return nil, fmt.Errorf("webhook: OIDC issuer %q is not an https URL as tokens write it", c.Issuer)
-	case c.Audience == "":
+	case c.Audience == "" && c.Browser == nil:
 		return nil, errors.New("webhook: OIDC has no audience: tokens the issuer made for other services would be accepted")
 	case c.Strong != nil && (len(c.Strong.ACR)+len(c.Strong.AMR) == 0 || c.Strong.MaxAge <= 0 ||
 		slices.Contains(c.Strong.ACR, "") || slices.Contains(c.Strong.AMR, "")):
