@@ -72,6 +72,13 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
       (dict "name" "prometheus" "file" "/etc/responder-tokens/prometheus" "scopes" (list "metrics"))
       (dict "name" "reader" "file" "/etc/responder-tokens/reader" "scopes" (list "read")))
     "basic" (list (dict "name" "page" "password_file" "/etc/responder-tokens/page" "scopes" (list "read")))) }}
+{{- with .Values.signIn.oidc }}{{ if .issuer }}
+{{- if not $.Values.config.external_url }}{{ fail "signIn.oidc needs config.external_url, to which the issuer sends people back" }}{{ end }}
+{{- $page := dict "client_id" .clientID "scopes" .scopes }}
+{{- if .existingSecret }}{{ $_ := set $page "client_secret_file" "/etc/responder-signin/client-secret" }}{{ end }}
+{{- $_ := set $own.auth "oidc" (dict "issuer" .issuer "groups_claim" .groupsClaim "sign_in" $page
+  "scopes" (list "read" "approve" "cancel" "pause" "unpause" "resolve" "release" "promote" "start")) }}
+{{- end }}{{ end }}
 {{- if .Values.playbooks }}{{ $_ := set $own "playbooks" (dict "dir" "/etc/responder-playbooks") }}{{ end }}
 {{- if .Values.policy }}{{ $_ := set $own "policy" (dict "file" "/etc/responder/policy.yaml") }}{{ end }}
 {{- if .Values.agent.enabled }}
