@@ -21,12 +21,20 @@
 // # Deciding
 //
 // The name and the groups of a decision come from the credential, never from the
-// request's body. There are no cookies and no CORS headers. Requests that change
-// something are refused to the pages of other sites, because browsers send
-// passwords and certificates with the requests of any page. If no credential is
-// configured, only loopback is served, only under a loopback host name and not to
-// other sites' pages, so that a page cannot decide through a browser on the same
-// machine.
+// request's body. There are no CORS headers, and the one cookie that counts is that of
+// a session of the page. Requests that change something are refused to the pages of
+// other sites, because browsers send passwords and certificates with the requests of
+// any page. If no credential is configured, only loopback is served, only under a
+// loopback host name and not to other sites' pages, so that a page cannot decide
+// through a browser on the same machine.
+//
+// # Signing in
+//
+// People sign in on the page by a name and password, or through an OpenID Connect issuer
+// by the authorization code flow with PKCE. Both lead to a session, which acts as its
+// person would with that credential, but changes things by the page's forms only, and
+// only where the browser says that they are this service's own. Package session keeps
+// sessions and what a browser carries meanwhile.
 //
 // # Pages
 //
