@@ -49,8 +49,7 @@ func signInView(p page, d SignIn) g.Node {
 			some(d.Issuer != "", g.Text(" You may still be signed in at "), text(d.Issuer), g.Text(".")))),
 		some(d.Message != "", refusalView(d)),
 		some(d.Name != "", personView(p, d)),
-		some(d.Issuer != "", issuerView(p, d)),
-		some(d.Password, passwordView(p, d)),
+		some(d.Name == "", formsView(p, d)),
 		some(len(d.Others) > 0,
 			h.H2(g.Text("Other ways")),
 			h.Ul(g.Map(d.Others, func(s string) g.Node { return h.Li(text(s)) })),
@@ -85,8 +84,13 @@ func personView(p page, d SignIn) g.Node {
 			),
 		),
 		h.P(h.Class("buttons"), h.A(h.Class("go"), h.Href(p.Root+strings.TrimPrefix(d.Next, "/")), g.Text("Continue"))),
-		some(d.Issuer != "" || d.Password, h.H2(g.Text("Sign in again"))),
+		some(d.Issuer != "" || d.Password, h.Details(h.Summary(g.Text("Sign in again")),
+			quiet(g.Text("As somebody else, or to prove strong authentication anew.")), formsView(p, d))),
 	}
+}
+
+func formsView(p page, d SignIn) g.Node {
+	return g.Group{some(d.Issuer != "", issuerView(p, d)), some(d.Password, passwordView(p, d))}
 }
 
 func issuerView(p page, d SignIn) g.Node {

@@ -24,7 +24,7 @@ func signInPage(t *testing.T, path string, d SignIn) *httptest.ResponseRecorder 
 func TestSignInPages(t *testing.T) {
 	refused := SignIn{
 		Status: 403, Next: "/runs/r-1", Issuer: "login.example.com", Groups: []string{"oncall", "ml platform"},
-		Message: "Your sign-in is refused: of the ID token, its email is a name of the configuration.", Hint: "The operator maps people under auth.people.",
+		Message: "Your ID token was refused: its email is a name of the configuration.", Hint: "The operator maps people under auth.people.",
 	}
 	for name, c := range map[string]struct {
 		path       string

@@ -3,6 +3,7 @@ package webhook
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"math"
 	"net/http"
 	"net/url"
@@ -187,7 +188,11 @@ func (s *Server) admit(c echo.Context, method string, who signedIn, next string)
 // signInFails counts a failed sign-in and shows the sign-in page again.
 func (s *Server) signInFails(c echo.Context, method, result string, page SignIn) {
 	s.metrics.signIns.WithLabelValues(method, result).Inc()
-	s.log.Info("a sign-in on the page failed", "method", method, "result", result, "why", cut(page.Message, 300), "address", c.Request().RemoteAddr)
+	level := slog.LevelInfo
+	if slices.Contains([]string{signInLimited, signInInvalid, signInUnavailable}, result) {
+		level = slog.LevelDebug // strangers cause these without limit
+	}
+	s.log.Log(c.Request().Context(), level, "a sign-in on the page failed", "method", method, "result", result, "why", cut(page.Message, 300), "address", c.Request().RemoteAddr)
 	s.signInPage(c, page)
 }
 
@@ -235,9 +240,17 @@ func nextOf(raw string) string {
 func refusalOf(err error) (message, hint string) {
 	var refused *refusedToken
 	if errors.As(err, &refused) {
-		return "Your sign-in is refused: of the ID token, " + refused.why + ".", strings.ToUpper(refused.hint[:min(1, len(refused.hint))]) + refused.hint[min(1, len(refused.hint)):] + "."
+		return "Your ID token was refused: " + refused.why + ".", capital(refused.hint) + "."
 	}
-	return "Your sign-in is refused: the ID token is not good.", "Try again; the service's log has the reason."
+	return "Your ID token was refused.", "Try again. The service's log has the reason."
+}
+
+// capital begins a sentence.
+func capital(s string) string {
+	if s == "" {
+		return s
+	}
+	return strings.ToUpper(s[:1]) + s[1:]
 }
 
 // mayRetry lists the errors of an issuer after which trying again helps.

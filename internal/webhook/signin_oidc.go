@@ -129,7 +129,9 @@ func (s *Server) issuerFails(c echo.Context, next string, err error) {
 		page.Status, result = http.StatusServiceUnavailable, signInUnavailable
 		page.Message, page.Hint = host+" cannot be reached to sign you in.", "Responder tries again: reload in a moment. Other ways to sign in work meanwhile."
 	}
-	s.log.Warn("the OIDC issuer signs nobody in on the page", "issuer", s.auth.oidc.o.Issuer, "err", cut(hideCode(err), 500))
+	if !errors.Is(err, errIssuerDown) { // of which the log tells once
+		s.log.Warn("the OIDC issuer signed nobody in on the page", "issuer", s.auth.oidc.o.Issuer, "err", cut(hideCode(err), 500))
+	}
 	s.signInFails(c, methodOIDC, result, page)
 }
 
