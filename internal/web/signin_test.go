@@ -31,17 +31,31 @@ func TestSignInPages(t *testing.T) {
 		d          SignIn
 		has, lacks []string
 	}{
-		"signin": {"/runs/r-1", SignIn{Status: 401, Next: "/runs/r-1?a=b&c", Issuer: "login.example.com", Password: true, Others: []string{"Client certificate: import it."}},
+		"signin": {
+			"/runs/r-1",
+			SignIn{Status: 401, Next: "/runs/r-1?a=b&c", Issuer: "login.example.com", Password: true, Others: []string{"Client certificate: import it."}},
 			[]string{`href="../signin/oidc?next=%2Fruns%2Fr-1%3Fa%3Db%26c"`, `action="../signin"`, `name="next" value="/runs/r-1?a=b&amp;c"`, `type="password"`, "Client certificate"},
-			[]string{"Paused", "./audit", "Sign out", `role="alert"`}},
-		"signin_wrong": {"/signin", SignIn{Status: 401, Next: "/", Password: true, Message: "Wrong name or password."},
-			[]string{`role="alert"><b>Wrong name or password.</b>`, `class="go">Sign in<`, `action="./signin"`}, []string{"signin/oidc", "or with a password"}},
+			[]string{"Paused", "./audit", "Sign out", `role="alert"`},
+		},
+		"signin_wrong": {
+			"/signin",
+			SignIn{Status: 401, Next: "/", Password: true, Message: "Wrong name or password."},
+			[]string{`role="alert"><b>Wrong name or password.</b>`, `class="go">Sign in<`, `action="./signin"`},
+			[]string{"signin/oidc", "or with a password"},
+		},
 		"signin_down": {"/", SignIn{Status: 401, Next: "/", Issuer: "login.example.com", Down: true}, []string{"login.example.com does not answer at present", "signin/oidc"}, []string{"<form"}},
-		"signin_refused": {"/signin/callback", refused,
-			[]string{"Groups seen: oncall, ml platform.", "auth.people", `href="../signin/oidc?next=%2Fruns%2Fr-1"`}, []string{"eyJ"}},
+		"signin_refused": {
+			"/signin/callback", refused,
+			[]string{"Groups seen: oncall, ml platform.", "auth.people", `href="../signin/oidc?next=%2Fruns%2Fr-1"`},
+			[]string{"eyJ"},
+		},
 		"signin_out": {"/signin", SignIn{Status: 200, Next: "/", Issuer: "login.example.com", Left: true}, []string{"You are signed out.", "still be signed in at login.example.com"}, []string{"Sign out"}},
-		"signin_person": {"/signin", SignIn{Status: 200, Next: "/runs/r-1", Issuer: "login.example.com", Name: "ada", Strong: true, Groups: []string{"sre"}, Rights: []string{"pause: all services"}},
-			[]string{`href="./runs/r-1"`, "<b>ada</b>", "pause: all services", `action="./signout"`, "./audit", "Paused"}, []string{"You may read."}},
+		"signin_person": {
+			"/signin",
+			SignIn{Status: 200, Next: "/runs/r-1", Issuer: "login.example.com", Name: "ada", Strong: true, Groups: []string{"sre"}, Rights: []string{"pause: all services"}},
+			[]string{`href="./runs/r-1"`, "<b>ada</b>", "pause: all services", `action="./signout"`, "./audit", "Paused"},
+			[]string{"You may read."},
+		},
 		"signin_reader": {"/signin", SignIn{Status: 200, Next: "/", Password: true, Name: "page"}, []string{"You may read.", "auth.rights"}, nil},
 	} {
 		body := signInPage(t, c.path, c.d).Body.String()

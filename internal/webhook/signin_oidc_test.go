@@ -183,7 +183,7 @@ func TestCookies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	shut(t, w.Body)
+	defer shut(t, w.Body)
 	var got []string
 	for _, c := range w.Cookies() {
 		if c.Value != "" {
@@ -270,14 +270,22 @@ func TestIssuerAnswersThatAreNotGood(t *testing.T) {
 		"by another client":  {person: map[string]any{"azp": "other"}, status: 403, says: "it was issued to another client"},
 		"expired":            {person: map[string]any{"exp": time.Now().Add(-time.Hour).Unix()}, status: 403, says: "it expired"},
 		"e-mail unverified":  {person: map[string]any{"email_verified": false}, status: 403, says: `did not verify its e-mail address.|Verify it there, or set auth.oidc.username_claim to a claim people cannot change.|["oncall" "ml platform"]`},
-		"a name that is taken": {person: map[string]any{"email": "Decide"}, status: 403,
-			says: `its email is a name of the configuration.|The operator maps people under auth.people.|["oncall" "ml platform"]`},
-		"may not read": {prepare: func(_ *oidctest.Issuer, s *Server) { s.auth.oidc.o.Scopes = []Scope{ScopeIntake} }, status: 403,
-			says: `You are ada@example.com, who may not read here.|Ask whoever runs Responder`},
-		"token endpoint down": {prepare: func(i *oidctest.Issuer, _ *Server) { i.Discover("token_endpoint", "https://127.0.0.1:1/token") },
-			status: 503, says: "cannot be reached to sign you in"},
-		"endpoints in the clear": {prepare: func(i *oidctest.Issuer, _ *Server) { i.Discover("authorization_endpoint", "http://login.example.com/") },
-			status: 503, says: "cannot be reached to sign you in"},
+		"a name that is taken": {
+			person: map[string]any{"email": "Decide"}, status: 403,
+			says: `its email is a name of the configuration.|The operator maps people under auth.people.|["oncall" "ml platform"]`,
+		},
+		"may not read": {
+			prepare: func(_ *oidctest.Issuer, s *Server) { s.auth.oidc.o.Scopes = []Scope{ScopeIntake} }, status: 403,
+			says: `You are ada@example.com, who may not read here.|Ask whoever runs Responder`,
+		},
+		"token endpoint down": {
+			prepare: func(i *oidctest.Issuer, _ *Server) { i.Discover("token_endpoint", "https://127.0.0.1:1/token") },
+			status:  503, says: "cannot be reached to sign you in",
+		},
+		"endpoints in the clear": {
+			prepare: func(i *oidctest.Issuer, _ *Server) { i.Discover("authorization_endpoint", "http://login.example.com/") },
+			status:  503, says: "cannot be reached to sign you in",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, i, surfers := withBrowserSignIn(t, newHouse(), "", nil)

@@ -93,8 +93,15 @@ func TestWrongPasswords(t *testing.T) {
 	s := withPassword(t, newHouse(), nil)
 	var bodies []string
 	for _, c := range [][2]string{
-		{"ada", "wrong horse"}, {"nobody", "correct horse"}, {"", "correct horse"}, {"ADA", "correct horse"}, {"", readToken}, {"read", readToken},
-		{"ada", ""}, {"ada", strings.Repeat("x", maxPassword+1)}, {strings.Repeat("x", 500), "correct horse"},
+		{"ada", "wrong horse"},
+		{"nobody", "correct horse"},
+		{"", "correct horse"},
+		{"ADA", "correct horse"},
+		{"", readToken},
+		{"read", readToken},
+		{"ada", ""},
+		{"ada", strings.Repeat("x", maxPassword+1)},
+		{strings.Repeat("x", 500), "correct horse"},
 	} {
 		w := signIn(s, c[0], c[1], "/runs/r-1")
 		if w.Code != 401 || w.Header().Get("Set-Cookie") != "" {
