@@ -148,8 +148,9 @@ func (g gauges) Collect(ch chan<- prometheus.Metric) {
 	}
 	gauge("responder_journal_archive_last_failed", "1: the last attempt to archive the journal failed, and everything stays in it.", oneIf(s.archiving() != nil))
 	if free, err := s.room.free(); err == nil {
-		gauge("responder_journal_volume_free_bytes", "Space of the journal's volume that is free; below journal.min_free, notifications are refused.", float64(free))
+		gauge("responder_journal_volume_free_bytes", "Space of the journal's volume that is free; together with responder_journal_reusable_bytes below journal.min_free, notifications are refused.", float64(free))
 	}
+	gauge("responder_journal_reusable_bytes", "Space within the journal's file that is free and written to again.", float64(s.room.inFile()))
 	gauge("responder_memory_limit_bytes", "Memory limit of the Go runtime, 0 if there is none; with more than 60 % of it in use, notifications are refused.", float64(s.room.limit))
 	gauge("responder_memory_live_bytes", "Memory in use after the last collection of garbage.", float64(s.room.lives()))
 	if info, err := os.Stat(s.journal.Path()); err == nil {

@@ -100,7 +100,7 @@ func TestMetricsFollowTheJournal(t *testing.T) {
 	at := journalOfTwoRuns(t, j)
 	connect := func() *metrics {
 		return newMetrics(newAppendTimes(), metricSources{
-			room:    newRoom(t.TempDir(), 0),
+			room:    newRoom(j, 0),
 			journal: j,
 			policy:  func() (bool, bool) { return true, true },
 			figures: func() executor.Figures {
@@ -180,7 +180,7 @@ func TestCountingGoesOn(t *testing.T) {
 	at := journalOfTwoRuns(t, j)
 	connect := func() *metrics {
 		return newMetrics(newAppendTimes(), metricSources{
-			room:    newRoom(t.TempDir(), 0),
+			room:    newRoom(j, 0),
 			journal: j, policy: func() (bool, bool) { return true, true }, figures: func() executor.Figures { return executor.Figures{} },
 			pauses: func() []string { return nil }, demoted: func() map[string]int { return nil }, playbooks: func() []string { return []string{"pb"} },
 			step: func(_, state string) string { return "kube." + state }, now: func() time.Time { return at },

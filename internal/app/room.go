@@ -2,11 +2,13 @@ package app
 
 import (
 	"fmt"
+	"path/filepath"
 	"runtime"
 	"sync"
 	"syscall"
 	"time"
 
+	"github.com/inference-responder/responder/internal/audit"
 	"github.com/inference-responder/responder/internal/goruntime"
 	"github.com/inference-responder/responder/internal/webhook"
 )
@@ -15,6 +17,7 @@ const (
 	roomFor    = 100 * time.Millisecond // how long an answer about room holds
 	lookAgain  = 2 * time.Second        // between collections of garbage when memory is short
 	memoryPart = 60                     // per cent of the memory limit that may be in use
+	volumePart = 8                      // an eighth of journal.min_free must be on the volume: for other files, and long records
 )
 
 // room reports whether notifications can be taken in. What is left of memory and of the
@@ -23,8 +26,9 @@ type room struct {
 	limit   uint64 // bytes of memory; 0: there is no limit
 	lives   func() uint64
 	collect func()
-	minFree int64 // bytes of the journal's volume
-	free    func() (int64, error)
+	minFree int64                 // bytes
+	free    func() (int64, error) // bytes of the journal's volume
+	inFile  func() int64          // bytes of the journal's file that it writes to again
 	now     func() time.Time
 
 	mu    sync.Mutex // guards everything below
@@ -33,11 +37,12 @@ type room struct {
 	swept time.Time // when garbage was collected last, to look again
 }
 
-// newRoom watches the process's memory and the volume of a directory.
-func newRoom(dir string, minFree int64) *room {
+// newRoom watches the process's memory, and the room in a journal's file and on its volume.
+func newRoom(journal *audit.Journal, minFree int64) *room {
+	dir := filepath.Dir(journal.Path())
 	return &room{
 		limit: goruntime.Limit(), lives: goruntime.Lives, collect: runtime.GC, minFree: minFree,
-		free: func() (int64, error) { return freeOf(dir) }, now: time.Now,
+		free: func() (int64, error) { return freeOf(dir) }, inFile: journal.Reusable, now: time.Now,
 	}
 }
 
@@ -67,10 +72,15 @@ func (r *room) look(now time.Time) error {
 		return fmt.Errorf("%w: %d MiB are in use, and the limit is %d MiB", webhook.ErrMemory, lives>>20, r.limit>>20)
 	}
 	free, err := r.free()
-	if err == nil && free < r.minFree {
-		return fmt.Errorf("%w: %d MiB are free, and journal.min_free is %d MiB", webhook.ErrDisk, free>>20, r.minFree>>20)
+	if err != nil {
+		return nil // what cannot be told refuses nothing: the journal says itself when it cannot write
 	}
-	return nil // what cannot be told refuses nothing: the journal says itself when it cannot write
+	inFile := r.inFile()
+	if free+inFile < r.minFree || free < r.minFree/volumePart {
+		return fmt.Errorf("%w: %d MiB are free and %d MiB within the journal's file, and journal.min_free is %d MiB, of which %d MiB must be on the volume",
+			webhook.ErrDisk, free>>20, inFile>>20, r.minFree>>20, r.minFree/volumePart>>20)
+	}
+	return nil
 }
 
 // sizeOf returns the size of a directory's volume.

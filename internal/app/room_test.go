@@ -11,10 +11,10 @@ import (
 
 func TestRoom(t *testing.T) {
 	now, collected := time.Now(), 0
-	lives, free, broken := uint64(100<<20), int64(1<<30), error(nil)
+	lives, free, inFile, broken := uint64(100<<20), int64(1<<30), int64(0), error(nil)
 	r := &room{
 		limit: 512 << 20, lives: func() uint64 { return lives }, collect: func() { collected++ }, minFree: 256 << 20,
-		free: func() (int64, error) { return free, broken }, now: func() time.Time { return now },
+		free: func() (int64, error) { return free, broken }, inFile: func() int64 { return inFile }, now: func() time.Time { return now },
 	}
 	check := func(when string, want error, text string) {
 		t.Helper()
@@ -36,7 +36,13 @@ func TestRoom(t *testing.T) {
 	if err := r.check(); !errors.Is(err, webhook.ErrMemory) {
 		t.Errorf("the answer did not hold: %v", err)
 	}
-	check("with little space", webhook.ErrDisk, "255 MiB are free, and journal.min_free is 256 MiB")
+	check("with little space", webhook.ErrDisk, "255 MiB are free and 0 MiB within the journal's file, and journal.min_free is 256 MiB")
+	free, inFile = 40<<20, 216<<20
+	check("with space within the journal's file", nil, "")
+	inFile--
+	check("with little space on the volume and in the file", webhook.ErrDisk, "40 MiB are free and 215 MiB within")
+	free, inFile = 31<<20, 1<<30
+	check("with next to no space on the volume", webhook.ErrDisk, "of which 32 MiB must be on the volume")
 	broken = errors.New("gone")
 	check("with space that cannot be told", nil, "")
 	r.limit, lives = 0, 1<<40

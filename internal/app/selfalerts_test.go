@@ -90,7 +90,7 @@ func exportedSeries(t *testing.T) string {
 		policy:    func() (bool, bool) { return true, false },
 		playbooks: func() []string { return []string{"pb"} }, step: func(string, string) string { return "" }, now: time.Now,
 		archiving: func() *api.JournalFailure { return nil },
-		room:      newRoom(t.TempDir(), 0),
+		room:      newRoom(j, 0),
 	}, slog.New(slog.DiscardHandler))
 	if _, err := webhook.New(webhook.Options{Intake: admission{}, Logger: slog.New(slog.DiscardHandler), Registerer: m.registry}); err != nil {
 		t.Fatal(err)

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"path/filepath"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -87,7 +86,7 @@ func New(o Options) (_ *Service, err error) {
 		s.log.Warn("no checkpoint beside the journal: whether entries were cut off cannot be told for this start; compare with one that was published",
 			"file", file, "entries", s.journal.Size())
 	}
-	s.room = newRoom(filepath.Dir(s.journal.Path()), int64(o.Config.Journal.MinFree))
+	s.room = newRoom(s.journal, int64(o.Config.Journal.MinFree))
 	if s.rights, err = o.Config.Auth.RightsRules(); err != nil {
 		return nil, o.Config.Blame(err, "auth.rights")
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -156,6 +157,58 @@ func TestArchive(t *testing.T) {
 	}
 	if head := mustHead(t, j, "run/3"); head != 10 {
 		t.Errorf("its head is %d", head)
+	}
+}
+
+// What leaves the journal is free within its file: the service takes notifications again
+// when the archive has made room, without a smaller file.
+func TestArchiveMakesRoom(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	j := openTest(t, Options{NoSync: true, CheckpointEvery: 16})
+	size := func() int64 {
+		info, err := os.Stat(j.Path())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.Size()
+	}
+	text := func() []byte { // no compression makes it shorter
+		b := make([]byte, 1500)
+		for i := range b {
+			b[i] = byte(random.Uint32())
+		}
+		return b
+	}
+	for i := range 900 {
+		stream := []string{"intake", "run/1", "control"}[i%3]
+		mustAppend(t, j, Append{Stream: stream, After: Any, Records: []Record{{Kind: "k", Data: text(), Time: longAgo.Add(time.Duration(i) * time.Minute)}}})
+	}
+	full, before := size(), j.Reusable()
+	if err := archiveAll(t.Context(), t, j, t.TempDir()); err != nil {
+		t.Fatal(err)
+	}
+	mustAppend(t, j, one("intake", "k", "young")) // what the last removal freed counts from here on
+	room := j.Reusable()
+	if bodies := int64(600 * 1500); room-before < bodies*3/4 {
+		t.Errorf("%d bytes of the file could be reused, then %d, with %d of bodies gone", before, room, bodies)
+	}
+	grown := size()
+	for range 200 {
+		mustAppend(t, j, Append{Stream: "control", After: Any, Records: []Record{{Kind: "k", Data: text()}}})
+	}
+	if size() != grown {
+		t.Errorf("the file grew from %d to %d bytes, and then to %d", full, grown, size())
+	}
+	left := j.Reusable()
+	if left > room-200*1500 {
+		t.Errorf("%d bytes could be reused, and after 300,000 were written %d can", room, left)
+	}
+	path := j.Path()
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if again := openAt(t, path, Options{}).Reusable(); again < left {
+		t.Errorf("after a restart %d bytes can be reused, before %d", again, left)
 	}
 }
 

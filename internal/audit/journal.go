@@ -236,7 +236,6 @@ func (j *Journal) openDB() (err error) {
 		InitialMmapSize: max(initialMap, int(2*size)),
 		NoSync:          j.o.NoSync,
 		NoGrowSync:      j.o.NoSync,
-		NoStatistics:    true,
 	})
 	if err != nil {
 		return openError(j.path, err)

@@ -45,6 +45,13 @@ func (j *Journal) reserve(used int64) error {
 	return nil
 }
 
+// Reusable returns how many bytes of the file are free pages, which later appends fill
+// before the file grows. Pages that the last transaction, or one that a reader still
+// sees, has freed count from the next transaction on.
+func (j *Journal) Reusable() int64 {
+	return int64(j.db.Stats().FreePageN) * int64(j.db.Info().PageSize)
+}
+
 // logEnd returns the number of records in the log. It reports false unless the last
 // key is the tree's and the one before it is a seq.
 func logEnd(tx *bolt.Tx) (uint64, bool) {

@@ -137,7 +137,7 @@ type Journal struct {
 	KeyFile string        `yaml:"key_file" doc:"File of the private key, apart from the journal: whoever can write the journal's volume alone can then sign nothing. A new journal writes it, and it may be read-only later; of an old one move journal.key here. Empty: journal.key in dir."`
 	Keep    time.Duration `yaml:"keep" doc:"Age at which entries are moved to the archive, at least 360h. Notifications, decisions about their alerts and ended runs leave the journal's file then, and leave their hashes."`
 	Archive string        `yaml:"archive" doc:"Directory of the archive, which must exist. Its segments verify by themselves; put it on a volume that is backed up. Empty: nothing is archived, and the journal only grows."`
-	MinFree ByteSize      `yaml:"min_free" doc:"Free space of the journal's volume below which notifications are answered 503, so that runs and decisions still find room."`
+	MinFree ByteSize      `yaml:"min_free" doc:"Free space, of the journal's volume and within its file, below which notifications are answered 503, so that runs and decisions still find room. An eighth of it must be free on the volume."`
 
 	Checkpoints Checkpoints `yaml:"checkpoints" doc:"Where signed checkpoints are kept away from the journal. Only one that is kept elsewhere proves that the journal was not cut back to an older copy of itself."`
 }
