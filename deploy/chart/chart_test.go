@@ -152,7 +152,7 @@ func TestRights(t *testing.T) {
 		}
 		var out []string
 		for key := range objects(t, files) {
-			if kind, where, _ := strings.Cut(key, " "); strings.HasSuffix(kind, "RoleBinding") && !strings.Contains(where, "responder-read") {
+			if kind, where, _ := strings.Cut(key, " "); strings.HasSuffix(kind, "RoleBinding") && !strings.Contains(where, "responder-read") && !strings.Contains(where, "responder-discovery") {
 				out = append(out, key)
 			}
 		}
@@ -186,6 +186,46 @@ func TestRights(t *testing.T) {
 	}
 }
 
+// TestDiscoveryRights: workloads are listed where services are discovered, and nowhere else.
+func TestDiscoveryRights(t *testing.T) {
+	for _, tt := range []struct {
+		values string
+		want   []string
+	}{
+		{"{}", []string{"ClusterRole /responder-discovery", "ClusterRoleBinding /responder-discovery"}},
+		{"config: {discovery: {enabled: false}}", nil},
+		{"config: {discovery: {namespaces: [serving, batch]}}", []string{"ClusterRole /responder-discovery", "RoleBinding batch/responder-discovery", "RoleBinding serving/responder-discovery"}},
+		{"{config: {discovery: {namespaces: [serving]}}, rbac: {discovery: false, read: [serving]}}", nil},
+	} {
+		values, err := chartutil.ReadValues([]byte(tt.values))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files, err := render(values)
+		if err != nil {
+			t.Fatalf("%s: %v", tt.values, err)
+		}
+		var got []string
+		for key, o := range objects(t, files) {
+			if strings.HasSuffix(key, "/responder-discovery") {
+				got = append(got, key)
+				continue
+			}
+			rules, _ := o["rules"].([]any)
+			for _, rule := range rules {
+				resources := rule.(map[string]any)["resources"].([]any)
+				if key == "ClusterRole /responder-read-cluster" && !slices.Equal(resources, []any{"nodes"}) {
+					t.Errorf("%s: %s has %v", tt.values, key, resources)
+				}
+			}
+		}
+		slices.Sort(got)
+		if diff := cmp.Diff(tt.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", tt.values, diff)
+		}
+	}
+}
+
 // TestBadValues: a value that is wrong is refused before anything is installed, by its
 // path.
 func TestBadValues(t *testing.T) {
@@ -201,6 +241,7 @@ func TestBadValues(t *testing.T) {
 		{"rbac: {levers: {node.drain: [serving, batch]}}", "node.drain needs rights on the whole cluster, because nodes belong to no namespace: write ['*'], or ['*', serving, batch]"},
 		{"rbac: {levers: {pod.evict_from_node: [serving]}}", "pod.evict_from_node needs rights on the whole cluster"},
 		{"rbac: {discovery: false}", "rbac.discovery is false, but config.discovery.enabled is true"},
+		{"{config: {discovery: {namespaces: [serving, batch]}}, rbac: {discovery: false, read: [serving]}}", "rbac.read does not have batch of config.discovery.namespaces"},
 		{"config: {autonmy: observe}", "additional properties 'autonmy' not allowed"},
 		{"config: {services: {}}", "config.services"},
 		{"tls: {certManager: {enabled: true}}", "tls.certManager.issuerRef.name is empty"},

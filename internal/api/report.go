@@ -296,6 +296,8 @@ type ConfigCheck struct {
 	Cluster    string `json:"cluster,omitempty"`    // absent: none is configured
 	Discovery  bool   `json:"discovery"`            // services are found in the cluster, too
 
+	DiscoveryNamespaces []string `json:"discoveryNamespaces,omitempty"` // where they are found; absent: everywhere
+
 	IncidentWindow string `json:"incidentWindow,omitempty"` // incident.window; absent: 0
 
 	Levels []string `json:"levels,omitempty"` // playbooks.autonomy: what is set in place of playbooks' own levels

@@ -80,7 +80,7 @@ func checkWorld(c config.Config, temp TempDir) (World, error) {
 func summarize(file string, c config.Config, w World, set *playbook.Set, rules *api.ConfigPolicy) api.ConfigCheck {
 	summary := api.ConfigCheck{
 		File: file, Listen: c.Listen, Autonomy: c.Autonomy.String(), Services: len(w.Services()), Playbooks: len(set.All()),
-		Prometheus: c.Prometheus.URL, Cluster: clusterName(c.Kubernetes), Discovery: c.Discovery.Enabled,
+		Prometheus: c.Prometheus.URL, Cluster: clusterName(c.Kubernetes), Discovery: c.Discovery.Enabled, DiscoveryNamespaces: c.Discovery.Namespaces,
 		Policy: rules, Repositories: []string{}, Channels: []string{}, Warnings: []string{},
 	}
 	if c.Incident.Window > 0 {

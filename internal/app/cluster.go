@@ -30,7 +30,7 @@ func ConfiguredServices(c config.Config) []playbook.Service {
 // because a service next to it has its own locked; a service passes nil.
 func OpenCluster(c config.Config, temp TempDir, log *slog.Logger) (World, error) {
 	w := World{Deps: step.Deps{Log: log, Networks: c.Probes.Prefixes()}, Now: time.Now, Pace: 1}
-	options := catalog.Options{Entries: c.CatalogEntries(), Defaults: c.ServiceDefaults(), Ceiling: c.Autonomy, Interval: c.Discovery.Interval, Log: log}
+	options := catalog.Options{Entries: c.CatalogEntries(), Defaults: c.ServiceDefaults(), Ceiling: c.Autonomy, Namespaces: c.Discovery.Namespaces, Interval: c.Discovery.Interval, Log: log}
 	var err error
 	if w.Deps.Querier, err = openPrometheus(c); err != nil {
 		return w, c.Blame(err, "prometheus")

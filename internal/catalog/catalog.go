@@ -20,21 +20,22 @@ type matchers = labels.Matchers
 
 // Lister finds the workloads that declare themselves services.
 type Lister interface {
-	// Marked returns the workloads whose label [labelService] is true, in all
-	// namespaces it may read.
-	Marked(ctx context.Context, label string) ([]kube.Marked, error)
+	// Marked returns the workloads of a namespace whose label [labelService] is true;
+	// empty: of all namespaces.
+	Marked(ctx context.Context, namespace, label string) ([]kube.Marked, error)
 }
 
 // Options of a catalog.
 type Options struct {
-	Entries  []Entry           // configured; they take precedence over discovered entries of the same name or workload
-	Ceiling  playbook.Autonomy // highest level that an annotation may set
-	Defaults Defaults          // of discovered services; configured entries hold them already
-	Lister   Lister            // nil: no discovery
-	Tenants  Tenants           // nil: an alert that names only a node belongs to no service
-	Interval time.Duration     // between refreshes; default one minute
-	MaxAge   time.Duration     // maximum age of the cluster's last answer; default ten minutes
-	Log      *slog.Logger      // nil: silent
+	Entries    []Entry           // configured; they take precedence over discovered entries of the same name or workload
+	Ceiling    playbook.Autonomy // highest level that an annotation may set
+	Defaults   Defaults          // of discovered services; configured entries hold them already
+	Lister     Lister            // nil: no discovery
+	Namespaces []string          // where services are discovered; empty: everywhere
+	Tenants    Tenants           // nil: an alert that names only a node belongs to no service
+	Interval   time.Duration     // between refreshes; default one minute
+	MaxAge     time.Duration     // maximum age of the cluster's last answer; default ten minutes
+	Log        *slog.Logger      // nil: silent
 }
 
 // Catalog is the current set of services.
@@ -104,7 +105,7 @@ func (c *Catalog) Refresh(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	marked, err := c.o.Lister.Marked(ctx, labelService)
+	marked, err := c.marked(ctx)
 	if err != nil {
 		err = fmt.Errorf("discover services: %w", err)
 		c.mu.Lock()
@@ -122,6 +123,23 @@ func (c *Catalog) Refresh(ctx context.Context) error {
 	}
 	c.all, c.services, c.at, c.err, c.notes = all, servicesOf(all), time.Now(), nil, notes
 	return nil
+}
+
+// marked asks for the workloads of each namespace. Where one cannot be listed the answer
+// is an error and not what the others have: a service that may be there is not missing.
+func (c *Catalog) marked(ctx context.Context) ([]kube.Marked, error) {
+	if len(c.o.Namespaces) == 0 {
+		return c.o.Lister.Marked(ctx, "", labelService)
+	}
+	var out []kube.Marked
+	for _, namespace := range c.o.Namespaces {
+		found, err := c.o.Lister.Marked(ctx, namespace, labelService)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, found...)
+	}
+	return out, nil
 }
 
 // merge appends discovered services to the configured ones, and omits those

@@ -90,6 +90,9 @@ func discovered(m kube.Marked, ceiling playbook.Autonomy) (Entry, error) {
 	return e, nil
 }
 
+// IsNamespace reports whether a text can name a namespace.
+func IsNamespace(name string) bool { return len(validation.IsDNS1123Label(name)) == 0 }
+
 // inNamespace refuses an address outside the services of the namespace: a
 // person who can annotate a workload must not be able to send probes elsewhere. An IP, in
 // whatever notation, is no name of a service.

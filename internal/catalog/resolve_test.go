@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -88,11 +89,18 @@ func TestResolve(t *testing.T) {
 }
 
 type lister struct {
-	marked []kube.Marked
-	err    error
+	marked  []kube.Marked
+	err     error
+	refuses string   // a namespace that it may not list
+	asked   []string // the namespaces that were listed
 }
 
-func (l *lister) Marked(context.Context, string) ([]kube.Marked, error) { return l.marked, l.err }
+func (l *lister) Marked(_ context.Context, namespace, _ string) ([]kube.Marked, error) {
+	if l.asked = append(l.asked, namespace); namespace != "" && namespace == l.refuses {
+		return nil, errors.New("forbidden")
+	}
+	return slices.DeleteFunc(slices.Clone(l.marked), func(m kube.Marked) bool { return namespace != "" && m.Ref.Namespace != namespace }), l.err
+}
 
 func marked(name string, annotations map[string]string, cs ...kube.Container) kube.Marked {
 	return kube.Marked{Ref: kube.Ref{Kind: "Deployment", Namespace: "serving", Name: name}, Annotations: annotations, Containers: cs}
@@ -213,6 +221,27 @@ func TestConfiguredWinsOverDiscovered(t *testing.T) {
 	}
 	if got := c.Services(); len(got) != 1 || got[0].MinReady != 4 {
 		t.Errorf("services = %+v, want the configured one alone", got)
+	}
+}
+
+// Services are discovered in the namespaces that are named and in no other. Where one of
+// them cannot be listed, nothing is concluded from the others.
+func TestDiscoveryInNamespaces(t *testing.T) {
+	elsewhere := marked("embed", nil)
+	elsewhere.Ref.Namespace = "attic"
+	batch := marked("embed", nil)
+	batch.Ref.Namespace = "batch"
+	l := &lister{marked: []kube.Marked{marked("chat", nil), elsewhere, batch}}
+	c := New(Options{Lister: l, Namespaces: []string{"serving", "batch"}})
+	if err := c.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if s := c.Services(); len(s) != 2 || s[0].Name != "batch/embed" || s[1].Name != "serving/chat" || !slices.Equal(l.asked, []string{"serving", "batch"}) {
+		t.Errorf("services are %+v; %q were listed", s, l.asked)
+	}
+	l.refuses = "batch"
+	if err := c.Refresh(t.Context()); err == nil || len(c.Services()) != 2 {
+		t.Errorf("with one namespace that is not listed: %v, and %d services", err, len(c.Services()))
 	}
 }
 

@@ -116,7 +116,10 @@ func objectiveLines(s api.ConfigCheck) []string {
 
 func writeConfigSummary(w io.Writer, s api.ConfigCheck) error {
 	services := runview.Count(s.Services, "service")
-	if s.Discovery {
+	switch {
+	case s.Discovery && len(s.DiscoveryNamespaces) > 0:
+		services += ", and those found in " + strings.Join(s.DiscoveryNamespaces, ", ")
+	case s.Discovery:
 		services += ", and those found in the cluster"
 	}
 	lines := []struct{ name, text string }{

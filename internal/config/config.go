@@ -6,7 +6,6 @@ import (
 	"io"
 	"io/fs"
 	"maps"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -19,8 +18,6 @@ import (
 	"github.com/inference-responder/responder/internal/notify/alertmanager"
 	"github.com/inference-responder/responder/internal/notify/slack"
 	"github.com/inference-responder/responder/internal/playbook"
-	"github.com/inference-responder/responder/internal/runview"
-	"github.com/inference-responder/responder/internal/setting"
 	"github.com/inference-responder/responder/internal/yamldoc"
 )
 
@@ -186,41 +183,6 @@ type Kubernetes struct {
 
 // Configured reports whether there is a cluster at all.
 func (k Kubernetes) Configured() bool { return k.InCluster || k.Kubeconfig != "" }
-
-// Discovery finds services in the cluster.
-type Discovery struct {
-	Enabled  bool          `yaml:"enabled" doc:"Look for services in the cluster."`
-	Interval time.Duration `yaml:"interval" doc:"How often."`
-}
-
-// Probes bounds what the endpoints of services may be.
-type Probes struct {
-	Networks []string `yaml:"networks" doc:"Networks in which the endpoints of services are asked, like 10.96.0.0/12, whatever their names resolve to: those of the cluster's Services and of gateways. Empty: all, but never link-local and metadata addresses, nor this machine by a name other than localhost."`
-}
-
-// Prefixes returns the networks of a configuration that was checked.
-func (p Probes) Prefixes() []netip.Prefix {
-	var out []netip.Prefix
-	for _, n := range p.Networks {
-		if prefix, err := netip.ParsePrefix(n); err == nil {
-			out = append(out, prefix)
-		}
-	}
-	return out
-}
-
-// check finds what is wrong with it.
-func (p Probes) check(bad setting.Report) {
-	for i, n := range p.Networks {
-		prefix, err := netip.ParsePrefix(n)
-		switch at := fmt.Sprintf("probes.networks[%d]", i); {
-		case err != nil:
-			bad(at, "write it like 10.96.0.0/12", "%q is no network", runview.Cut(n, 100))
-		case prefix != prefix.Masked():
-			bad(at, "write "+prefix.Masked().String(), "%s has bits beyond its length", n)
-		}
-	}
-}
 
 // SLO sets what services are judged by.
 type SLO struct {

@@ -65,3 +65,18 @@ func TestProbeNetworks(t *testing.T) {
 		}
 	}
 }
+
+// Namespaces of discovery are names, each once.
+func TestDiscoveryNamespaces(t *testing.T) {
+	for doc, want := range map[string]string{
+		"[serving, batch]":    "",
+		"[serving, 'team-*']": `discovery.namespaces[1]: "team-*" is no namespace`,
+		"['']":                `discovery.namespaces[0]: "" is no namespace`,
+		"[serving, serving]":  `discovery.namespaces[1]: duplicate namespace "serving"`,
+	} {
+		_, err := Parse("c.yaml", []byte("auth: {insecure: true}\ndiscovery: {namespaces: "+doc+"}\n"))
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, want %q", doc, err, want)
+		}
+	}
+}

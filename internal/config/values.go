@@ -122,9 +122,7 @@ func (c *Config) check() yamldoc.Problems {
 	if c.Discovery.Enabled && !c.Kubernetes.Configured() {
 		bad("discovery.enabled", "set kubernetes.in_cluster or kubernetes.kubeconfig", "there is no cluster to look in")
 	}
-	if c.Discovery.Interval < time.Second {
-		bad("discovery.interval", "", "must be at least 1s")
-	}
+	c.Discovery.check(bad)
 	if c.ExternalURL != "" && !setting.IsHTTP(c.ExternalURL) {
 		bad("external_url", "write it like https://responder.example", "%s is not a URL", setting.QuotedURL(c.ExternalURL))
 	}

@@ -97,3 +97,30 @@ func kubeReason(err error) fault.Reason {
 	}
 	return e.Reason
 }
+
+// TestMarked: the workloads of one namespace are asked for there, so that a right in that
+// namespace suffices.
+func TestMarked(t *testing.T) {
+	s := twoRevisions(t)
+	s.Change(kubetest.Path(chat), func(o map[string]any) {
+		o["metadata"].(map[string]any)["labels"] = map[string]any{"responder.dev/service": "true"}
+	})
+	var asked []string
+	s.Fail(func(r *http.Request) kubetest.Fault {
+		asked = append(asked, r.URL.Path)
+		if strings.Contains(r.URL.Path, "/namespaces/serving/") {
+			return kubetest.Fault{}
+		}
+		return kubetest.Fault{Status: 403}
+	})
+	c := s.Client(t)
+	if m, err := c.Marked(t.Context(), "serving", "responder.dev/service"); err != nil || len(m) != 1 || m[0].Ref != chat {
+		t.Errorf("%+v, %v, after %q", m, err, asked)
+	}
+	if _, err := c.Marked(t.Context(), "batch", "responder.dev/service"); kubeReason(err) != fault.Forbidden || !strings.Contains(err.Error(), "list deployments.apps batch") {
+		t.Errorf("in another namespace: %v", err)
+	}
+	if _, err := c.Marked(t.Context(), "", "responder.dev/service"); kubeReason(err) != fault.Forbidden {
+		t.Errorf("in all namespaces: %v", err)
+	}
+}

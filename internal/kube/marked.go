@@ -25,17 +25,17 @@ type Container struct {
 	Args    []string
 }
 
-// Marked returns the Deployments and StatefulSets of all namespaces that carry
-// the label with the value true.
-func (c *Client) Marked(ctx context.Context, label string) ([]Marked, error) {
+// Marked returns the Deployments and StatefulSets of a namespace that carry the label
+// with the value true; empty: of all namespaces.
+func (c *Client) Marked(ctx context.Context, namespace, label string) ([]Marked, error) {
 	options := metav1.ListOptions{LabelSelector: label + "=true"}
-	deployments, err := c.typed.AppsV1().Deployments("").List(ctx, options)
+	deployments, err := c.typed.AppsV1().Deployments(namespace).List(ctx, options)
 	if err != nil {
-		return nil, request{verb: "list", group: "apps", resource: "deployments"}.fail(err)
+		return nil, request{verb: "list", group: "apps", resource: "deployments", namespace: namespace}.fail(err)
 	}
-	sets, err := c.typed.AppsV1().StatefulSets("").List(ctx, options)
+	sets, err := c.typed.AppsV1().StatefulSets(namespace).List(ctx, options)
 	if err != nil {
-		return nil, request{verb: "list", group: "apps", resource: "statefulsets"}.fail(err)
+		return nil, request{verb: "list", group: "apps", resource: "statefulsets", namespace: namespace}.fail(err)
 	}
 	out := make([]Marked, 0, len(deployments.Items)+len(sets.Items))
 	for _, d := range deployments.Items {

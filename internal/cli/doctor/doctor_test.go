@@ -40,7 +40,7 @@ type installation struct {
 	fails    string              // why the rule InferenceStalled cannot be evaluated
 	skew     time.Duration       // of Prometheus' clock
 	routes   string              // of Alertmanager
-	denied   []string            // "verb resource" that the API server does not grant, with a subresource after a slash; "everywhere" behind it: not for all namespaces
+	denied   []string            // "verb resource" that the API server does not grant, with a subresource after a slash; "everywhere" behind it: not for all namespaces, "in NAME": not in that one
 	noWork   bool                // the workload is not there
 	hpa      bool                // an autoscaler owns its replicas
 }
@@ -272,6 +272,8 @@ func (in *installation) reviews(next http.Handler) http.Handler {
 			asked := []string{of.Verb + " " + of.Resource, of.Verb + " " + of.Resource + "/" + of.Subresource}
 			if of.Namespace == "" {
 				asked = append(asked, of.Verb+" "+of.Resource+" everywhere")
+			} else {
+				asked = append(asked, of.Verb+" "+of.Resource+" in "+of.Namespace)
 			}
 			review.Status.Allowed = !slices.ContainsFunc(asked, func(right string) bool { return slices.Contains(in.denied, right) })
 			w.Header().Set("Content-Type", "application/json")
@@ -427,7 +429,19 @@ func TestWhatIsWrong(t *testing.T) {
 			"workloads cannot be discovered", func(in *installation) {
 				in.settings, in.denied = "discovery: {enabled: true}\n", []string{"list deployments everywhere"}
 			},
-			"kubernetes", "rights to read", Failed, "missing: list deployments.apps", "with the chart: rbac.create and rbac.discovery", "",
+			"kubernetes", "rights to discover", Failed, "missing: list deployments.apps", "bind the role responder-discovery for the whole cluster", "",
+		},
+		{
+			"workloads are discovered in some namespaces", func(in *installation) {
+				in.settings, in.denied = "discovery: {enabled: true, namespaces: [serving]}\n", []string{"list deployments everywhere"}
+			},
+			"kubernetes", "rights to discover", OK, "workloads can be listed in serving", "", "",
+		},
+		{
+			"workloads cannot be discovered in one namespace", func(in *installation) {
+				in.settings, in.denied = "discovery: {enabled: true, namespaces: [serving, batch]}\n", []string{"list statefulsets in batch"}
+			},
+			"kubernetes", "rights to discover", Failed, "missing: list statefulsets.apps in batch; no service", "bind the role responder-discovery or responder-read in the namespace", "",
 		},
 		{
 			"workloads need not be discovered", func(in *installation) { in.denied = []string{"list deployments everywhere"} },

@@ -21,6 +21,9 @@ const (
 // asked.
 const logsRole = "responder-logs"
 
+// discoveryRole is the role that lists workloads, for the discovery of services.
+const discoveryRole = "responder-discovery"
+
 // clusterSteps are the steps that need the cluster.
 var clusterSteps = []string{"kube.", "node.", "pod.", "service."}
 
@@ -46,6 +49,9 @@ func (e *exam) kubernetes(ctx context.Context) []Finding {
 	}
 	r := &rights{exam: e, known: map[kube.Right]bool{}}
 	out := []Finding{ok("API server", "it answers"), r.reading(ctx, roles), r.logs(ctx, roles)}
+	if e.c.Discovery.Enabled {
+		out = append(out, r.discovery(ctx, roles))
+	}
 	out = append(out, e.each(func(s playbook.Service) []Finding {
 		return append([]Finding{e.workload(ctx, s)}, r.levers(ctx, roles, s)...)
 	})...)
@@ -159,11 +165,8 @@ func (r *rights) reading(ctx context.Context, roles []kubernetes.Role) Finding {
 	var lacks []string
 	namespaces := r.namespaces()
 	for _, role := range roles {
-		if len(role.Levers) > 0 || role.Name == logsRole {
+		if len(role.Levers) > 0 || role.Name == logsRole || role.Name == discoveryRole {
 			continue
-		}
-		if role.Cluster && !r.c.Discovery.Enabled { // which alone lists workloads of all namespaces
-			role.Rules = slices.DeleteFunc(slices.Clone(role.Rules), func(rule kubernetes.Rule) bool { return slices.Contains(rule.Resources, "deployments") })
 		}
 		for _, namespace := range namespaces {
 			missing, err := r.lacking(ctx, role, namespace, "")
@@ -175,9 +178,40 @@ func (r *rights) reading(ctx context.Context, roles []kubernetes.Role) Finding {
 	}
 	slices.Sort(lacks)
 	if lacks = slices.Compact(lacks); len(lacks) > 0 {
-		return failed(check, "missing: "+some(lacks, 8), fixReading+". Rights on the whole cluster are of the role responder-read-cluster (with the chart: rbac.create and rbac.discovery). What cannot be read is unknown")
+		return failed(check, "missing: "+some(lacks, 8), fixReading+". Rights on the whole cluster are of the role responder-read-cluster (with the chart: rbac.create). What cannot be read is unknown")
 	}
 	return ok(check, fmt.Sprintf("all of responder-read in %s", some(namespaces, 5)))
+}
+
+// discovery checks that workloads can be listed where services are looked for. One
+// namespace that cannot be listed leaves the catalog unknown as a whole.
+func (r *rights) discovery(ctx context.Context, roles []kubernetes.Role) Finding {
+	const check = "rights to discover"
+	in, fix, where := r.c.Discovery.Namespaces, "with the manifests, bind the role "+discoveryRole+" or responder-read in the namespace; with the chart, turn on rbac.discovery or list the namespace in rbac.read; or take the namespace out of discovery.namespaces", ""
+	if len(in) == 0 {
+		in, where = []string{""}, "all namespaces"
+		fix = "with the manifests, bind the role " + discoveryRole + " for the whole cluster; with the chart, turn on rbac.create and rbac.discovery; or name the namespaces in discovery.namespaces, and bind it there"
+	} else {
+		where = some(in, 5)
+	}
+	var lacks []string
+	for _, role := range roles {
+		if role.Name != discoveryRole {
+			continue
+		}
+		role.Cluster = false // of one namespace at a time, or of all
+		for _, namespace := range in {
+			missing, err := r.lacking(ctx, role, namespace, "")
+			if err != nil {
+				return failed(check, because(ctx, err), fixReviews)
+			}
+			lacks = append(lacks, missing...)
+		}
+	}
+	if len(lacks) > 0 {
+		return failed(check, "missing: "+some(lacks, 8)+"; no service is discovered", fix)
+	}
+	return ok(check, "workloads can be listed in "+where)
 }
 
 // logs reports where the last lines of logs can be read. It is no failure where they
