@@ -122,6 +122,11 @@ func (t *turn) openWith(a Action, e Event) {
 			t.expression(a, err)
 			return
 		}
+		if why := t.s.strange(with); why != "" {
+			t.emit(Event{Kind: PlanRefused, State: t.s.Current, Reason: fault.Invalid, Message: why})
+			t.signal(playbook.OnRefused)
+			return
+		}
 		e.With = plainMap(with)
 	}
 	if a == ActionNotify {
