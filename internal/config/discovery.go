@@ -58,6 +58,17 @@ func (p Probes) check(bad setting.Report) {
 			bad(at, "write it like 10.96.0.0/12", "%q is no network", runview.Cut(n, 100))
 		case prefix != prefix.Masked():
 			bad(at, "write "+prefix.Masked().String(), "%s has bits beyond its length", n)
+		case wrapped(prefix):
+			b := prefix.Addr().As16()
+			ipv4 := netip.PrefixFrom(netip.AddrFrom4([4]byte(b[12:])), prefix.Bits()-96)
+			bad(at, "write "+ipv4.String(), "%s wraps IPv4 addresses, which are compared as such: nothing is in it", n)
 		}
 	}
+}
+
+// wrapped reports whether all addresses of a network are forms of IPv4 addresses, which
+// are compared with networks in their plain form.
+func wrapped(p netip.Prefix) bool {
+	nat64 := netip.MustParsePrefix("64:ff9b::/96")
+	return p.Bits() >= 96 && (p.Addr().Is4In6() || nat64.Contains(p.Addr()))
 }

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -58,12 +59,40 @@ func TestProbeNetworks(t *testing.T) {
 		"[10.96.0.0/12, 'fd00:10:96::/112']": "",
 		"[10.96.0.1/12]":                     "probes.networks[0]: 10.96.0.1/12 has bits beyond its length (write 10.96.0.0/12)",
 		"[10.96.0.0/12, kube-system]":        `probes.networks[1]: "kube-system" is no network`,
+		"['::ffff:10.96.0.0/108']":           "probes.networks[0]: ::ffff:10.96.0.0/108 wraps IPv4 addresses, which are compared as such: nothing is in it (write 10.96.0.0/12)",
+		"['64:ff9b::a60:0/108']":             "(write 10.96.0.0/12)",
 	} {
 		c, err := Parse("c.yaml", []byte("auth: {insecure: true}\nprobes: {networks: "+doc+"}\n"))
 		if want == "" && (err != nil || len(c.Probes.Prefixes()) != 2) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: %v, want %q", doc, err, want)
 		}
 	}
+}
+
+// FuzzProbeNetworks: a network that is accepted is the one that is enforced, and has at
+// least its first address in it, in the form in which addresses are compared.
+func FuzzProbeNetworks(f *testing.F) {
+	for _, n := range []string{"10.96.0.0/12", "fd00:10:96::/112", "::ffff:10.0.0.0/104", "64:ff9b::/96", "::/0", "0.0.0.0/0", "fe80::1%eth0/64", "10.0.0.1/8", "::1/128"} {
+		f.Add(n)
+	}
+	f.Fuzz(func(t *testing.T, n string) {
+		p, refused := Probes{Networks: []string{n}}, 0
+		p.check(func(string, string, string, ...any) { refused++ })
+		all := p.Prefixes()
+		if refused > 0 {
+			return
+		}
+		if len(all) != 1 || !all[0].IsValid() || all[0] != all[0].Masked() {
+			t.Fatalf("%q is accepted, and %v enforced", n, all)
+		}
+		first := all[0].Addr()
+		if again, err := netip.ParsePrefix(all[0].String()); err != nil || again != all[0] || first.Zone() != "" {
+			t.Errorf("%q is %s, which reads as %s, %v", n, all[0], again, err)
+		}
+		if b := first.As16(); first.Is4In6() && all[0].Bits() >= 96 || strings.HasPrefix(string(b[:]), "\x00\x64\xff\x9b\x00\x00\x00\x00\x00\x00\x00\x00") && first.Is6() && all[0].Bits() >= 96 {
+			t.Errorf("nothing is in %s", all[0])
+		}
+	})
 }
 
 // Namespaces of discovery are names, each once.

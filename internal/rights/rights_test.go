@@ -2,9 +2,11 @@ package rights
 
 import (
 	"errors"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 var (
@@ -144,4 +146,33 @@ func TestOf(t *testing.T) {
 	if got := rules.Of(Actor{By: "user:ada"}, func(Right) bool { return false }); got != nil {
 		t.Errorf("a credential that reads: %q", got)
 	}
+}
+
+// FuzzMatches: a pattern of plain text and * covers the names that read so, and no pattern
+// but * covers what is about all services.
+func FuzzMatches(f *testing.F) {
+	for _, seed := range [][2]string{{"serving/ch*", "serving/chat"}, {"*", "batch"}, {"**", ""}, {"serving", "serving/chat"}, {"a[", "a["}, {"a[^/]b", "a/b"}, {`a\/b`, "a/b"}, {"a*", "a\x00b"}, {"[a-/]", "/"}} {
+		f.Add(seed[0], seed[1])
+	}
+	f.Fuzz(func(t *testing.T, pattern, name string) {
+		r, err := New(Grant{To: []string{"user:ada"}, May: []Right{Approve}, Services: []string{pattern}})
+		if err != nil {
+			return
+		}
+		has := func(s Service) bool { return r.Check(Actor{By: "user:ada"}, Approve, s) == nil }
+		if has(Service{}) != (pattern == "*") {
+			t.Errorf("%q covers all services: %v", pattern, has(Service{}))
+		}
+		if strings.ContainsAny(pattern, `?[]\`+"\x00") || !utf8.ValidString(pattern+name) || name == "" {
+			return
+		}
+		var parts []string
+		for part := range strings.SplitSeq(pattern, "*") {
+			parts = append(parts, regexp.QuoteMeta(part))
+		}
+		want := regexp.MustCompile("(?s)^" + strings.Join(parts, ".*") + "$").MatchString(name)
+		if got := has(Service{Name: name}); got != want {
+			t.Errorf("%q covers %q: %v, want %v", pattern, name, got, want)
+		}
+	})
 }
