@@ -120,3 +120,36 @@ func TestScopeDecideIsReplaced(t *testing.T) {
 		t.Errorf("a level of the log: %v", err)
 	}
 }
+
+// TestUndeclared: a credential that may approve or start, and that auth.people gives to
+// nobody, may be what several people share: it is named. Others are not.
+func TestUndeclared(t *testing.T) {
+	const tokens = `auth:
+  tokens:
+    - {name: team, file: a, scopes: [approve]}
+    - {name: robot, file: b, scopes: [start, read]}
+    - {name: laptop, file: c, scopes: [approve]}
+    - {name: reader, file: d, scopes: [read]}
+  people: [{name: ada, credentials: [laptop]}]
+`
+	const slack = "slack: {token_file: t, app_token_file: t, channel: C0123}\n"
+	const oidc = "  oidc: {issuer: 'https://login.example.com', audience: responder, scopes: [approve]}\n"
+	for doc, want := range map[string][]string{
+		tokens:         {"auth.tokens[0]: team is nobody's under auth.people", "auth.tokens[1]: robot is nobody's"},
+		tokens + slack: {"auth.tokens[0]: team", "auth.tokens[1]: robot", "slack: auth.people lists nobody in Slack"},
+		tokens + oidc:  {"auth.tokens[0]: team", "auth.tokens[1]: robot", "auth.oidc: auth.people lists nobody of the issuer"},
+	} {
+		c, err := Parse("c.yaml", []byte(doc))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := c.Undeclared()
+		ok := len(got) == len(want)
+		for i := range min(len(got), len(want)) {
+			ok = ok && strings.HasPrefix(got[i], want[i])
+		}
+		if !ok {
+			t.Errorf("%q, want %q, of\n%s", got, want, doc)
+		}
+	}
+}

@@ -163,7 +163,7 @@ func FuzzMatches(f *testing.F) {
 		if has(Service{}) != (pattern == "*") {
 			t.Errorf("%q covers all services: %v", pattern, has(Service{}))
 		}
-		if strings.ContainsAny(pattern, `?[]\`+"\x00") || !utf8.ValidString(pattern+name) || name == "" {
+		if strings.ContainsAny(pattern, `?[]\`+"\x00") || !utf8.ValidString(pattern) || !utf8.ValidString(name) || name == "" {
 			return
 		}
 		var parts []string
