@@ -129,6 +129,8 @@ type Journal struct {
 	file    *os.File  // the database's own; committer only
 	zeroed  int64     // the file's size when last looked at; committer only
 
+	pageSize int64 // of the file; fixed
+
 	closeOnce sync.Once
 	closeErr  error
 
@@ -216,10 +218,11 @@ func examine(path string, check Checker) (clean bool, err error) {
 
 // openDB opens bbolt and reads where the log stands.
 func (j *Journal) openDB() (err error) {
-	_, size, err := readHeader(j.path)
+	head, size, err := readHeader(j.path)
 	if err != nil {
 		return err
 	}
+	j.pageSize = int64(head.pageSize)
 	// If the open crashes this process, the next one finds no marker and checks
 	// the file first.
 	if err := removeMarker(j.path); err != nil {

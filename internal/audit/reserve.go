@@ -49,7 +49,7 @@ func (j *Journal) reserve(used int64) error {
 // before the file grows. Pages that the last transaction, or one that a reader still
 // sees, has freed count from the next transaction on.
 func (j *Journal) Reusable() int64 {
-	return int64(j.db.Stats().FreePageN) * int64(j.db.Info().PageSize)
+	return int64(j.db.Stats().FreePageN) * j.pageSize
 }
 
 // logEnd returns the number of records in the log. It reports false unless the last
