@@ -68,11 +68,11 @@ func addNodes(v any, names map[string]bool) {
 		}
 	case map[string]any:
 		for key, value := range v {
-			list, _ := value.([]any)
-			switch {
-			case key == keyNode:
+			switch key {
+			case keyNode:
 				add(value)
-			case key == keyNodes:
+			case keyNodes:
+				list, _ := value.([]any)
 				for _, one := range list {
 					add(one)
 					if m, ok := one.(map[string]any); ok {
