@@ -71,6 +71,7 @@ type breachesOut struct {
 	Count     int      `json:"count" doc:"Services that breach their objectives, this one included."`
 	Breaching []string `json:"breaching" doc:"Their names, this one first, at most 20."`
 	SharedBy  string   `json:"shared_by" enum:",heat,node,release,model,gateway,fleet" doc:"What kind of cause the services share; empty: none is recognised."`
+	Node      string   `json:"node" doc:"The node, where that is what they share; empty otherwise."`
 	Shared    string   `json:"shared" doc:"What they share: the node, the change, the registry, the gateway; empty: nothing."`
 	Key       string   `json:"key" doc:"The same for every service that shares it, for once of a notify state; empty: nothing is shared."`
 	Why       string   `json:"why" doc:"All of that in a sentence."`
@@ -140,6 +141,9 @@ func (c breaches) Run(ctx context.Context, in step.Input) (step.Finding, error) 
 	out.Measured, out.Count = len(found)+len(healthy), len(found)
 	cause, notes := c.cause(ctx, in, time.Duration(with.Window), f, found, healthy)
 	out.SharedBy, out.Shared, out.Key = cause.by, cause.what, cause.key()
+	if cause.by == "node" {
+		out.Node = cause.what
+	}
 	for _, p := range found[:min(len(found), maxNames)] {
 		out.Breaching = append(out.Breaching, p.name())
 	}

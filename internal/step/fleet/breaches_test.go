@@ -225,7 +225,7 @@ func TestBreaches(t *testing.T) {
 				burn(c, "chat", "code")
 				c.runs["chat"], c.runs["code"] = []string{"gpu-17", "gpu-18"}, []string{"gpu-17"}
 			},
-			breachesOut{Measured: 6, Count: 2, Breaching: []string{"chat", "code"}, SharedBy: "node", Shared: "gpu-17", Key: "node gpu-17"},
+			breachesOut{Measured: 6, Count: 2, Breaching: []string{"chat", "code"}, SharedBy: "node", Node: "gpu-17", Shared: "gpu-17", Key: "node gpu-17"},
 			"all have pods on node gpu-17, and no healthy service has",
 		},
 		"one release": {
