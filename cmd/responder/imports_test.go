@@ -43,14 +43,14 @@ var mayImport = map[string][]string{
 	"internal/executor/ladder":   {"internal/fault", "internal/playbook", "internal/executor/machine", "internal/audit"},
 	// The contract speaks of workloads, places in Git, series and GPUs, so it imports their types.
 	"internal/step": {
-		"internal/playbook", "internal/executor/machine", "internal/fault", "internal/kube", "internal/gitops", "internal/slo", "internal/gpu",
+		"internal/playbook", "internal/executor/machine", "internal/fault", "internal/kube", "internal/kube/jobs", "internal/gitops", "internal/slo", "internal/gpu",
 		"internal/engine", // the series in which an engine exports what a service is judged by
 		"internal/engine/golden",
 		"internal/outbound", // the client that asks endpoints and pods
 	},
 	// One file for each check and lever; siblings never import each other.
 	"internal/step/kube": {
-		"internal/playbook", "internal/executor/machine", "internal/fault", "internal/step", "internal/kube",
+		"internal/playbook", "internal/executor/machine", "internal/fault", "internal/step", "internal/kube", "internal/kube/jobs",
 		"internal/engine", "internal/credential", // what lines of an engine's log tell, and what in them nobody may read
 	},
 	"internal/step/git":    {"internal/playbook", "internal/executor/machine", "internal/fault", "internal/step", "internal/kube", "internal/gitops", "internal/engine"},
@@ -71,7 +71,8 @@ var mayImport = map[string][]string{
 	},
 
 	// The outside world knows nothing of playbooks, runs or its callers.
-	"internal/kube":             {"internal/fault", "internal/credential", "internal/engine"}, // which flags are an engine's, and may be shown
+	"internal/kube":             {"internal/fault", "internal/credential", "internal/engine"},    // which flags are an engine's, and may be shown
+	"internal/kube/jobs":        {"internal/credential", "internal/setting", "internal/yamldoc"}, // templates of Jobs: it declares its own block of responder.yaml
 	"internal/gitops":           {"internal/fault", "internal/credential", "internal/gitops/edit", "internal/gitops/command", "internal/gitops/kustomize", "internal/gitops/helm"},
 	"internal/gitops/edit":      {"internal/fault"},
 	"internal/gitops/command":   {"internal/fault", "internal/gitops/edit"},
@@ -161,14 +162,14 @@ var mayImport = map[string][]string{
 	// responder.yaml as options of what it configures.
 	"internal/config": {
 		"internal/catalog", "internal/setting", "internal/executor/guard", "internal/executor/ladder", "internal/gitops", "internal/gitops/repository", "internal/gpu/client",
-		"internal/gpu/repair", "internal/notify", "internal/notify/alertmanager", "internal/notify/pagerduty", "internal/notify/slack", "internal/notify/webhook",
+		"internal/gpu/repair", "internal/kube/jobs", "internal/notify", "internal/notify/alertmanager", "internal/notify/pagerduty", "internal/notify/slack", "internal/notify/webhook",
 		"internal/playbook", "internal/rights", "internal/runview", "internal/webhook", "internal/yamldoc",
 	},
 	// It builds, starts and stops the service, so it knows every part. Only the command line imports it.
 	"internal/app": {
 		"internal/api", "internal/audit", "internal/catalog", "internal/config", "internal/engine/golden", "internal/executor", "internal/executor/dispatch", "internal/executor/guard", "internal/executor/ladder", "internal/executor/machine", "internal/fault",
 		"internal/gitops", "internal/gitops/argocd", "internal/gitops/forge", "internal/gitops/manifests", "internal/gitops/repository",
-		"internal/goruntime", "internal/gpu", "internal/gpu/client", "internal/gpu/dcgm", "internal/gpu/repair", "internal/kube", "internal/notify", "internal/notify/alertmanager", "internal/notify/slack", "internal/notify/slack/approvals", "internal/playbook", "internal/policy", "internal/rights",
+		"internal/goruntime", "internal/gpu", "internal/gpu/client", "internal/gpu/dcgm", "internal/gpu/repair", "internal/kube", "internal/kube/jobs", "internal/notify", "internal/notify/alertmanager", "internal/notify/slack", "internal/notify/slack/approvals", "internal/playbook", "internal/policy", "internal/rights",
 		"internal/outbound/endpoint", // the receiver of checkpoints
 		"internal/runview", "internal/sandbox", "internal/slo", "internal/slo/rules", "internal/step", "internal/step/gpu", "internal/step/git", "internal/step/kinds", "internal/web", "internal/webhook",
 		"internal/yamldoc", "playbooks",

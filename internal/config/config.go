@@ -15,6 +15,7 @@ import (
 
 	"github.com/inference-responder/responder/internal/catalog"
 	"github.com/inference-responder/responder/internal/executor/ladder"
+	"github.com/inference-responder/responder/internal/kube/jobs"
 	"github.com/inference-responder/responder/internal/notify/alertmanager"
 	"github.com/inference-responder/responder/internal/notify/slack"
 	"github.com/inference-responder/responder/internal/playbook"
@@ -41,6 +42,7 @@ type Config struct {
 	Autonomy     playbook.Autonomy     `yaml:"autonomy" enum:"observe,suggest,auto" doc:"The ceiling over everything: observe records what it would do, suggest acts after approval, auto acts. Service, playbook and state can only lower it."`
 	Services     []catalog.Declaration `yaml:"services" doc:"The service catalog, see below."`
 	NodePools    catalog.NodePools     `yaml:"node_pools" doc:"Who owns which nodes: a playbook that says node.owners asks them about a change of a node. The owners of the service are asked about a node of no pool."`
+	Jobs         []jobs.Declaration    `yaml:"jobs" doc:"Templates of Kubernetes Jobs that playbooks may run by the lever job.run. Empty: none."`
 	SLO          SLO                   `yaml:"slo" doc:"What services are judged by."`
 	Incident     Incident              `yaml:"incident" doc:"What belongs to one incident of a service."`
 	Loans        Loans                 `yaml:"loans" doc:"Capacity that is added for an incident and given back."`

@@ -10,6 +10,7 @@ import (
 
 	"github.com/inference-responder/responder/internal/catalog"
 	"github.com/inference-responder/responder/internal/executor/ladder"
+	"github.com/inference-responder/responder/internal/kube/jobs"
 	"github.com/inference-responder/responder/internal/setting"
 	"github.com/inference-responder/responder/internal/webhook"
 	"github.com/inference-responder/responder/internal/yamldoc"
@@ -142,6 +143,7 @@ func (c *Config) check() yamldoc.Problems {
 	c.checkIncidents(bad)
 	catalog.Check(c.Services, "services", c.serviceSource, bad)
 	catalog.CheckNodePools(c.NodePools, "node_pools", bad)
+	jobs.Check(c.Jobs, "jobs", bad)
 	return problems
 }
 
