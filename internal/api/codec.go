@@ -297,7 +297,7 @@ func PlanOf(p machine.Plan) Plan {
 	return Plan{
 		Digest: p.Digest(), Kind: p.Step, Target: Target(p.Target), Summary: p.Summary,
 		Diff: each(p.Diff, func(c machine.FieldChange) Change { return Change(c) }),
-		Undo: p.Undo, Risk: string(p.Risk), Why: p.Why, Locks: list(p.Locks), MissingRight: p.Lacks, Unobservable: p.Unseen,
+		Undo: p.Undo, Risk: string(p.Risk), Why: p.Why, Locks: list(p.Locks), MissingRight: p.Lacks, Unobservable: p.Unseen, Asks: p.Asks,
 		LastGood: some(p.Good, func(s machine.Setting) Setting { return Setting(s) }), Payload: p.Payload,
 		Class: string(p.Class), Back: p.Back,
 		MergeWithin: duration(p.MergeWithin), Staged: duration(p.Staged), Unrepeatable: p.Unrepeatable, Capacity: Capacity(p.Capacity),
@@ -317,7 +317,7 @@ func (p Plan) machine() machine.Plan {
 		Step: p.Kind, Target: machine.Target(p.Target), Summary: p.Summary,
 		Diff: some(p.Diff, func(c Change) machine.FieldChange { return machine.FieldChange(c) }),
 		Undo: p.Undo, Risk: machine.Risk(p.Risk), Why: p.Why, Locks: some(p.Locks, func(s string) string { return s }),
-		Lacks: p.MissingRight, Unseen: p.Unobservable,
+		Lacks: p.MissingRight, Unseen: p.Unobservable, Asks: p.Asks,
 		Good: some(p.LastGood, func(s Setting) machine.Setting { return machine.Setting(s) }), Payload: p.Payload,
 		Class: playbook.Class(p.Class), Back: p.Back,
 		MergeWithin: parseDuration(p.MergeWithin), Staged: parseDuration(p.Staged), Unrepeatable: p.Unrepeatable, Capacity: machine.Capacity(p.Capacity),

@@ -39,6 +39,7 @@ type Plan struct {
 	Locks        []string        `json:"locks"`
 	MissingRight string          `json:"missingRight,omitempty"` // that the service lacks to make the change
 	Unobservable string          `json:"unobservable,omitempty"` // what of its effect cannot be read back, and why
+	Asks         string          `json:"asks,omitempty"`         // why people are asked, even at level auto
 	LastGood     []Setting       `json:"lastGood,omitempty"`     // what becomes the last-good value once it is verified
 	Payload      json.RawMessage `json:"payload,omitempty"`      // the lever's own data
 	Class        string          `json:"class,omitempty"`        // of the change, if it is not its kind's

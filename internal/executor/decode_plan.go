@@ -6,7 +6,7 @@ import (
 
 func (d *decoder) plan(p *machine.Plan) *problem {
 	fields := [...]string{
-		"step", "target", "summary", "diff", "undo", "risk", "class", "back", "why", "locks", "lacks", "unseen", "good", "payload", "mergeWithin", "staged", "ends",
+		"step", "target", "summary", "diff", "undo", "risk", "class", "back", "why", "locks", "lacks", "unseen", "asks", "good", "payload", "mergeWithin", "staged", "ends",
 		"stepwise", "unrepeatable", "nodeOwners", "touches", "capacity", "others", "rest", "pool", "notes", "loading", "lowest", "beside",
 	}
 	return d.object(fields[:], func(field string) *problem {
@@ -35,6 +35,8 @@ func (d *decoder) plan(p *machine.Plan) *problem {
 			return text(d, &p.Lacks)
 		case "unseen":
 			return text(d, &p.Unseen)
+		case "asks":
+			return text(d, &p.Asks)
 		case "good":
 			return d.other(&p.Good)
 		case "payload":

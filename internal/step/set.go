@@ -264,7 +264,7 @@ func (s *Set) settle(ctx context.Context, e machine.Effect, in Input, l Lever) m
 	case o.Overridden:
 		return machine.Outcome{Status: machine.StatusFailed, Reason: fault.Overridden, Message: o.Progress}
 	case o.Degraded:
-		return machine.Outcome{Status: machine.StatusFailed, Reason: fault.Degraded, Message: o.Progress, Slow: o.Slow}
+		return machine.Outcome{Status: machine.StatusFailed, Reason: fault.Degraded, Message: o.Progress, Slow: o.Slow, Facts: o.Seen}
 	case !o.Settled:
 		return machine.Outcome{Status: machine.StatusPending, Message: o.Progress, Facts: o.Seen, Again: o.Again}
 	}

@@ -136,6 +136,9 @@ func (t *turn) settleOutcome(o OpenEffect, out Outcome) {
 		within := playbook.FormatDuration(t.now.Sub(t.s.Lever.AppliedAt).Round(time.Second))
 		t.notInEffect(fault.Deadline, fmt.Sprintf("not in effect %s after it was applied: %s", within, out.Message))
 	default:
+		if len(out.Facts) > 0 {
+			t.settling(ActionSettle, out) // what was seen of a change that failed is evidence
+		}
 		t.notInEffect(out.Reason, out.Message)
 	}
 }
@@ -405,6 +408,9 @@ func (t *turn) unwindOutcome(o OpenEffect, out Outcome) {
 		}
 		t.undoFailed(out.Reason, out.Message)
 	default:
+		if len(out.Facts) > 0 {
+			t.settling(ActionUnwind, out)
+		}
 		t.emit(Event{Kind: EffectFailed, State: t.s.Current, Effect: o.Key, Action: o.Action, Attempt: o.Attempt, Reason: out.Reason, Message: out.Message})
 		t.end(Ending{Outcome: OutcomeEscalated, Reason: out.Reason, Message: "the change was undone, but the undo is not in effect: " + out.Message})
 	}

@@ -25,6 +25,7 @@ type Plan struct {
 	Locks   []string        `json:"locks"`             // service:..., node:..., file:...
 	Lacks   string          `json:"lacks,omitempty"`   // permission that the service lacks; empty: none, as far as the servers can be asked
 	Unseen  string          `json:"unseen,omitempty"`  // part of its effect that cannot be read, and why; people are asked, even at level auto. Empty: all can
+	Asks    string          `json:"asks,omitempty"`    // why people are asked, even at level auto; empty: the level decides
 	Good    []Setting       `json:"good,omitempty"`    // known to be good once the change is verified
 	Payload json.RawMessage `json:"payload,omitempty"` // input of Apply, with its preconditions; private to the lever
 

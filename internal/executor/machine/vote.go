@@ -258,6 +258,9 @@ func (s State) Needs(state *playbook.State) []Need {
 	if l := s.Lever; l != nil && l.Plan != nil && l.Plan.Unseen != "" {
 		always = true // the metrics may recover without it: people judge whether to try it
 	}
+	if l := s.Lever; l != nil && l.Plan != nil && l.Plan.Asks != "" {
+		always = true
+	}
 	if always || s.Autonomy(state) != playbook.Auto {
 		own := Need{Rule: fmt.Sprintf("playbook %s, state %s", s.Start.Playbook, state.Name), From: s.defaultDeciders(), Quorum: 1}
 		if a := state.Approve; a != nil {
