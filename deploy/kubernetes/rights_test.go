@@ -76,6 +76,7 @@ func TestScalingIsNoRightToTheWorkload(t *testing.T) {
 		"responder-lever-autoscaler":   {"patch horizontalpodautoscalers", "patch scaledobjects"},
 		"responder-lever-rollout-undo": {"patch deployments", "patch statefulsets"},
 		"responder-lever-hold":         {"patch deployments"},
+		"responder-lever-job":          {"create jobs", "delete jobs"},
 		"responder-lever-node":         {"patch nodes"},
 		"responder-lever-evict":        {"create pods/eviction"},
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/inference-responder/responder/internal/config"
 	"github.com/inference-responder/responder/internal/engine/golden"
 	"github.com/inference-responder/responder/internal/kube"
+	"github.com/inference-responder/responder/internal/kube/jobs"
 	"github.com/inference-responder/responder/internal/notify/alertmanager"
 	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/slo"
@@ -32,6 +33,9 @@ func OpenCluster(c config.Config, temp TempDir, log *slog.Logger) (World, error)
 	w := World{Deps: step.Deps{Log: log, Networks: c.Probes.Prefixes()}, Now: time.Now, Pace: 1}
 	options := catalog.Options{Entries: c.CatalogEntries(), Defaults: c.ServiceDefaults(), Ceiling: c.Autonomy, Namespaces: c.Discovery.Namespaces, Interval: c.Discovery.Interval, Log: log}
 	var err error
+	if w.Deps.Templates, err = jobs.Open(c.Jobs); err != nil {
+		return w, c.Blame(err, "jobs")
+	}
 	if w.Deps.Querier, err = openPrometheus(c); err != nil {
 		return w, c.Blame(err, "prometheus")
 	}
@@ -102,7 +106,7 @@ func openKubernetes(c config.Config, w *World, options *catalog.Options) (*kube.
 	w.Deps.Workloads, w.Deps.Changer, w.Deps.Objects, w.Deps.Logs = client, client, client, client
 	w.Deps.Capacity, w.Deps.Events, w.Deps.Pods, w.Deps.Scalers = client, client, client, client
 	w.Deps.Nodes, w.Deps.NodeChanger = client, client
-	w.Deps.Routes = client
+	w.Deps.Routes, w.Deps.Jobs = client, client
 	w.GPUNodes, options.Tenants = client.GPUNodes, client
 	if c.Discovery.Enabled {
 		options.Lister = client

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/engine/golden"
+	"github.com/inference-responder/responder/internal/kube/jobs"
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
@@ -22,6 +23,8 @@ type Deps struct {
 	Pods      Pods        // nil: single pods are not relabeled
 	Scalers   Autoscalers // nil: bounds of autoscalers are not changed
 	Routes    Routes      // nil: no requests are moved
+	Jobs      Jobs        // nil: no Jobs are run
+	Templates *jobs.Set   // of Jobs, as the platform team configured them; nil: none
 	GPUs      GPUs        // nil: nothing is known of GPUs
 	XIDs      XIDs        // nil: only what GPUs remember is known
 

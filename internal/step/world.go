@@ -226,6 +226,18 @@ type Routes interface {
 	SetRoute(ctx context.Context, c kube.RouteChange) (kube.Route, error)
 }
 
+// Jobs runs Kubernetes Jobs: a cluster, or the sandbox.
+type Jobs interface {
+	// Job returns a Job with its pods. If it does not exist, the error is NotFound.
+	Job(ctx context.Context, namespace, name string) (kube.Job, error)
+	// CreateJob makes a Job with the name that is asked for. One of that name that is
+	// there is a conflict. It has a dry-run, which the server validates without storing it.
+	CreateJob(ctx context.Context, c kube.JobCreation) (kube.Job, error)
+	// DeleteJob deletes a Job, identified by its UID, once its pods have ended. One that
+	// is gone is no error.
+	DeleteJob(ctx context.Context, d kube.JobDeletion) error
+}
+
 // Nodes reads nodes and what runs on them: a cluster, or the sandbox.
 type Nodes interface {
 	// Node returns one node.

@@ -10,6 +10,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -35,6 +36,7 @@ type Server struct {
 	mu      sync.Mutex
 	objects map[string]map[string]any // by API path, e.g. /apis/apps/v1/namespaces/serving/deployments/chat
 	served  map[string][]string       // resources of optional API groups
+	logs    map[string]string         // of pods, by their paths
 	writes  []string
 	version int
 	fault   func(*http.Request) Fault
@@ -55,7 +57,7 @@ type Fault struct {
 // New starts a server; the test's end stops it.
 func New(t testing.TB) *Server {
 	t.Helper()
-	s := &Server{objects: map[string]map[string]any{}, served: map[string][]string{}}
+	s := &Server{objects: map[string]map[string]any{}, served: map[string][]string{}, logs: map[string]string{}}
 	srv := httptest.NewServer(s)
 	t.Cleanup(srv.Close)
 	s.URL, s.stop = srv.URL, srv.Close
@@ -190,6 +192,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		f.answer(w)
 		return
 	}
+	if text, ok := body.(printed); ok {
+		_, _ = io.WriteString(w, string(text)) // as below
+		return
+	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(body) // a client that left is the test's own doing
@@ -221,6 +227,9 @@ func (s *Server) handle(r *http.Request) (int, any) {
 	path := r.URL.Path
 	switch r.Method {
 	case http.MethodGet:
+		if strings.HasSuffix(path, "/log") {
+			return s.log(path)
+		}
 		if m, ok := s.objects[path]; ok {
 			return 200, m
 		}
@@ -238,6 +247,13 @@ func (s *Server) handle(r *http.Request) (int, any) {
 	case http.MethodPost:
 		if pod, ok := strings.CutSuffix(path, "/eviction"); ok {
 			return s.evict(r, pod)
+		}
+		if strings.HasSuffix(path, "/jobs") {
+			return s.create(r, path)
+		}
+	case http.MethodDelete:
+		if strings.Contains(path, "/jobs/") {
+			return s.remove(r, path)
 		}
 	}
 	return 404, failure(404, path+" not found")
@@ -284,7 +300,7 @@ func kinds() map[string]string {
 		"controllerrevisions": "ControllerRevision", "pods": "Pod", "events": "Event", "nodes": "Node",
 		"horizontalpodautoscalers": "HorizontalPodAutoscaler", "scaledobjects": "ScaledObject",
 		"poddisruptionbudgets": "PodDisruptionBudget", "endpointslices": "EndpointSlice",
-		"httproutes": "HTTPRoute", "inferenceservices": "InferenceService",
+		"httproutes": "HTTPRoute", "jobs": "Job", "inferenceservices": "InferenceService",
 	}
 }
 

@@ -185,6 +185,7 @@ func TestKinds(t *testing.T) {
 		"gpu.health":        nil,
 		"fleet.breaches":    nil,
 		"http.probe":        {"path": "/health?x=1"},
+		"job.run":           runsJob("clear-cache"),
 		"kube.autoscaler":   {"by": int64(2)},
 		"kube.capacity":     nil,
 		"kube.changes":      {"window": "1h"},
@@ -241,6 +242,9 @@ func TestKinds(t *testing.T) {
 			live := live
 			if strings.HasPrefix(k.Name, "slo.") || k.Name == "service.changes" || strings.HasPrefix(k.Name, "engine.") || k.Name == "traffic.shape" {
 				live, e.Service = badRelease(t)
+			}
+			if k.Name == "job.run" {
+				live = kinds.New(jobDeps(t, cluster(t, "Deployment").Client(t)))
 			}
 			if k.Name == "traffic.shift" || k.Name == "traffic.split" {
 				w := warmWorld(t, warmCluster(t, kube.HTTPRoute), kube.HTTPRoute)

@@ -41,6 +41,7 @@ func All() map[string]step.Kind {
 		"gpu.health":          {Decl: gpu.HealthKind(), Check: gpu.NewHealth},
 		"gpu.reset_request":   {Decl: node.ResetRequestKind(), Lever: node.NewResetRequest},
 		"http.probe":          {Decl: engine.ProbeKind(), Check: engine.NewProbe},
+		"job.run":             {Decl: kube.JobRunKind(), Lever: kube.NewJobRun},
 		"kube.autoscaler":     {Decl: kube.AutoscalerKind(), Lever: kube.NewAutoscaler},
 		"kube.capacity":       {Decl: kube.CapacityKind(), Check: kube.NewCapacity},
 		"kube.changes":        {Decl: kube.ChangesKind(), Check: func(d step.Deps) step.Check { return kube.NewChanges(d, git.NewChange(d)) }},

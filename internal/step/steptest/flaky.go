@@ -27,6 +27,7 @@ type flaky struct {
 	step.NodeChanger
 	step.Routes
 	step.Autoscalers
+	step.Jobs
 
 	lose   int
 	writes int
@@ -100,6 +101,22 @@ func (f *flaky) SetBounds(ctx context.Context, c kube.BoundsChange) (kube.Autosc
 		return kube.Applied{}, err
 	})
 	return a, err
+}
+
+// CreateJob implements [step.Jobs].
+func (f *flaky) CreateJob(ctx context.Context, c kube.JobCreation) (kube.Job, error) {
+	var j kube.Job
+	_, err := f.through(c.DryRun, func() (_ kube.Applied, err error) {
+		j, err = f.Jobs.CreateJob(ctx, c)
+		return kube.Applied{}, err
+	})
+	return j, err
+}
+
+// DeleteJob implements [step.Jobs].
+func (f *flaky) DeleteJob(ctx context.Context, d kube.JobDeletion) error {
+	_, err := f.through(false, func() (kube.Applied, error) { return kube.Applied{}, f.Jobs.DeleteJob(ctx, d) })
+	return err
 }
 
 func (f *flaky) through(dryRun bool, write func() (kube.Applied, error)) (kube.Applied, error) {
