@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/inference-responder/responder/internal/kube"
 	"github.com/inference-responder/responder/internal/step"
@@ -17,6 +18,8 @@ import (
 const (
 	jobLines  = 10 // of its log that are evidence
 	jobInText = 3  // of these, in the text of a failure
+
+	logWithin = 10 * time.Second // less than a look has: a kubelet that is gone holds nothing up
 )
 
 // jobEnd is how a Job ended, for the journal.
@@ -85,6 +88,8 @@ func (l runJob) evidence(ctx context.Context, j kube.Job) (end jobEnd, facts, li
 	if l.logs == nil {
 		return end, append(facts, "its log was not read: no cluster is configured"), nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, logWithin)
+	defer cancel()
 	text, err := l.logs.Log(ctx, kube.LogQuery{Namespace: j.Namespace, Pod: pod.Name, Container: end.Container})
 	if err != nil {
 		return end, append(facts, "its log was not read: "+err.Error()), nil
