@@ -36,7 +36,7 @@ var (
 	plan     = machine.Plan{
 		Step: "kube.rollback", Target: machine.Target{APIVersion: "apps/v1", Kind: "Deployment", Namespace: "serving", Name: "chat", UID: "u", Generation: 7},
 		Summary: "back to revision 3", Diff: []machine.FieldChange{{Path: "spec.template", From: "v2", To: "v1"}}, Undo: "revision 4", Risk: machine.RiskMedium,
-		Why: "pods restart", Locks: []string{"service:serving/chat"}, Lacks: "update deployments", Unseen: "the cache", Good: []machine.Setting{{Name: "image", Value: "v1"}},
+		Why: "pods restart", Locks: []string{"service:serving/chat"}, Lacks: "update deployments", Unseen: "the cache", Asks: "a Job", Good: []machine.Setting{{Name: "image", Value: "v1"}},
 		Payload: json.RawMessage(`{"revision":3,"note":"a b"}`), MergeWithin: time.Hour, Staged: 3 * time.Minute, Unrepeatable: true, NodeOwners: &machine.NodeOwners{Pool: "h100", Owners: []string{"group:dc-ops"}},
 		Capacity: machine.Capacity{ReadyNow: 4, LowestReady: 3, ReadyAfter: 4, TokensPerSecond: &number},
 		Others:   []machine.Affected{{Service: "serving/code", MinReady: 1, Capacity: machine.Capacity{Unknown: true}}},

@@ -294,6 +294,9 @@ func (s *script) outcome(words []string, opts map[string]string, has func(string
 	}
 	out := Outcome{Status: Status(words[0]), Reason: fault.Reason(opts["reason"]), Slow: opts["slow"] == "true", Message: strings.ReplaceAll(opts["message"], "_", " ")}
 	out.Waits = opts["waits"]
+	if fact := opts["fact"]; fact != "" {
+		out.Facts = []string{strings.ReplaceAll(fact, "_", " ")}
+	}
 	if again := opts["again"]; again != "" {
 		out.Again = s.duration(again)
 	}
@@ -314,7 +317,7 @@ func (s *script) outcome(words []string, opts map[string]string, has func(string
 	case ActionPlan:
 		if out.Status == StatusOK {
 			out.Plan = testPlan(opts["generation"], e.With["to"])
-			out.Plan.Unseen = opts["unseen"]
+			out.Plan.Unseen, out.Plan.Asks = opts["unseen"], opts["asks"]
 			if staged := opts["staged"]; staged != "" {
 				out.Plan.Staged = s.duration(staged)
 			}
