@@ -146,15 +146,20 @@ func (b *jobBox) effect(a machine.Action, template string, plan *machine.Plan, r
 	}
 }
 
-// do carries an effect out; one that waits is looked at again until it has ended, or its
-// message has the text.
+// do carries an effect out, and looks again as long as it waits.
 func (b *jobBox) do(t *testing.T, e machine.Effect, text string) machine.Outcome {
+	t.Helper()
+	return b.until(t, e, text, func(o machine.Outcome) bool { return o.Status != machine.StatusPending })
+}
+
+// until carries an effect out until what came of it is enough.
+func (b *jobBox) until(t *testing.T, e machine.Effect, text string, enough func(machine.Outcome) bool) machine.Outcome {
 	t.Helper()
 	set := kinds.New(b.deps)
 	var o machine.Outcome
 	rig.Await(t, 40*time.Second, string(e.Action), func(ctx context.Context) (bool, string) {
 		o = set.Do(ctx, e)
-		return o.Status != machine.StatusPending || text != "" && strings.Contains(o.Message, text), fmt.Sprintf("%s %s %s", o.Status, o.Reason, o.Message)
+		return enough(o), fmt.Sprintf("%s %s %s", o.Status, o.Reason, o.Message)
 	})
 	if !strings.Contains(o.Message, text) {
 		t.Errorf("%s: %s %s %q, want %q", e.Action, o.Status, o.Reason, o.Message, text)
@@ -195,7 +200,11 @@ func TestJob(t *testing.T) {
 	t.Run("ends", func(t *testing.T) {
 		t.Parallel()
 		b := newJobBox(t, cp, client, true)
-		for template, text := range map[string]string{"good": "ended well", "fails": "container work exited with 1 (Error)", "hangs": "DeadlineExceeded", "waits": "the image cannot be pulled"} {
+		plan, receipt := b.apply(t, "waits")
+		why := "the image cannot be pulled"
+		b.until(t, b.effect(machine.ActionSettle, "waits", plan, receipt), why, func(o machine.Outcome) bool { return strings.Contains(o.Message, why) })
+		b.cp.Kubectl(t, "-n", b.svc.Namespace, "delete", "job", plan.Target.Name)
+		for template, text := range map[string]string{"good": "ended well", "fails": "container work exited with 1 (Error)", "hangs": "DeadlineExceeded"} {
 			plan, receipt := b.apply(t, template)
 			o := b.do(t, b.effect(machine.ActionSettle, template, plan, receipt), text)
 			if template == "good" && !strings.Contains(string(o.Data), `"exitCode":0`) {

@@ -272,6 +272,7 @@ func jobPlan(in step.Input, f jobs.Filled, undo *jobs.Filled, p jobPayload) mach
 	}
 	if !f.Auto {
 		plan.Asks = "template " + f.Template + " runs after approval only (jobs in the configuration)"
+		plan.Notes = append(plan.Notes, "people are asked at any level: "+plan.Asks)
 	}
 	return plan
 }
