@@ -3,7 +3,6 @@ package config
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -350,16 +349,4 @@ func (c *Config) resolvePaths(dir string) {
 			v.SetString(filepath.Join(dir, path))
 		}
 	})
-}
-
-// ReadAtMost reads a file that must not be larger than limit.
-func ReadAtMost(r io.Reader, limit int64) ([]byte, error) {
-	data, err := io.ReadAll(io.LimitReader(r, limit+1))
-	if err != nil {
-		return nil, err
-	}
-	if int64(len(data)) > limit {
-		return nil, fmt.Errorf("more than %d bytes", limit)
-	}
-	return data, nil
 }

@@ -2,6 +2,8 @@ package config
 
 import (
 	"errors"
+	"fmt"
+	"io"
 	"strconv"
 	"strings"
 )
@@ -37,4 +39,16 @@ func (b *ByteSize) UnmarshalText(text []byte) error {
 	}
 	*b = ByteSize(n * factor)
 	return nil
+}
+
+// ReadAtMost reads a file that must not be larger than limit.
+func ReadAtMost(r io.Reader, limit int64) ([]byte, error) {
+	data, err := io.ReadAll(io.LimitReader(r, limit+1))
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(data)) > limit {
+		return nil, fmt.Errorf("more than %d bytes", limit)
+	}
+	return data, nil
 }
