@@ -40,6 +40,8 @@ type burnEvidence struct {
 	Window        string     `json:"window"`
 	Since         *time.Time `json:"since"`
 	StuckReplicas int        `json:"stuck_replicas"`
+	Query         string     `json:"query"`
+	QueryLong     string     `json:"query_long"`
 	Note          string     `json:"note"`
 	Objectives    []struct {
 		Name, Status, Series, Why string
@@ -83,6 +85,9 @@ func TestBurnInScenarios(t *testing.T) {
 			got, o := burnOf(t, kinds.New(step.Deps{Querier: w, Now: clock.Now}), w.Services()[tt.service])
 			if got.Status != tt.status || got.Worst != tt.worst || got.Ending || got.StuckReplicas != 0 || got.Note != "" {
 				t.Errorf("%+v: %s", got, strings.Join(o.Facts, "\n"))
+			}
+			if !strings.Contains(got.Query, "[300000ms]") || !strings.Contains(got.QueryLong, "[3600000ms]") {
+				t.Errorf("queries %q and %q", got.Query, got.QueryLong)
 			}
 			if tt.status != "breached" {
 				return

@@ -62,6 +62,8 @@ type burnOut struct {
 	HungKnown     bool           `json:"hung_known" doc:"Whether hung could be told: not while replicas are stuck, without an hour of history, or where a request takes longer than a minute. Then hung is 0."`
 	Unfinished    float64        `json:"unfinished" unit:"requests" doc:"Requests on stuck replicas, at least as many as another replica finishes in the same time, and hung ones."`
 	Objectives    []objectiveOut `json:"objectives" doc:"Every objective, and every value of its label where it has one."`
+	Query         string         `json:"query" doc:"PromQL for the bad share of the objective that burns most over the short window, also when it is met; empty: nothing answers for it."`
+	QueryLong     string         `json:"query_long" doc:"The same over the long window."`
 	Note          string         `json:"note" doc:"Why not all stuck replicas are known; empty: they are."`
 }
 
@@ -124,6 +126,7 @@ func (c burn) Run(ctx context.Context, in step.Input) (step.Finding, error) {
 		return step.Finding{}, err
 	}
 	facts, worst := out.fill(m, with, in.Alert)
+	out.Query, out.QueryLong = m.Measured[worst].RatioQuery(short), m.Measured[worst].RatioQuery(long)
 	if out.Status == string(slo.Breached) {
 		since, err := m.Measured[worst].Began(ctx, q, in.Now, short, time.Duration(with.Lookback))
 		if err != nil {
