@@ -94,3 +94,28 @@ func TestGraphSteps(t *testing.T) {
 		}
 	}
 }
+
+// The data of a diagram is what the other formats draw: every state once, the start first,
+// every edge, and the path.
+func TestDiagram(t *testing.T) {
+	p := mustParse(t, "testdata/good/scale.yaml")
+	d := DiagramOf(p, []string{"queue", "pods", "nowhere"})
+	if len(d.Nodes) != len(p.States) || d.Nodes[0].Name != p.Start || !d.Nodes[len(d.Nodes)-1].Last() {
+		t.Errorf("%d of %d states: %+v", len(d.Nodes), len(p.States), d.Nodes)
+	}
+	edges, taken := 0, 0
+	for _, s := range p.States {
+		edges += len(graph{p: p}.links(s))
+	}
+	for _, l := range d.Links {
+		if l.Taken {
+			taken++
+			if d.Nodes[l.From].Name != "queue" || d.Nodes[l.To].Name != "pods" {
+				t.Errorf("the path goes from %s to %s", d.Nodes[l.From].Name, d.Nodes[l.To].Name)
+			}
+		}
+	}
+	if len(d.Links) != edges || taken == 0 {
+		t.Errorf("%d of %d edges, %d taken", len(d.Links), edges, taken)
+	}
+}
