@@ -27,6 +27,7 @@ func (s *Service) openPages() (webhook.Pages, error) {
 		Log:    pageLog{s.journal},
 		Tables: s.tablePages(),
 		Pauses: s.pauseLines,
+		Curve:  newCurves(s.world.Deps.Querier, s.world.Now, s.log).of,
 		Now:    s.world.Now,
 		Logger: s.log,
 	})

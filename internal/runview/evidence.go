@@ -29,6 +29,20 @@ func (e *Evidence) Add(name string, lines []string) {
 // Decided records which edge was taken, the last one that is true: the evidence that
 // its condition read comes first from now on.
 func (e *Evidence) Decided(examined []machine.Examined) {
+	names := DecidedBy(examined)
+	rank := func(f found) int {
+		if slices.Contains(names, f.name) {
+			return 0
+		}
+		return 1
+	}
+	e.found = slices.Clone(e.found)
+	slices.SortStableFunc(e.found, func(a, b found) int { return rank(a) - rank(b) })
+}
+
+// DecidedBy returns the names of the evidence that the condition of the edge taken read,
+// the last one that is true.
+func DecidedBy(examined []machine.Examined) []string {
 	var names []string
 	for _, x := range examined {
 		if x.Result != playbook.True {
@@ -40,14 +54,7 @@ func (e *Evidence) Decided(examined []machine.Examined) {
 			names = append(names, name)
 		}
 	}
-	rank := func(f found) int {
-		if slices.Contains(names, f.name) {
-			return 0
-		}
-		return 1
-	}
-	e.found = slices.Clone(e.found)
-	slices.SortStableFunc(e.found, func(a, b found) int { return rank(a) - rank(b) })
+	return names
 }
 
 // Lines returns all lines in their order.

@@ -62,6 +62,11 @@ func TestContrast(t *testing.T) {
 			{"wait", "waitbg"},
 			{"bad", "badbg"},
 			{"busy", "busybg"},
+			{"fg", "busybg"},
+			{"fg", "waitbg"},
+			{"fg", "badbg"},
+			{"bg", "fg"},
+			{"act", "bg"},
 		} {
 			a, b := luminance(t, colours[pair[0]]), luminance(t, colours[pair[1]])
 			if contrast := (max(a, b) + 0.05) / (min(a, b) + 0.05); contrast < 4.5 {

@@ -105,6 +105,20 @@ func site(t testing.TB, h *house) *Site {
 	return s
 }
 
+// burning is a curve with a value a minute, of both windows, around the recorded runs.
+func burning(values ...float64) Curve {
+	from := now.Add(-20 * time.Minute)
+	c := Curve{Objective: "ttft", Wanted: 0.99, From: from, To: now, Began: from.Add(3 * time.Minute), Every: time.Minute}
+	for _, window := range []string{"5m", "1h"} {
+		l := CurveLine{Window: window}
+		for i, v := range values {
+			l.Points = append(l.Points, CurvePoint{At: from.Add(time.Duration(i) * time.Minute), Burn: v})
+		}
+		c.Lines = append(c.Lines, l)
+	}
+	return c
+}
+
 // Visitors of the tests.
 var (
 	ada    = Visitor{Name: "ada", Groups: []string{"ml-platform"}, Person: true, Lacks: nothing}

@@ -137,6 +137,7 @@ const (
 	toneGood = string(runview.ToneGood)
 	toneWait = string(runview.ToneWait)
 	toneBad  = string(runview.ToneBad)
+	toneBusy = string(runview.ToneBusy)
 )
 
 func outcomes() []machine.RunOutcome {

@@ -18,6 +18,7 @@ const (
 	maxEvents = 1000 // the newest ones
 	maxAlerts = 20
 	maxFacts  = 40 // of one check
+	maxVisits = 100
 )
 
 // runData is one run.
@@ -43,8 +44,12 @@ type runData struct {
 	Skipped  uint64 // events before those that were read
 	Broken   bool   // the events cannot be read
 	Curves   []string
+	Curve    *Curve
+	NoCurve  string // why there is no curve; empty: there is one, or none is wanted
+	Phases   []runview.Phase
 	Visits   []visit
-	Path     string
+	Before   int // visits before those
+	Diagram  diagram
 	Links    []address
 }
 
@@ -55,23 +60,11 @@ type alertData struct {
 	Since         time.Time
 }
 
-// evidence is the result of one check.
-type evidence struct {
-	Title, Step string
-	At          time.Time
-	Facts       []string
-	More        int
-	State       string
-	Query       string // the query, if known
-}
-
 // visit is one step of the path.
 type visit struct {
 	What, Edge string
 	At         time.Time
 }
-
-type address struct{ Name, URL, Text string }
 
 func (s *Site) run(w http.ResponseWriter, r *http.Request, v Visitor, id string) error {
 	run, ok := s.o.Runs.Run(id)
@@ -88,7 +81,9 @@ func (s *Site) run(w http.ResponseWriter, r *http.Request, v Visitor, id string)
 		p.Refresh = 15 // no form on it loses input
 	}
 	if r.Method != http.MethodHead {
-		p.Main = runView(p, s.runData(run, v, r.URL.Query().Get("said")))
+		d := s.runData(run, v, r.URL.Query().Get("said"))
+		d.Curve, d.NoCurve = s.curveOf(r.Context(), run)
+		p.Main = runView(p, d)
 	}
 	return s.write(w, r, http.StatusOK, p)
 }
@@ -143,9 +138,13 @@ func (s *Site) events(d *runData, run machine.State) []machine.Event {
 		t.add(e)
 	}
 	d.Timeline, d.Changes = t.lines, t.changes
+	d.Links = append(d.Links, changeLinks(t.changes)...)
 	for i := range d.Evidence {
-		d.Evidence[i].Query = t.queries[d.Evidence[i].State]
+		e := &d.Evidence[i]
+		e.Query, e.Decided = t.queries[e.State], slices.Contains(t.decided, e.State)
 	}
+	slices.SortStableFunc(d.Evidence, func(a, b evidence) int { return a.rank() - b.rank() })
+	d.Phases = phases(run, events, d.Skipped, s.o.Now())
 	if n := len(d.Changes); n > 0 {
 		d.Curves = runview.Curves(d.Changes[n-1].Samples)
 		d.Changes[n-1].Old = false
@@ -188,26 +187,25 @@ func summary(a playbook.Alert) string {
 	return cmp.Or(a.Annotations["summary"], a.Annotations["description"], a.Annotations["message"])
 }
 
-// collected returns the evidence in the order of its collection.
-func collected(run machine.State) []evidence {
-	var out []evidence
-	for name, e := range run.Evidence {
-		if e == nil {
-			continue
-		}
-		facts := e.Facts
-		if e.Unknown != "" {
-			facts = []string{"unknown: " + e.Unknown}
-		}
-		n := min(len(facts), maxFacts)
-		out = append(out, evidence{State: name, Title: title(run.Playbook, name), Step: e.Step, At: e.At, Facts: facts[:n], More: len(facts) - n})
+// phases splits the time since the alert began; nil if the run's first events were not
+// read.
+func phases(run machine.State, events []machine.Event, skipped uint64, now time.Time) []runview.Phase {
+	if skipped > 0 || len(events) == 0 {
+		return nil
 	}
-	slices.SortFunc(out, func(a, b evidence) int { return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Title, b.Title)) })
-	return out
+	from := run.Start.Alert.StartsAt
+	if from.IsZero() || run.Start.DivertedFrom != "" {
+		from = run.Began
+	}
+	if run.Phase != machine.PhaseEnded {
+		events = append(slices.Clip(events), machine.Event{Kind: machine.RunEnded, At: now})
+	}
+	return runview.Phases(from, events)
 }
 
 func addPath(d *runData, run machine.State) {
-	for _, v := range run.Path[max(0, len(run.Path)-100):] {
+	d.Before = max(0, len(run.Path)-maxVisits)
+	for _, v := range run.Path[d.Before:] {
 		x := visit{What: v.State, Edge: v.Edge, At: v.At}
 		if run.Playbook != nil {
 			if st := run.Playbook.State(v.State); st != nil {
@@ -217,30 +215,6 @@ func addPath(d *runData, run machine.State) {
 		d.Visits = append(d.Visits, x)
 	}
 	if run.Playbook != nil {
-		d.Path = runview.DrawPath(run.Playbook, run.Path)
+		d.Diagram = layout(playbook.DiagramOf(run.Playbook, runview.PathNames(run.Path)))
 	}
-}
-
-// links returns the external links. A runbook that is not an address is a path
-// in a repository and shown as text.
-func links(run machine.State) (out []address) {
-	var runbook string
-	add := func(name, text string) {
-		if u := link(text); u != "" {
-			out = append(out, address{Name: name, URL: u})
-		} else if text != "" {
-			out = append(out, address{Name: name, Text: text})
-		}
-	}
-	a := run.Start.Alert
-	if run.Playbook != nil {
-		runbook = run.Playbook.Runbook
-		add("Runbook", runbook)
-	}
-	if of := cmp.Or(a.Annotations["runbook_url"], a.Annotations["runbook"]); of != runbook {
-		add("Alert's runbook", of)
-	}
-	add("Dashboard", cmp.Or(a.Annotations["dashboard_url"], a.Annotations["dashboard"]))
-	add("Alert in Prometheus", a.GeneratorURL)
-	return out
 }

@@ -2,6 +2,7 @@ package web
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"embed"
 	"encoding/base64"
@@ -83,6 +84,11 @@ type Options struct {
 	Log    Log
 	Tables []TablePage     // further pages, in the order of the navigation
 	Pauses func() []string // current pauses, one line each; nil: none
+
+	// Curve returns the burn rate around a run, within seconds. Its error tells people
+	// why there is none. Nil: there are none.
+	Curve func(ctx context.Context, run machine.State) (Curve, error)
+
 	Now    func() time.Time
 	Logger *slog.Logger
 }
@@ -145,7 +151,8 @@ type Site struct {
 	o      Options
 	policy string // Content-Security-Policy
 	css    string
-	js     string
+	clocks string // the script of every page
+	live   string // the script of a page that can still change
 }
 
 // New returns a site. It refuses incomplete options.
@@ -157,13 +164,17 @@ func New(o Options) (*Site, error) {
 	if err != nil {
 		return nil, fmt.Errorf("web: %w", err)
 	}
-	script, err := assets.ReadFile("assets/live.js")
+	clocks, err := assets.ReadFile("assets/clocks.js")
 	if err != nil {
 		return nil, fmt.Errorf("web: %w", err)
 	}
-	policy := "default-src 'none'; style-src " + hashSource(style) + "; script-src " + hashSource(script) +
+	live, err := assets.ReadFile("assets/live.js")
+	if err != nil {
+		return nil, fmt.Errorf("web: %w", err)
+	}
+	policy := "default-src 'none'; style-src " + hashSource(style) + "; script-src " + hashSource(clocks) + " " + hashSource(live) +
 		"; connect-src 'self'; img-src data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-	return &Site{o: o, policy: policy, css: string(style), js: string(script)}, nil
+	return &Site{o: o, policy: policy, css: string(style), clocks: string(clocks), live: string(live)}, nil
 }
 
 // hashSource returns the source of an inline style or script for a

@@ -3,6 +3,7 @@ package web
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
@@ -21,7 +22,14 @@ type change struct {
 	Votes        []machine.Decision
 	Proof        []machine.ProofLine // what must hold
 	Samples      []machine.Sample
-	Applied      time.Time
+	Applied      time.Time // or asked for
+	Waits        string    // pull request that was opened for it
+	Receipt      []byte    // newest one
+	Settled      time.Time // in effect
+	Judged       time.Time // its proof ended
+	Verdict      string
+	Tone         string // of the verdict
+	Undone       time.Time
 	Results      []runview.Line
 }
 
@@ -32,6 +40,7 @@ type timeline struct {
 	changes []*change
 	lines   []runview.Line
 	queries map[string]string // queries of the checks, by the name of their evidence
+	decided []string          // evidence that the condition of the newest edge read
 }
 
 func newTimeline(run machine.State) *timeline {
@@ -41,6 +50,11 @@ func newTimeline(run machine.State) *timeline {
 func (t *timeline) add(e machine.Event) {
 	if e.Action == machine.ActionCheck {
 		t.asks(e.State, e.With)
+	}
+	if e.Kind == machine.EdgeTaken {
+		if names := runview.DecidedBy(e.Examined); len(names) > 0 {
+			t.decided = names
+		}
 	}
 	line, shown := t.words.Line(e)
 	if shown {
@@ -68,7 +82,18 @@ func (t *timeline) add(e machine.Event) {
 			c.Votes = append(c.Votes, *e.Decision)
 		}
 	case machine.Applied:
-		c.Applied = e.At
+		c.Applied, c.Waits, c.Receipt = e.At, e.Waits, e.Data
+	case machine.Settled:
+		c.Settled = e.At
+		if len(e.Data) > 0 {
+			c.Receipt = e.Data
+		}
+	case machine.Verified:
+		c.Judged, c.Verdict, c.Tone = e.At, "verified", toneGood
+	case machine.VerifyEnded:
+		c.Judged, c.Verdict, c.Tone = e.At, strings.ReplaceAll(string(e.Verdict), "_", " "), string(line.Tone)
+	case machine.Undone:
+		c.Undone = e.At
 	case machine.Sampled:
 		if e.Sample != nil {
 			c.Samples = append(c.Samples, *e.Sample)
@@ -79,6 +104,14 @@ func (t *timeline) add(e machine.Event) {
 		machine.VerifyEnded, machine.Kept, machine.Declined, machine.Undone, machine.Unwound, machine.GateExpired, machine.GateWithdrawn, machine.GateVoided:
 		c.Results = append(c.Results, line)
 	}
+}
+
+// appliedWord is what was done when the change was applied.
+func (c *change) appliedWord() string {
+	if c.Waits != "" {
+		return "asked for"
+	}
+	return "applied"
 }
 
 // asks keeps the query of a check, or those of a gather's checks, by the name of

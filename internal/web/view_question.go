@@ -67,6 +67,28 @@ func answersView(d *runData, q *question) g.Node {
 	}
 }
 
+// askBar renders what a person is asked, or has to resolve. It stays at the bottom of the
+// window, where it leads to the forms.
+func askBar(p page, d *runData) g.Node {
+	bar := func(tone, place, verb string, nodes ...g.Node) g.Node {
+		return h.Aside(h.Class("bar "+tone), h.Aria("label", "Open question"), h.P(nodes...), h.A(h.Href("#"+place), g.Text(verb)))
+	}
+	switch q := d.Ask; {
+	case d.Run.Quarantine != nil && d.Ended == "":
+		return bar(toneBad, "release", "Look", h.B(g.Text("Quarantined")), g.Text(" since "), clock(d.Run.Quarantine.At), g.Text(", a person has to release it."))
+	case q != nil:
+		verb := "Decide"
+		if d.Lacks(rights.Approve) != "" || q.NoApprove != "" && q.NoDeny != "" {
+			verb = "Look"
+		}
+		return bar(toneWait, "decide", verb, h.B(g.Text(clip(q.Text, maxShort*2))), g.Text(" Until "), clock(q.Deadline),
+			g.Text(", "+until(q.Deadline.Sub(p.Now))+"."))
+	case d.Run.Quarantine == nil && d.Held != nil:
+		return bar(toneBad, "held", "Resolve", h.B(g.Text("Held")), g.Text(" since "), clock(d.Held.At), g.Text(": it is unknown whether its "+string(d.Held.Action)+" happened."))
+	}
+	return nil
+}
+
 // standingView renders the forms for a run that needs a person to continue: it
 // is quarantined, or held.
 func standingView(d *runData) g.Node {

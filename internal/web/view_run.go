@@ -12,11 +12,12 @@ import (
 func runView(p page, d *runData) g.Node {
 	return g.Group{
 		runHead(p, d),
+		phasesView(d),
 		brokenView(p, d),
+		curvesView(d),
 		some(len(d.Evidence) > 0, section("evidence", "Evidence", g.Map(d.Evidence, evidenceView))),
 		g.Map(d.Changes, changeView),
 		askView(d),
-		curvesView(d),
 		pathView(d),
 		timelineView(d),
 		standingView(d),
@@ -24,6 +25,7 @@ func runView(p page, d *runData) g.Node {
 		quiet(g.Text("Run "), code(d.ID), g.Text(", playbook "), h.Code(text(d.Digest)), g.Text(". For programs: "),
 			h.A(h.Href(p.Root+"api/v1/runs/"+segment(d.ID)), g.Text("this run")), g.Text(" and "),
 			h.A(h.Href(p.Root+"api/v1/runs/"+segment(d.ID)+"/events"), g.Text("its events")), g.Text(" as JSON.")),
+		askBar(p, d),
 	}
 }
 
@@ -56,7 +58,7 @@ func runHead(p page, d *runData) g.Node {
 	}
 	if q := d.Ask; q != nil {
 		out = append(out, notice(toneWait, h.B(g.Text("Waits for "), text(q.Needed())), g.Text(" until "), clock(q.Deadline),
-			g.Text(", "+until(q.Deadline.Sub(p.Now))+". "), h.A(h.Href("#decide"), g.Text("Decide"))))
+			g.Text(", "+until(q.Deadline.Sub(p.Now))+".")))
 	}
 	return out
 }
@@ -104,38 +106,56 @@ func tense(d *runData, open, ended string) string {
 	return ended
 }
 
+// evidenceView renders a check: its first line, and the others folded.
 func evidenceView(e evidence) g.Node {
-	return g.Group{
-		h.H3(text(e.Title), g.Text(" "), h.Small(some(e.Step != "", text(e.Step), g.Text(", ")), clock(e.At))),
-		h.Ul(
-			g.Map(e.Facts, func(s string) g.Node { return h.Li(text(s)) }),
-			some(e.More > 0, h.Li(h.Class("quiet"), g.Text("and "+strconv.Itoa(e.More)+" more"))),
-		),
-		some(e.Query != "", h.Details(h.Summary(g.Text("The query")), h.Pre(h.TabIndex("0"), long(e.Query)))),
+	rest := len(e.Facts) - 1 + e.More
+	summary := "The query"
+	switch {
+	case rest > 0 && e.Query != "":
+		summary = runview.Count(rest, "more line") + " and the query"
+	case rest > 0:
+		summary = runview.Count(rest, "more line")
 	}
-}
-
-func curvesView(d *runData) g.Node {
-	return some(len(d.Curves) > 0, section("curves", tense(d, "Proof so far", "Proof"),
-		h.Pre(h.TabIndex("0"), g.Map(d.Curves, func(s string) g.Node { return g.Group{text(s), g.Text("\n")} }))))
+	return h.Div(h.Class("found"),
+		h.H3(text(e.Title), some(e.Decided, g.Text(" "), pill(toneBusy, "decided the way")), g.Text(" "),
+			h.Small(some(e.Step != "", text(e.Step), g.Text(", ")), clock(e.At))),
+		some(len(e.Facts) > 0, g.Map(e.Facts[:min(1, len(e.Facts))], func(s string) g.Node { return h.P(text(s)) })),
+		some(rest > 0 || e.Query != "", folded("of-"+segment(short(e.State)), false, summary,
+			some(rest > 0, h.Ul(
+				g.Map(e.Facts[min(1, len(e.Facts)):], func(s string) g.Node { return h.Li(text(s)) }),
+				some(e.More > 0, h.Li(h.Class("quiet"), g.Text("and "+strconv.Itoa(e.More)+" more"))),
+			)),
+			some(e.Query != "", h.Pre(h.TabIndex("0"), long(e.Query))),
+		)),
+	)
 }
 
 func pathView(d *runData) g.Node {
 	return section("path", "Path",
-		h.Ol(h.Class("path"), g.Map(d.Visits, func(v visit) g.Node {
+		some(d.Before > 0, quiet(g.Text(runview.Count(d.Before, "earlier step")+" not shown."))),
+		h.Ol(h.Class("path"), g.If(d.Before > 0, g.Attr("start", strconv.Itoa(d.Before+1))), g.Map(d.Visits, func(v visit) g.Node {
 			return h.Li(h.B(text(v.What)), g.Text(" "), h.Small(clock(v.At)),
 				some(v.Edge != "", h.Br(), h.Span(h.Class("edge"), g.Text("→ "), text(v.Edge))))
 		})),
-		some(d.Path != "", h.Details(h.Summary(g.Text("The playbook with the path of the run")), h.Pre(h.TabIndex("0"), g.Text(d.Path)))),
+		some(len(d.Diagram.Boxes) > 0, folded("diagram", true, "The playbook with the path of the run", diagramView(d))),
 	)
 }
 
+// newest is how many events of the timeline are not folded.
+const newest = 12
+
 func timelineView(d *runData) g.Node {
+	earlier := max(0, len(d.Timeline)-newest)
 	return section("timeline", "Timeline",
 		some(d.Skipped > 0, quiet(g.Textf("%d earlier events are not shown; ", d.Skipped), code(runview.ShowCommand(d.ID)), g.Text(" shows them."))),
-		h.Ol(h.Class("timeline"), g.Map(d.Timeline, func(l runview.Line) g.Node {
-			return h.Li(g.If(l.Tone != "", h.Class(string(l.Tone))), clock(l.At), g.Text(" "),
-				h.Span(text(l.What), g.Map(l.Details, func(s string) g.Node { return g.Group{h.Br(), h.Small(text(s))} })))
-		})),
+		some(earlier > 0, folded("earlier", false, runview.Count(earlier, "earlier event"), linesView(d.Timeline[:earlier]))),
+		linesView(d.Timeline[earlier:]),
 	)
+}
+
+func linesView(lines []runview.Line) g.Node {
+	return h.Ol(h.Class("timeline"), g.Map(lines, func(l runview.Line) g.Node {
+		return h.Li(g.If(l.Tone != "", h.Class(string(l.Tone))), clock(l.At), g.Text(" "),
+			h.Span(text(l.What), g.Map(l.Details, func(s string) g.Node { return g.Group{h.Br(), h.Small(text(s))} })))
+	}))
 }

@@ -1,13 +1,23 @@
 (() => {
-  const page = document.documentElement, seen = `W/"${page.dataset.tag}"`, loaded = Date.now();
+  const page = document.documentElement, seen = `W/"${page.dataset.tag}"`, loaded = Date.now(), memory = "open " + location.pathname;
   const show = (id, yes) => { document.getElementById(id).hidden = !yes; };
   const here = new URL(location.href);
   if (here.searchParams.has("said")) {
     here.searchParams.delete("said");
     history.replaceState(null, "", here);
   }
+  const folds = () => [...document.querySelectorAll("main details[id]")];
+  try {
+    const was = JSON.parse(sessionStorage.getItem(memory) || "{}");
+    sessionStorage.removeItem(memory);
+    for (const d of folds()) if (d.id in was) d.open = was[d.id];
+  } catch { /* nothing is remembered */ }
+  const again = () => {
+    try { sessionStorage.setItem(memory, JSON.stringify(Object.fromEntries(folds().map((d) => [d.id, d.open])))); } catch { /* no storage */ }
+    location.replace(here);
+  };
   const busy = () => [...document.querySelectorAll("textarea")].some((t) => t.value) ||
-    document.querySelector("main details[open]:not(.narrow)") || document.activeElement.matches("input, select, textarea") || String(getSelection());
+    [...document.querySelectorAll("main details[open] textarea")].length || document.activeElement.matches("input, select, textarea") || String(getSelection());
   const look = async () => {
     if (document.hidden) return;
     const answer = await fetch(here, { method: "HEAD", cache: "no-store" });
@@ -20,7 +30,7 @@
     show("silent", false);
     const moved = answer.headers.get("ETag") !== seen;
     if (busy()) show("moved", moved);
-    else if (moved || Date.now() - loaded > 60000) location.replace(here);
+    else if (moved || Date.now() - loaded > 60000) again();
   };
   setInterval(() => look().catch(() => show("silent", true)), 5000);
 })();

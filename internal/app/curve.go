@@ -1,0 +1,219 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"regexp"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/singleflight"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/slo"
+	"github.com/inference-responder/responder/internal/step"
+	"github.com/inference-responder/responder/internal/web"
+)
+
+// Limits of the curves on pages.
+const (
+	curvePoints  = 120              // of one window
+	curveAround  = 15 * time.Minute // before the breach, and after the end of the run
+	curveTimeout = 2 * time.Second  // a page waits no longer
+	curveFresh   = 15 * time.Second // an answer serves all viewers for so long, in the time of the world
+	curveRuns    = 64               // answers that are kept
+)
+
+// curves asks Prometheus for the burn rate around runs. Answers, and failures too, are
+// kept for a moment, so that many viewers cost one query.
+type curves struct {
+	q   step.Querier // nil: none is configured
+	now func() time.Time
+	log *slog.Logger
+
+	flight singleflight.Group
+	mu     sync.Mutex // guards kept
+	kept   map[string]keptCurve
+}
+
+type keptCurve struct {
+	at    time.Time
+	curve web.Curve
+	err   error
+}
+
+func newCurves(q step.Querier, now func() time.Time, log *slog.Logger) *curves {
+	return &curves{q: q, now: now, log: log, kept: map[string]keptCurve{}}
+}
+
+// of returns the burn rate around a run. Its error is for people.
+func (c *curves) of(ctx context.Context, run machine.State) (web.Curve, error) {
+	if c.q == nil {
+		return web.Curve{}, errors.New("no Prometheus is configured, prometheus.url names one")
+	}
+	burn, ok := measuredBurn(run)
+	if !ok {
+		return web.Curve{}, errors.New("the run has not measured an objective")
+	}
+	id := run.Start.Run + " " + burn.Query
+	if k, ok := c.fresh(id); ok {
+		return k.curve, k.err
+	}
+	answer := c.flight.DoChan(id, func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), curveTimeout)
+		defer cancel()
+		curve, err := c.ask(ctx, run, burn)
+		c.keep(id, keptCurve{c.now(), curve, err})
+		return curve, err
+	})
+	select {
+	case r := <-answer:
+		return r.Val.(web.Curve), r.Err
+	case <-ctx.Done():
+		return web.Curve{}, errUnanswered
+	}
+}
+
+var errUnanswered = errors.New("Prometheus does not answer in time")
+
+func (c *curves) fresh(id string) (keptCurve, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	k, ok := c.kept[id]
+	age := c.now().Sub(k.at)
+	return k, ok && age >= 0 && age < curveFresh
+}
+
+// keep keeps an answer in place of those that are too old, or of any when there are many.
+func (c *curves) keep(id string, k keptCurve) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for other, old := range c.kept {
+		if len(c.kept) >= curveRuns || k.at.Sub(old.at) >= curveFresh {
+			delete(c.kept, other)
+		}
+	}
+	c.kept[id] = k
+}
+
+// ask asks for both windows at the same time.
+func (c *curves) ask(ctx context.Context, run machine.State, burn burnData) (web.Curve, error) {
+	o := burn.objective()
+	if burn.Query == "" || o.Objective >= 1 {
+		return web.Curve{}, errors.New("no series answers for the objective " + o.Name)
+	}
+	out := web.Curve{Objective: o.Name, Wanted: o.Objective, From: run.Began, To: c.now()}
+	for _, at := range []time.Time{run.Start.Alert.StartsAt, burn.Since} {
+		if !at.IsZero() && at.Before(out.From) {
+			out.From = at
+		}
+	}
+	out.From, out.Began = out.From.Add(-curveAround), burn.Since
+	if end := run.Ended.Add(curveAround); run.Phase == machine.PhaseEnded && end.Before(out.To) {
+		out.To = end
+	}
+	out.Every = max(15*time.Second, (out.To.Sub(out.From) / curvePoints).Round(time.Second))
+	queries := []string{burn.Query}
+	if burn.QueryLong != "" {
+		queries = append(queries, burn.QueryLong)
+	}
+	out.Lines = make([]web.CurveLine, len(queries))
+	var group errgroup.Group
+	for i, q := range queries {
+		group.Go(func() error {
+			m, err := c.q.Range(ctx, q, out.From, out.To, out.Every)
+			out.Lines[i] = burnLine(q, m, o.Objective)
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		c.log.Info("no curve for the page of the run", "run", run.Start.Run, "err", err)
+		if ctx.Err() != nil {
+			return web.Curve{}, errUnanswered
+		}
+		return web.Curve{}, errors.New("Prometheus does not answer, the service's log shows why")
+	}
+	return out, nil
+}
+
+// burnLine is the answer of a query in multiples of what the objective allows. More than
+// one series is not drawn: a share is one number.
+func burnLine(query string, m slo.Matrix, wanted float64) web.CurveLine {
+	out := web.CurveLine{Window: windowOf(query)}
+	if len(m.Series) != 1 {
+		return out
+	}
+	for _, p := range m.Series[0].Points[:min(len(m.Series[0].Points), 2*curvePoints)] {
+		out.Points = append(out.Points, web.CurvePoint{At: p.At, Burn: slo.BurnRate(p.Value, wanted)})
+	}
+	return out
+}
+
+var rangeOf = regexp.MustCompile(`\[(\w+)\]`)
+
+// windowOf returns the window of a query of slo.burn, e.g. 5m; empty if it has none.
+func windowOf(query string) string {
+	m := rangeOf.FindStringSubmatch(query)
+	if m == nil {
+		return ""
+	}
+	d, err := playbook.ParseDuration(m[1])
+	if err != nil {
+		return ""
+	}
+	return playbook.FormatDuration(d)
+}
+
+// burnData is what a curve needs of the evidence of slo.burn.
+type burnData struct {
+	Query      string          `json:"query"`
+	QueryLong  string          `json:"query_long"`
+	Worst      string          `json:"worst"`
+	Since      time.Time       `json:"since"`
+	Objectives []burnObjective `json:"objectives"`
+}
+
+type burnObjective struct {
+	Name      string   `json:"name"`
+	Objective float64  `json:"objective"`
+	BurnShort *float64 `json:"burn_short"`
+}
+
+// objective returns the worst objective: the one that the check names, else, when all are
+// met, the one that burns most, as slo.burn chooses.
+func (b burnData) objective() burnObjective {
+	worst := b.Objectives[0]
+	for _, o := range b.Objectives {
+		if o.Name == b.Worst {
+			return o
+		}
+		if o.BurnShort != nil && (worst.BurnShort == nil || *o.BurnShort > *worst.BurnShort) {
+			worst = o
+		}
+	}
+	return worst
+}
+
+// measuredBurn returns the newest evidence of slo.burn, with the earliest beginning of a
+// breach that any of it knows.
+func measuredBurn(run machine.State) (newest burnData, ok bool) {
+	var at, began time.Time
+	for _, e := range run.Evidence {
+		var b burnData
+		if e == nil || e.Step != "slo.burn" || e.Unknown != "" || json.Unmarshal(e.Data, &b) != nil || len(b.Objectives) == 0 {
+			continue
+		}
+		if !b.Since.IsZero() && (began.IsZero() || b.Since.Before(began)) {
+			began = b.Since
+		}
+		if !ok || e.At.After(at) {
+			newest, at, ok = b, e.At, true
+		}
+	}
+	newest.Since = began
+	return newest, ok
+}

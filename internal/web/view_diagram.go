@@ -1,0 +1,108 @@
+package web
+
+import (
+	"fmt"
+	"strconv"
+
+	g "maragu.dev/gomponents"
+	h "maragu.dev/gomponents/html"
+
+	"github.com/inference-responder/responder/internal/runview"
+)
+
+// Characters that fit into a box, and between two columns.
+const (
+	boxLetters  = 27
+	edgeLetters = 20
+)
+
+// picture renders an SVG that a screen reader calls by its label.
+func picture(class, label string, nodes ...g.Node) g.Node {
+	return g.El("svg", h.Class(class), h.Role("img"), h.Aria("label", clip(label, maxLine)), g.Group(nodes))
+}
+
+// attrs renders attributes from pairs of name and value.
+func attrs(pairs ...string) g.Node {
+	var out g.Group
+	for i := 0; i+1 < len(pairs); i += 2 {
+		out = append(out, g.Attr(pairs[i], pairs[i+1]))
+	}
+	return out
+}
+
+// diagramView renders the playbook with the path of the run.
+func diagramView(d *runData) g.Node {
+	if len(d.Diagram.Boxes) == 0 {
+		return nil
+	}
+	p := d.Diagram
+	width, height := strconv.Itoa(p.Width), strconv.Itoa(p.Height)
+	caption := "The path of the run is bold."
+	if p.Hidden > 0 {
+		caption += " " + runview.Count(p.Hidden, "edge") + " back to an earlier state not drawn."
+	}
+	return g.Group{
+		wide("wide", "Diagram of the playbook, which scrolls", picture("diagram", "Diagram of playbook "+d.Playbook+" with the path of the run; the list above has the path in words",
+			attrs("width", width, "height", height, "viewBox", "0 0 "+width+" "+height),
+			g.Map(p.Edges, func(e edge) g.Node { return edgeView(p, e) }),
+			g.Map(p.Boxes, boxView),
+			g.Map(p.Edges, func(e edge) g.Node { return edgeLabel(p, e) }),
+		)),
+		quiet(g.Text(caption)),
+	}
+}
+
+func boxView(b box) g.Node {
+	class := "box"
+	if b.Visited {
+		class += " lit"
+	}
+	if b.Last() {
+		class += " last"
+	}
+	return g.El("g", h.Class(class),
+		g.El("title", g.Text(short(b.Title)+" ("+short(b.What)+")")),
+		g.El("rect", attrs("x", strconv.Itoa(b.X), "y", strconv.Itoa(b.Y), "width", strconv.Itoa(boxWidth), "height", strconv.Itoa(boxHeight), "rx", "6")),
+		g.El("text", attrs("x", strconv.Itoa(b.X+boxWidth/2), "y", strconv.Itoa(b.Y+boxHeight/2+4)), g.Text(runview.Cut(b.Title, boxLetters))),
+	)
+}
+
+func edgeView(p diagram, e edge) g.Node {
+	class := "edge-line"
+	if e.Taken {
+		class += " lit"
+	}
+	return g.El("path", h.Class(class), g.Attr("d", e.line(p)), some(e.Text != "", g.El("title", g.Text(short(e.Text)))))
+}
+
+// line returns the path of an edge: from right to left side, and back around boxes.
+func (e edge) line(p diagram) string {
+	from, to := p.Boxes[e.From], p.Boxes[e.To]
+	y1, y2 := from.Y+boxHeight/2, to.Y+boxHeight/2
+	switch {
+	case e.From == e.To:
+		x := from.X + boxWidth
+		return fmt.Sprintf("M%d %dC%d %d %d %d %d %d", x, y1-6, x+40, y1-16, x+40, y1+16, x, y1+6)
+	case from.column == to.column:
+		x := from.X + boxWidth
+		return fmt.Sprintf("M%d %dC%d %d %d %d %d %d", x, y1, x+60, y1, x+60, y2, x, y2)
+	case e.Back:
+		x1, x2, low := from.X+boxWidth/2, to.X+boxWidth/2, max(from.Y, to.Y)+boxHeight+10
+		return fmt.Sprintf("M%d %dC%d %d %d %d %d %d", x1, from.Y+boxHeight, x1, low, x2, low, x2, to.Y+boxHeight)
+	default:
+		x1, x2 := from.X+boxWidth, to.X
+		return fmt.Sprintf("M%d %dC%d %d %d %d %d %d", x1, y1, x1+columnGap/2, y1, x2-columnGap/2, y2, x2, y2)
+	}
+}
+
+func edgeLabel(p diagram, e edge) g.Node {
+	if !e.Labeled || e.Back {
+		return nil
+	}
+	class := "edge-text"
+	if e.Taken {
+		class += " lit"
+	}
+	to := p.Boxes[e.To]
+	return g.El("text", h.Class(class), attrs("x", strconv.Itoa(to.X-6), "y", strconv.Itoa(to.Y+boxHeight/2-4)), g.Text(runview.Cut(e.Text, edgeLetters)))
+}
