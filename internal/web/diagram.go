@@ -7,13 +7,13 @@ import (
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
-// Sizes of a diagram, in pixels.
+// Sizes of a diagram, in pixels. Four columns fit on a wide page.
 const (
-	boxWidth  = 190
+	boxWidth  = 152
 	boxHeight = 26
 	rowStep   = 38
-	columnGap = 124 // where edges and their labels are
-	margin    = 14
+	columnGap = 96 // where edges and their labels are
+	margin    = 12
 )
 
 // diagram is a playbook's graph with a place for each state.

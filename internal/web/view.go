@@ -81,6 +81,11 @@ func clock(t time.Time) g.Node {
 	return h.Time(h.DateTime(t.UTC().Format(time.RFC3339)), g.Text(stamp(t)))
 }
 
+// minute renders a time of today in short.
+func minute(t time.Time) g.Node {
+	return h.Time(h.Class("minute"), h.DateTime(t.UTC().Format(time.RFC3339)), g.Text(t.UTC().Format("15:04 UTC")))
+}
+
 func pill(tone, status string) g.Node { return h.Span(h.Class("pill "+tone), text(status)) }
 
 func quiet(nodes ...g.Node) g.Node { return h.P(h.Class("quiet"), g.Group(nodes)) }

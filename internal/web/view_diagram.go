@@ -12,8 +12,8 @@ import (
 
 // Characters that fit into a box, and between two columns.
 const (
-	boxLetters  = 27
-	edgeLetters = 20
+	boxLetters  = 22
+	edgeLetters = 16
 )
 
 // picture renders an SVG that a screen reader calls by its label.

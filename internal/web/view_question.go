@@ -81,7 +81,7 @@ func askBar(p page, d *runData) g.Node {
 		if d.Lacks(rights.Approve) != "" || q.NoApprove != "" && q.NoDeny != "" {
 			verb = "Look"
 		}
-		return bar(toneWait, "decide", verb, h.B(g.Text(clip(q.Text, maxShort*2))), g.Text(" Until "), clock(q.Deadline),
+		return bar(toneWait, "decide", verb, h.B(g.Text(clip(q.Text, maxShort*2))), g.Text(" Until "), minute(q.Deadline),
 			g.Text(", "+until(q.Deadline.Sub(p.Now))+"."))
 	case d.Run.Quarantine == nil && d.Held != nil:
 		return bar(toneBad, "held", "Resolve", h.B(g.Text("Held")), g.Text(" since "), clock(d.Held.At), g.Text(": it is unknown whether its "+string(d.Held.Action)+" happened."))

@@ -153,9 +153,15 @@ func timelineView(d *runData) g.Node {
 	)
 }
 
+// fewLines is how many lines below an event are not folded.
+const fewLines = 4
+
 func linesView(lines []runview.Line) g.Node {
+	below := func(s string) g.Node { return g.Group{h.Br(), h.Small(text(s))} }
 	return h.Ol(h.Class("timeline"), g.Map(lines, func(l runview.Line) g.Node {
 		return h.Li(g.If(l.Tone != "", h.Class(string(l.Tone))), clock(l.At), g.Text(" "),
-			h.Span(text(l.What), g.Map(l.Details, func(s string) g.Node { return g.Group{h.Br(), h.Small(text(s))} })))
+			h.Div(h.Span(text(l.What), some(len(l.Details) <= fewLines, g.Map(l.Details, below))),
+				some(len(l.Details) > fewLines, h.Details(h.Summary(g.Text(runview.Count(len(l.Details), "line"))),
+					h.Ul(g.Map(l.Details, func(s string) g.Node { return h.Li(h.Small(text(s))) }))))))
 	}))
 }

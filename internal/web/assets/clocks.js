@@ -7,8 +7,8 @@
   for (const t of document.querySelectorAll("time")) {
     const at = new Date(t.dateTime);
     if (isNaN(at) || t.textContent === "-") continue;
-    t.title = t.textContent;
-    t.textContent = local(at);
+    t.title = at.toISOString().replace("T", " ").replace(/\..*/, " UTC");
+    t.textContent = t.matches(".minute") ? clock(at) : local(at);
   }
   for (const t of document.querySelectorAll("svg [data-at]")) {
     const at = new Date(t.dataset.at);
