@@ -16,7 +16,13 @@
 // looks methods up by name, for which the linker would keep every exported
 // method of the whole program, 36 MB of it.
 //
-// Pages work without scripts; with them, a page that is behind loads
+// Pictures are SVG within the page. Sizes and places are presentation attributes, because
+// the policy forbids inline styles; colours are classes of the style sheet, dark and light.
+// Each picture has a label in words, and what it shows is also in the text around it. The
+// burn rate is the only thing that is asked of another system: a page without it is shown
+// with the reason.
+//
+// Pages work without scripts; with them, times are local, and a page that is behind loads
 // itself again unless somebody is writing on it. Style and script are part of
 // the page and named by their hashes in its Content-Security-Policy, so that
 // nothing else can run, load or be framed.
