@@ -17,7 +17,7 @@ import (
 const healthy = `
 gpu.health: {verdict: healthy, bad_nodes: 0, hot_nodes: 0, unread_nodes: 0, reset: false, rma: false, throttle: ''}
 kube.workload: {ready: 4, desired: 4, unschedulable: 0, waiting: [], bad_nodes: 0, nodes: [{name: a, ready: true}]}
-service.changes: {changed: false, ours: false, suspect: false, at: -25h, window: 1h}
+service.changes: {changed: false, ours: false, suspect: false, unserved: false, at: -25h, window: 1h}
 `
 
 // TestShipped replays a simulated incident, an hour after it began, with the shipped

@@ -51,6 +51,7 @@ type workloadOut struct {
 	Waiting       []string   `json:"waiting" doc:"Why containers wait, each reason once: CrashLoopBackOff, ImagePullBackOff, ..."`
 	Unschedulable int        `json:"unschedulable" unit:"pods" doc:"Pods no node takes."`
 	Blocked       int        `json:"blocked" unit:"replicas" doc:"Replicas that do not serve and do not start by themselves, those that could not be created included: see kube.pending."`
+	Barred        int        `json:"blocked_by_release" unit:"replicas" doc:"Those of them that a release may have blocked: by its image, by its configuration, or because they crash."`
 	Pending       string     `json:"pending" doc:"Why replicas do not serve, in a sentence; empty: all do."`
 	Stuck         string     `json:"stuck" doc:"Why a rollout cannot go on (progress deadline exceeded, replica failure); empty: it can."`
 	Paused        bool       `json:"paused" doc:"Rollouts of the workload are paused."`
@@ -145,6 +146,9 @@ func workloadEvidence(w kube.Workload) workloadOut {
 	for _, p := range pending {
 		if p.Cause.Blocks() {
 			out.Blocked++
+		}
+		if slices.Contains([]kube.PendingCause{kube.PendingImage, kube.PendingConfig, kube.PendingCrash}, p.Cause) {
+			out.Barred++
 		}
 	}
 	out.Pending = kube.PendingText(pending)

@@ -28,7 +28,6 @@ type breach struct {
 
 	before, oldPods, newPods slo.Counts
 	odd                      odd
-	unserved                 bool // no pod of the current revision is ready, and those of the one before are as many as are wanted
 	times, waiting           float64
 }
 
@@ -137,12 +136,8 @@ func (b *breach) load(ctx context.Context, q step.Querier, in step.Input, change
 func (b *breach) sides(ctx context.Context, q step.Querier, in step.Input, f *found) error {
 	byName := map[string]kube.Pod{}
 	old, fresh := 0, 0
-	ready := map[int64]int{} // by revision
 	for _, p := range f.pods {
 		byName[p.Name] = p
-		if p.Ready && !p.Worker {
-			ready[p.Revision]++
-		}
 		switch p.Revision {
 		case f.out.Revision:
 			fresh++
@@ -175,8 +170,6 @@ func (b *breach) sides(ctx context.Context, q step.Querier, in step.Input, f *fo
 		side.Bad += x.Counts[0].Bad
 		side.Total += x.Counts[0].Total
 	}
-	b.unserved = ready[f.out.Revision] == 0 && b.newPods.Total == 0 && b.oldPods.Total > 0 && f.desired > 0 && ready[f.out.Previous] >= f.desired
-	f.out.Unserved = b.unserved
 	switch {
 	case b.oldPods.Total > 0 && b.newPods.Total > 0:
 		f.out.Sides = []sideOut{
@@ -187,6 +180,18 @@ func (b *breach) sides(ctx context.Context, q step.Querier, in step.Input, f *fo
 		b.odd = oddOne(serving, slo.Test{Objective: b.worst.Objective.Objective, Factor: b.factor})
 	}
 	return nil
+}
+
+// serve tells whether only the replicas of the revision before serve, as many as are
+// wanted: a release that has just begun, or cannot start.
+func (f *found) serve() {
+	ready := map[int64]int{} // by revision
+	for _, p := range f.pods {
+		if p.Ready && !p.Worker {
+			ready[p.Revision]++
+		}
+	}
+	f.out.Unserved = f.out.Previous > 0 && f.desired > 0 && ready[f.out.Revision] == 0 && ready[f.out.Previous] >= f.desired
 }
 
 // oddOne returns the one pod that misses the objective while all others meet it.
@@ -223,7 +228,7 @@ func (f *found) weight(b breach, window time.Duration) weight {
 	w := weight{
 		changed: f.out.Changed, ours: f.out.Ours, matters: f.out.Matters,
 		subject: f.subject, moved: f.moved, at: f.at, window: window, since: b.since,
-		former: "the revision before", before: b.before, oldPods: b.oldPods, newPods: b.newPods, odd: b.odd, unserved: b.unserved, times: b.times, waiting: b.waiting,
+		former: "the revision before", before: b.before, oldPods: b.oldPods, newPods: b.newPods, odd: b.odd, unserved: f.out.Unserved, times: b.times, waiting: b.waiting,
 		bad: "bad", unknown: f.out.Missing,
 	}
 	if w.subject == "" && f.out.Revision > 0 {

@@ -127,7 +127,7 @@ func (w weight) idle() (bool, string) {
 	if !w.unserved {
 		return false, ""
 	}
-	return false, fmt.Sprintf("no pod of %s is ready, and as many of %s serve as are wanted: it is not what is %s, but it cannot start", w.subject, w.former, w.bad)
+	return false, fmt.Sprintf("no pod of %s is ready, and as many of %s serve as are wanted: it is not what is %s", w.subject, w.former, w.bad)
 }
 
 // uneven: one pod is bad, and the others of the same revision are well.

@@ -91,7 +91,7 @@ func TestWeigh(t *testing.T) {
 		}), false, "30 % of requests are slow on pods of revision 7, 33 % on pods of revision 6: both revisions suffer alike"},
 		{"no pod of it is ready, and all that served before do", release(func(w *weight) {
 			w.oldPods, w.unserved = slo.Counts{Bad: 600, Total: 2000}, true
-		}), false, "no pod of revision 7 is ready, and as many of revision 6 serve as are wanted: it is not what is slow, but it cannot start"},
+		}), false, "no pod of revision 7 is ready, and as many of revision 6 serve as are wanted: it is not what is slow"},
 		{"too few requests to compare", release(func(w *weight) {
 			w.newPods, w.oldPods = slo.Counts{Bad: 2, Total: 3}, slo.Counts{Bad: 0, Total: 2}
 		}), true, "the breach began 3m after revision 7 took effect, which changed image; traffic, in requests or prompt tokens, is 1.0 times that before"},
