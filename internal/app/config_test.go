@@ -69,6 +69,8 @@ func TestCrossChecks(t *testing.T) {
 		"{external_url: 'https://r', auth: {oidc: {issuer: 'https://idp', scopes: [read], sign_in: {}}}}":                            "auth.oidc.sign_in.client_id: must not be empty",
 		"{external_url: 'https://r', auth: {oidc: {issuer: 'https://idp', scopes: [read], sign_in: {client_id: c, scopes: [a b]}}}}": "auth.oidc.sign_in.scopes: a scope is empty or has spaces",
 		"{external_url: 'https://r?x', auth: {oidc: {issuer: 'https://idp', scopes: [read], sign_in: {client_id: c}}}}":              "external_url: with auth.oidc.sign_in it must have no query",
+		"auth: {oidc: {issuer: 'https://idp', audience: a, scopes: [read], allowed_groups: [sre]}}":                                  "auth.oidc.groups_claim: must not be empty with allowed_groups",
+		"auth: {oidc: {issuer: 'https://idp', audience: a, scopes: [read], groups_claim: g, allowed_groups: ['group:']}}":            "auth.oidc.allowed_groups: a group is empty",
 		"auth: {insecure: true, sessions: {lifetime: 1m}}":                                                                           "auth.sessions.lifetime: 1m is not between 5m and 168h",
 		"auth: {insecure: true, sessions: {lifetime: 1h, idle: 2h}}":                                                                 "auth.sessions.idle: 2h is not between 1m and auth.sessions.lifetime",
 		"auth: {oidc: {issuer: 'https://idp', audience: a}}":                                                                         "auth.oidc.scopes: may do nothing",
@@ -141,7 +143,7 @@ auth:
   tokens: [{name: 'user:ada', file: ada, scopes: [approve], groups: ['group:oncall', ml]}]
   basic: [{name: bob, password_file: bob, scopes: [read]}]
   mtls: {ca_file: ca.pem, clients: [{name: am.example, kind: dns, scopes: [intake]}, {name: grace, scopes: [approve], strong: true}]}
-  oidc: {issuer: 'https://idp.example', audience: responder, ca_file: idp.pem, scopes: [approve], groups_claim: groups, strong: {amr: [mfa]}, sign_in: {client_id: page, client_secret_file: secret}}
+  oidc: {issuer: 'https://idp.example', audience: responder, ca_file: idp.pem, scopes: [approve], groups_claim: groups, allowed_groups: ['group:oncall'], people_only: true, strong: {amr: [mfa]}, sign_in: {client_id: page, client_secret_file: secret}}
   people: [{name: 'user:ada', credentials: ['user:bob'], oidc: ada@example.com, slack: U1, email: ada@example.com, groups: ['group:owners']}]
 `))
 	if err != nil {
@@ -153,6 +155,7 @@ auth:
 		Clients: []webhook.Client{{Grant: webhook.Grant{Name: "am.example", Scopes: []webhook.Scope{"intake"}}, Kind: "dns"}, {Grant: webhook.Grant{Name: "grace", Scopes: []webhook.Scope{"approve"}}, Strong: true}},
 		OIDC: &webhook.OIDC{
 			Issuer: "https://idp.example", Audience: "responder", CAFile: "/etc/responder/idp.pem", GroupsClaim: "groups",
+			AllowedGroups: []string{"oncall"}, PeopleOnly: true,
 			Scopes: []webhook.Scope{"approve"}, Strong: &webhook.Strong{AMR: []string{"mfa"}, MaxAge: 15 * time.Minute},
 			Browser: &webhook.OIDCBrowser{ClientID: "page", ClientSecretFile: "/etc/responder/secret", Scopes: []string{"profile", "email"}},
 		},

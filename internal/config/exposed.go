@@ -8,6 +8,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/inference-responder/responder/internal/setting"
 )
 
 // Exposures returns what lets others in more easily than the operator may think, one
@@ -20,6 +22,9 @@ func (c Config) Exposures() []string {
 	}
 	if u, err := url.Parse(c.ExternalURL); err == nil && u.Scheme == "http" && !isLocal(u.Hostname()) && (len(c.Auth.Basic) > 0 || c.Auth.OIDC != nil && c.Auth.OIDC.SignIn != nil) {
 		out = append(out, "external_url: people sign in on the page over plain HTTP: who is on the way reads passwords and takes over sessions (serve it over TLS and write https)")
+	}
+	if o := c.Auth.OIDC; o != nil && o.SignIn != nil && len(o.AllowedGroups) == 0 && !o.PeopleOnly {
+		out = append(out, fmt.Sprintf("auth.oidc.sign_in: anybody whom %s signs in may read runs and evidence (set allowed_groups, or people_only: true)", setting.QuotedURL(o.Issuer)))
 	}
 	seen := map[string]bool{}
 	eachText(reflect.ValueOf(c), "", func(path, name string, v reflect.Value) {

@@ -25,6 +25,8 @@ type OIDC struct {
 	GroupsClaim   string   `yaml:"groups_claim" doc:"The claim that lists groups, as approval rules name them after group:. Empty: tokens give no groups."`
 	Scopes        []string `yaml:"scopes" enum:"intake,metrics,read,admin,approve,cancel,pause,unpause,resolve,release,promote,start" doc:"As for tokens, for everybody the issuer makes such tokens for."`
 	Strong        *Strong  `yaml:"strong" doc:"Which tokens prove strong authentication, for levers that need it: those with one value of acr or amr, of a login that is recent. Left out: none does."`
+	AllowedGroups []string `yaml:"allowed_groups" doc:"Only people in one of these groups come in, by bearer tokens and on the page. Empty: whatever groups they have. An issuer that signs in strangers too, such as Google, needs this or people_only."`
+	PeopleOnly    bool     `yaml:"people_only" doc:"Only people whom auth.people lists, with oidc or email, come in."`
 	SignIn        *SignIn  `yaml:"sign_in" doc:"Sign people in on the page through the issuer, by the authorization code flow with PKCE. Needs external_url; register its address with /signin/callback appended as the redirect URI. Left out: the page offers none."`
 }
 
@@ -177,6 +179,12 @@ func (o *OIDC) check(bad setting.Report) {
 	if len(o.Scopes) == 0 {
 		bad("auth.oidc.scopes", "add read and approve", "may do nothing")
 	}
+	if len(o.AllowedGroups) > 0 && o.GroupsClaim == "" {
+		bad("auth.oidc.groups_claim", "name the claim that lists groups, often groups", "must not be empty with allowed_groups, or nobody would come in")
+	}
+	if slices.ContainsFunc(o.AllowedGroups, func(g string) bool { return strings.TrimPrefix(g, "group:") == "" }) {
+		bad("auth.oidc.allowed_groups", "", "a group is empty")
+	}
 	if o.Strong == nil {
 		return
 	}
@@ -263,9 +271,10 @@ func (o *OIDC) receiver() *webhook.OIDC {
 	if o == nil {
 		return nil
 	}
-	g := GrantOf("", o.Scopes, nil)
+	g := GrantOf("", o.Scopes, o.AllowedGroups)
 	w := &webhook.OIDC{
 		Issuer: o.Issuer, Audience: o.Audience, CAFile: o.CAFile, UsernameClaim: o.UsernameClaim, GroupsClaim: o.GroupsClaim, Scopes: g.Scopes,
+		AllowedGroups: g.Groups, PeopleOnly: o.PeopleOnly,
 	}
 	if in := o.SignIn; in != nil {
 		w.Browser = &webhook.OIDCBrowser{ClientID: in.ClientID, ClientSecretFile: in.ClientSecretFile, Scopes: in.Scopes}

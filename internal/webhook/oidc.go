@@ -25,6 +25,9 @@ type OIDC struct {
 	Scopes        []Scope // of everybody the issuer makes such tokens for
 	Strong        *Strong // nil: no token is strong
 
+	AllowedGroups []string // one of which a person must be in, by the token or the configuration; empty: none is required
+	PeopleOnly    bool     // only persons of the configuration
+
 	Browser *OIDCBrowser // nil: nobody signs in on the page through the issuer
 }
 
@@ -97,6 +100,9 @@ func newOIDCVerifier(o *OIDC, p *people, logger *slog.Logger, refreshed func(ok 
 	}
 	if err := checkGrant(Grant{Name: "OIDC", Scopes: c.Scopes}); err != nil {
 		return nil, err
+	}
+	if slices.Contains(c.AllowedGroups, "") {
+		return nil, errors.New("webhook: OIDC allows a group without a name")
 	}
 	if c.Browser != nil && c.Browser.ClientID == "" {
 		return nil, errors.New("webhook: OIDC sign-in has no client ID")
@@ -199,9 +205,28 @@ func (d *oidcVerifier) identity(c claims, now time.Time) (Identity, error) {
 		return Identity{}, err
 	}
 	id.Groups = union(id.Groups, groups)
+	if err := d.o.admits(id); err != nil {
+		return Identity{}, err
+	}
 	id.Strong = d.o.Strong.proven(c, now)
 	id.scopes = d.o.Scopes
 	return id, nil
+}
+
+// admits refuses a person of the issuer whom the service is not for.
+func (o *OIDC) admits(id Identity) error {
+	if o.PeopleOnly && !id.Person {
+		return refuse(id.Name+" is nobody of the configuration, and only its people may come in", "ask the operator to list you under auth.people")
+	}
+	if len(o.AllowedGroups) == 0 || slices.ContainsFunc(id.Groups, func(g string) bool { return slices.Contains(o.AllowedGroups, g) }) {
+		return nil
+	}
+	seen := "has none"
+	if len(id.Groups) > 0 {
+		seen = "has " + cut(strings.Join(id.Groups, ", "), 300)
+	}
+	return refuse("it needs one of the groups "+strings.Join(o.AllowedGroups, ", ")+", and "+seen,
+		"ask whoever runs the issuer for the group; if you are in it, the operator checks auth.oidc.groups_claim")
 }
 
 // proven reports whether the claims prove strong authentication. A missing claim

@@ -78,6 +78,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- if .existingSecret }}{{ $_ := set $page "client_secret_file" "/etc/responder-signin/client-secret" }}{{ end }}
 {{- $_ := set $own.auth "oidc" (dict "issuer" .issuer "groups_claim" .groupsClaim "sign_in" $page
   "scopes" (list "read" "approve" "cancel" "pause" "unpause" "resolve" "release" "promote" "start")) }}
+{{- with .allowedGroups }}{{ $_ := set $own.auth.oidc "allowed_groups" . }}{{ end }}
 {{- end }}{{ end }}
 {{- if .Values.playbooks }}{{ $_ := set $own "playbooks" (dict "dir" "/etc/responder-playbooks") }}{{ end }}
 {{- if .Values.policy }}{{ $_ := set $own "policy" (dict "file" "/etc/responder/policy.yaml") }}{{ end }}
