@@ -23,6 +23,9 @@ func (c Config) Exposures() []string {
 	if u, err := url.Parse(c.ExternalURL); err == nil && u.Scheme == "http" && !isLocal(u.Hostname()) && (len(c.Auth.Basic) > 0 || c.Auth.OIDC != nil && c.Auth.OIDC.SignIn != nil) {
 		out = append(out, "external_url: people sign in on the page over plain HTTP: who is on the way reads passwords and takes over sessions (serve it over TLS and write https)")
 	}
+	if host, _, err := net.SplitHostPort(c.Listen); err == nil && c.TLS.CertFile == "" && !isLocal(host) && c.ExternalURL == "" && len(c.Auth.Basic) > 0 {
+		out = append(out, "external_url: people sign in on the page, and nothing says that it is reached over https: cookies are kept to https only where the browser says so (set external_url, or tls)")
+	}
 	if o := c.Auth.OIDC; o != nil && o.SignIn != nil && len(o.AllowedGroups) == 0 && !o.PeopleOnly {
 		out = append(out, fmt.Sprintf("auth.oidc.sign_in: anybody whom %s signs in may read runs and evidence (set allowed_groups, or people_only: true)", setting.QuotedURL(o.Issuer)))
 	}

@@ -35,6 +35,7 @@ func TestExposures(t *testing.T) {
 		"readable key":     {"tls: {cert_file: cert, key_file: open}\n" + strings.Replace(tokens, "FILE", "own", 1), []string{"tls.key_file: every user"}},
 		"readable webhook": {"channels: [{name: a, default: true, webhook: {url: 'https://h.example', token_file: own, secret_file: open}}]\n" + strings.Replace(tokens, "FILE", "own", 1), []string{"channels[0].webhook.secret_file: every user"}},
 		"sign-in in clear": {"external_url: http://r.example\nauth: {basic: [{name: ada, password_file: own, scopes: [read]}]}\n", []string{"external_url: people sign in on the page over plain HTTP"}},
+		"sign-in unsaid":   {"listen: :8080\nauth: {basic: [{name: ada, password_file: own, scopes: [read]}]}\n", []string{"listen: :8080", "external_url: people sign in on the page, and nothing says"}},
 		"sign-in here":     {"external_url: http://localhost:8080\nauth: {basic: [{name: ada, password_file: own, scopes: [read]}]}\n", nil},
 		"strangers":        {"external_url: https://r.example\nauth: {oidc: {issuer: 'https://idp.example', scopes: [read], sign_in: {client_id: c}}}\n", []string{`auth.oidc.sign_in: anybody whom "https://idp.example" signs in may read runs and evidence`}},
 		"a group":          {"external_url: https://r.example\nauth: {oidc: {issuer: 'https://idp.example', scopes: [read], groups_claim: groups, allowed_groups: [sre], sign_in: {client_id: c}}}\n", nil},
