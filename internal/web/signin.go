@@ -84,6 +84,7 @@ func personView(p page, d SignIn) g.Node {
 			),
 		),
 		h.P(h.Class("buttons"), h.A(h.Class("go"), h.Href(p.Root+strings.TrimPrefix(d.Next, "/")), g.Text("Continue"))),
+		h.Form(h.Method("post"), h.Action(p.Root+"signout/everywhere"), h.P(h.Class("buttons"), h.Button(g.Text("Sign out everywhere")))),
 		some(d.Issuer != "" || d.Password, h.Details(h.Summary(g.Text("Sign in again")),
 			quiet(g.Text("As somebody else, or to prove strong authentication anew.")), formsView(p, d))),
 	}

@@ -176,7 +176,7 @@ func newAuthenticator(o Auth, logger *slog.Logger, m *metrics) (*authenticator, 
 	if a.people, err = newPeople(o); err != nil {
 		return nil, err
 	}
-	if a.browsers, err = newBrowsers(o); err != nil {
+	if a.browsers, err = newBrowsers(o, logger); err != nil {
 		return nil, err
 	}
 	if o.OIDC != nil && o.OIDC.Browser != nil && o.ExternalURL == "" {
@@ -198,7 +198,7 @@ func (a *authenticator) anyone() bool {
 // any page. Therefore a request that changes something must also not come from
 // another site's page. A session of the page changes things by the page's forms only.
 func (a *authenticator) authenticate(r *http.Request, page bool) (Identity, error) {
-	id, err := a.credential(r)
+	id, err := a.credential(r, page)
 	switch {
 	case err != nil:
 		return Identity{}, err
@@ -211,7 +211,13 @@ func (a *authenticator) authenticate(r *http.Request, page bool) (Identity, erro
 }
 
 // credential returns the identity of the request's credential.
-func (a *authenticator) credential(r *http.Request) (Identity, error) {
+// On a page a session wins over a password, which a browser may remember and send by itself.
+func (a *authenticator) credential(r *http.Request, page bool) (Identity, error) {
+	if _, _, basic := r.BasicAuth(); page && basic {
+		if id, ok := a.signedIn(r); ok {
+			return id, nil
+		}
+	}
 	switch header := r.Header.Values("Authorization"); len(header) {
 	case 0:
 	case 1:

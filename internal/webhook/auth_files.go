@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -118,12 +119,12 @@ func (f *credentialFiles) hashHeader(header string) (digest, bool) {
 	}
 }
 
-// hash is a keyed hash of the secret; user is empty for tokens and cannot
-// contain the separator.
+// hash is a keyed hash of the secret; user is empty for tokens. The length of the name
+// keeps a part of it from being taken for the secret's.
 func (f *credentialFiles) hash(user, secret string) (d digest) {
 	h := sha256.New()
 	h.Write(f.key[:])
-	io.WriteString(h, user+":"+secret) //nolint:errcheck // a hash takes everything
+	io.WriteString(h, strconv.Itoa(len(user))+":"+user+secret) //nolint:errcheck // a hash takes everything
 	h.Sum(d[:0])
 	return d
 }

@@ -4,9 +4,13 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
+
+	"golang.org/x/time/rate"
 
 	"github.com/inference-responder/responder/internal/webhook/session"
 )
@@ -35,13 +39,15 @@ type signedIn struct {
 // concurrent use.
 type browsers struct {
 	sessions *session.Store[signedIn]
-	attempts *session.Sealer
+	sealer   *session.Sealer // of cookies
+	spent    session.Spent
 	failures *failures
-	external *url.URL // under which browsers know the service; nil: under what they send as Host
+	troubles rate.Sometimes // to log what goes wrong before a sign-in begins, which is not limited
+	external *url.URL       // under which browsers know the service; nil: under what they send as Host
 }
 
 // newBrowsers returns nil where nobody can sign in.
-func newBrowsers(o Auth) (*browsers, error) {
+func newBrowsers(o Auth, logger *slog.Logger) (*browsers, error) {
 	if len(o.Users) == 0 && (o.OIDC == nil || o.OIDC.Browser == nil) {
 		return nil, nil
 	}
@@ -55,9 +61,12 @@ func newBrowsers(o Auth) (*browsers, error) {
 	if l.Lifetime < 0 || l.Idle < 0 {
 		return nil, errors.New("webhook: the lifetime of a session is negative")
 	}
-	b := &browsers{sessions: session.NewStore[signedIn](l), failures: newFailures()}
+	stolen := func(person string) {
+		logger.Warn("a session was ended: its browser's old cookie came again, so somebody may have copied it", "person", person)
+	}
+	b := &browsers{sessions: session.NewStore[signedIn](l, stolen), failures: newFailures(), troubles: rate.Sometimes{Interval: time.Minute}}
 	var err error
-	if b.attempts, err = session.NewSealer(); err != nil {
+	if b.sealer, err = session.NewSealer(); err != nil {
 		return nil, err
 	}
 	if o.ExternalURL != "" {
@@ -67,86 +76,6 @@ func newBrowsers(o Auth) (*browsers, error) {
 		b.external = b.external.JoinPath("/")
 	}
 	return b, nil
-}
-
-// Names of cookies. A browser takes one that begins with __Host- over https only, for
-// no other host and from no other host, so that a neighbor cannot plant one.
-const (
-	sessionCookie       = "__Host-responder"
-	sessionCookiePlain  = "responder" // over plain http
-	attemptCookie       = "__Secure-responder-signin"
-	attemptCookiePlain  = "responder-signin"
-	attemptCookieFolder = "/signin"
-)
-
-// secure reports whether the browser reached the service over https.
-func (b *browsers) secure(r *http.Request) bool {
-	return r.TLS != nil || b.external != nil && b.external.Scheme == "https"
-}
-
-// cookie returns the session's cookie with an id; empty: one that removes it. It ends
-// with the browser, and is sent when a person follows a link from elsewhere, but not
-// with requests of other sites' pages.
-func (b *browsers) cookie(r *http.Request, id string) *http.Cookie {
-	c := &http.Cookie{Name: sessionCookiePlain, Value: id, Path: "/", HttpOnly: true, SameSite: http.SameSiteLaxMode}
-	if b.secure(r) {
-		c.Name, c.Secure = sessionCookie, true
-	}
-	if id == "" {
-		c.MaxAge = -1
-	}
-	return c
-}
-
-// attemptCookie returns the cookie of a sign-in under way; empty: one that removes it.
-func (b *browsers) attemptCookie(r *http.Request, sealed string) *http.Cookie {
-	c := &http.Cookie{
-		Name: attemptCookiePlain, Value: sealed, Path: attemptCookieFolder, HttpOnly: true, SameSite: http.SameSiteLaxMode,
-		MaxAge: int(session.MaxAttempt / time.Second),
-	}
-	if b.external != nil {
-		c.Path = b.external.JoinPath(attemptCookieFolder).EscapedPath()
-	}
-	if b.secure(r) {
-		c.Name, c.Secure = attemptCookie, true
-	}
-	if sealed == "" {
-		c.MaxAge = -1
-	}
-	return c
-}
-
-// idOf returns the id that the browser sent; empty: none.
-func (b *browsers) idOf(r *http.Request) string {
-	if b == nil {
-		return ""
-	}
-	c, err := r.Cookie(b.cookie(r, "").Name)
-	if err != nil {
-		return ""
-	}
-	return c.Value
-}
-
-// changes reports whether a request is meant to change something.
-func changes(r *http.Request) bool { return r.Method != http.MethodGet && r.Method != http.MethodHead }
-
-// fromOwnPage reports whether the browser says that the request comes from a page of
-// this service. A browser sends a session's cookie by itself, so its absence of proof
-// is no proof, unlike for the credentials of programs.
-func (b *browsers) fromOwnPage(r *http.Request) bool {
-	switch r.Header.Get("Sec-Fetch-Site") {
-	case "same-origin":
-		return true
-	case "": // an old browser
-	default:
-		return false
-	}
-	u, err := url.Parse(r.Header.Get("Origin"))
-	if err != nil || u.Host == "" {
-		return false
-	}
-	return u.Host == r.Host || b.external != nil && u.Host == b.external.Host && u.Scheme == b.external.Scheme
 }
 
 // signedIn returns who is signed in with the browser that sent the request; false: nobody.
@@ -176,7 +105,7 @@ func (a *authenticator) signedIn(r *http.Request) (Identity, bool) {
 
 // password returns whose name and password those are.
 func (a *authenticator) password(name, password string) (signedIn, error) {
-	if name == "" { // so tokens are hashed
+	if name == "" || strings.Contains(name, ":") { // tokens are hashed without a name, and no user has a colon
 		return signedIn{}, errBadCredential
 	}
 	d := a.files.hash(name, password)

@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -55,6 +56,8 @@ const (
 	pathToIssuer = "/signin/oidc"
 	pathCallback = "/signin/callback"
 	pathSignOut  = "/signout"
+
+	pathSignOutEverywhere = "/signout/everywhere"
 )
 
 // maxPassword bounds a password, in bytes.
@@ -66,6 +69,7 @@ func (s *Server) signInRoutes() {
 	s.route(http.MethodHead, pathSignIn, "", s.showSignIn, asPage)
 	s.route(http.MethodPost, pathSignIn, "", s.takePassword, asPage)
 	s.route(http.MethodPost, pathSignOut, "", s.signOut, asPage)
+	s.route(http.MethodPost, pathSignOutEverywhere, "", s.signOutEverywhere, asPage)
 	if s.o.Auth.OIDC != nil && s.o.Auth.OIDC.Browser != nil {
 		s.route(http.MethodGet, pathToIssuer, "", s.toIssuer, asPage)
 		s.route(http.MethodGet, pathCallback, "", s.fromIssuer, asPage)
@@ -131,17 +135,18 @@ func (s *Server) signInPage(c echo.Context, p SignIn) {
 // takePassword signs in who sends the form of the sign-in page. A form of another
 // site could sign a person in as somebody else, whose decisions theirs would become.
 func (s *Server) takePassword(c echo.Context, _ Identity) error {
-	if b := s.auth.browsers; b == nil || !b.fromOwnPage(c.Request()) {
+	b, r := s.auth.browsers, c.Request()
+	if b == nil || !b.fromOwnPage(r) {
 		return unauthorized(errCrossOrigin)
 	}
-	fields, err := readForm(c.Request())
+	fields, err := readForm(r)
 	if err != nil {
 		return err
 	}
 	name, password := fields["name"], fields["password"]
 	page := SignIn{Next: nextOf(fields["next"])}
 	var who signedIn
-	wait, err := s.auth.browsers.failures.check(name, c.Request().RemoteAddr, time.Now(), func() (err error) {
+	wait, err := b.failures.check(name, r.RemoteAddr, b.deviceOf(r, name, time.Now()), time.Now(), func() (err error) {
 		if len(name) > maxHandle || len(password) > maxPassword {
 			return errBadCredential
 		}
@@ -158,14 +163,14 @@ func (s *Server) takePassword(c echo.Context, _ Identity) error {
 		page.Status, page.Message = http.StatusUnauthorized, "Wrong name or password."
 		s.signInFails(c, methodPassword, signInWrong, page)
 	default:
-		s.admit(c, methodPassword, who, page.Next)
+		s.admit(c, methodPassword, name, who, page.Next)
 	}
 	return nil
 }
 
 // admit begins a session of who has proven who they are, and goes to the page that they
 // wanted, unless they may not even read.
-func (s *Server) admit(c echo.Context, method string, who signedIn, next string) {
+func (s *Server) admit(c echo.Context, method, name string, who signedIn, next string) {
 	b, r, now := s.auth.browsers, c.Request(), time.Now()
 	if !who.id.Can(ScopeRead) {
 		s.signInFails(c, method, signInNoRights, SignIn{
@@ -179,20 +184,26 @@ func (s *Server) admit(c echo.Context, method string, who signedIn, next string)
 	if old := b.idOf(r); old != "" {
 		b.sessions.Close(old, now)
 	}
-	c.SetCookie(b.cookie(r, b.sessions.Open(who.id.Name, who, now)))
+	c.SetCookie(b.cookie(r, sessionCookie, b.sessions.Open(who.id.Name, who, now), 0))
+	b.remember(c.Response(), r, cmp.Or(name, who.id.Name), now)
 	s.metrics.signIns.WithLabelValues(method, signedInOK).Inc()
 	s.log.Info("a person signed in on the page", "person", who.id.Name, "method", method, "groups", who.id.Groups)
 	s.goTo(c, next)
 }
 
-// signInFails counts a failed sign-in and shows the sign-in page again.
+// signInFails logs and counts a failed sign-in, and shows the sign-in page again.
 func (s *Server) signInFails(c echo.Context, method, result string, page SignIn) {
-	s.metrics.signIns.WithLabelValues(method, result).Inc()
 	level := slog.LevelInfo
 	if slices.Contains([]string{signInLimited, signInInvalid, signInUnavailable}, result) {
 		level = slog.LevelDebug // strangers cause these without limit
 	}
 	s.log.Log(c.Request().Context(), level, "a sign-in on the page failed", "method", method, "result", result, "why", cut(page.Message, 300), "address", c.Request().RemoteAddr)
+	s.refuseSignIn(c, method, result, page)
+}
+
+// refuseSignIn counts a failed sign-in that is in the log, and shows the sign-in page again.
+func (s *Server) refuseSignIn(c echo.Context, method, result string, page SignIn) {
+	s.metrics.signIns.WithLabelValues(method, result).Inc()
 	s.signInPage(c, page)
 }
 
@@ -203,7 +214,22 @@ func (s *Server) signOut(c echo.Context, _ Identity) error {
 		return unauthorized(errCrossOrigin)
 	}
 	b.sessions.Close(b.idOf(r), time.Now())
-	c.SetCookie(b.cookie(r, ""))
+	c.SetCookie(b.cookie(r, sessionCookie, "", 0))
+	s.goTo(c, pathSignIn+"?said=out")
+	return nil
+}
+
+// signOutEverywhere ends all sessions of the person.
+func (s *Server) signOutEverywhere(c echo.Context, _ Identity) error {
+	b, r := s.auth.browsers, c.Request()
+	if b == nil || !b.fromOwnPage(r) {
+		return unauthorized(errCrossOrigin)
+	}
+	if id, ok := s.auth.signedIn(r); ok {
+		b.sessions.CloseAll(id.Name)
+		s.log.Info("a person signed out in all browsers", "person", id.Name)
+	}
+	c.SetCookie(b.cookie(r, sessionCookie, "", 0))
 	s.goTo(c, pathSignIn+"?said=out")
 	return nil
 }
@@ -215,7 +241,7 @@ func (s *Server) renew(c echo.Context, id Identity) {
 	}
 	b, r := s.auth.browsers, c.Request()
 	if fresh, due := b.sessions.Rotate(b.idOf(r), time.Now()); due {
-		c.SetCookie(b.cookie(r, fresh))
+		c.SetCookie(b.cookie(r, sessionCookie, fresh, 0))
 	}
 }
 

@@ -6,18 +6,37 @@ import (
 	"net/netip"
 	"sync"
 	"time"
-
-	"golang.org/x/time/rate"
 )
 
-// Limits of failed sign-ins, of one name and from one address. A name recovers slowly:
-// it is what a password is guessed for.
-const (
-	failuresOfName    = 10
-	nameRecovers      = 15 * time.Second // by one
-	failuresOfAddress = 30
-	addressRecovers   = 2 * time.Second
+// failLimit is how many sign-ins may fail at once, and how fast one of them is forgotten.
+type failLimit struct {
+	most  int
+	every time.Duration
+}
+
+// Limits of failed sign-ins. A name from one address recovers slowly: it is what a
+// password is guessed for. All addresses together may fail much more often with a name,
+// so that strangers do not keep its person out.
+var (
+	limitOfPair    = failLimit{10, 15 * time.Second} // a name from an address, or in a browser that is known
+	limitOfName    = failLimit{300, 5 * time.Second}
+	limitOfAddress = failLimit{30, 2 * time.Second}
 )
+
+// bucket counts failures, which are forgotten one after another.
+type bucket struct {
+	failed float64
+	at     time.Time
+}
+
+// wait returns how long it takes until one more may fail; 0: now.
+func (b *bucket) wait(l failLimit, now time.Time) time.Duration {
+	if passed := now.Sub(b.at); passed > 0 {
+		b.failed, b.at = max(0, b.failed-passed.Seconds()/l.every.Seconds()), now
+	}
+	over := b.failed + 1 - float64(l.most)
+	return max(0, time.Duration(over*float64(l.every)))
+}
 
 // failures bounds how often a sign-in may fail. Memory is constant: names share
 // buckets by a hash that nobody outside can compute, so no name, whether it exists or
@@ -26,53 +45,74 @@ type failures struct {
 	seed maphash.Seed
 
 	mu        sync.Mutex // guards everything below
-	names     [1024]*rate.Limiter
-	addresses [1024]*rate.Limiter
+	pairs     [8192]bucket
+	names     [4096]bucket
+	addresses [4096]bucket
 }
 
-func newFailures() *failures {
-	f := &failures{seed: maphash.MakeSeed()}
-	for i := range f.names {
-		f.names[i] = rate.NewLimiter(rate.Every(nameRecovers), failuresOfName)
-		f.addresses[i] = rate.NewLimiter(rate.Every(addressRecovers), failuresOfAddress)
-	}
-	return f
+func newFailures() *failures { return &failures{seed: maphash.MakeSeed()} }
+
+// limited is one bucket and its limit.
+type limited struct {
+	*bucket
+	failLimit
 }
 
 // check calls proven, and counts its failure. After too many failures it does not call
 // it, and returns how long to wait. It calls one at a time, so that no number of
-// attempts at once exceeds the limits.
-func (f *failures) check(name, remote string, now time.Time, proven func() error) (wait time.Duration, err error) {
+// attempts at once exceeds the limits. A device is a browser that signed in with the
+// name before; empty: it is not known. It has failures of its own.
+func (f *failures) check(name, remote, device string, now time.Time, proven func() error) (wait time.Duration, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	limits := []*rate.Limiter{f.of(&f.addresses, network(remote)), f.of(&f.names, fold(name))}
-	for _, l := range limits {
-		if missing := 1 - l.TokensAt(now); missing > 0 {
-			wait = max(wait, time.Duration(missing/float64(l.Limit())*float64(time.Second)))
+	name = fold(name)
+	limits := []limited{
+		f.of(f.pairs[:], limitOfPair, network(remote)+" "+name), f.of(f.names[:], limitOfName, name), f.of(f.addresses[:], limitOfAddress, network(remote)),
+	}
+	if device != "" {
+		if own := f.of(f.pairs[:], limitOfPair, "device "+device); own.wait(own.failLimit, now) == 0 {
+			limits = []limited{own}
 		}
+	}
+	for _, l := range limits {
+		wait = max(wait, l.wait(l.failLimit, now))
 	}
 	if wait > 0 {
 		return wait, nil
 	}
 	if err := proven(); err != nil {
 		for _, l := range limits {
-			l.AllowN(now, 1)
+			l.failed++
 		}
 		return 0, err
 	}
 	return 0, nil
 }
 
-// allow counts a request to the issuer from an address, whatever comes of it, and
-// reports whether there were not too many.
-func (f *failures) allow(remote string, now time.Time) bool {
+// begin counts an answer of the issuer as failed before it is looked at, since that
+// takes a while, and reports whether it may be. good takes it back.
+func (f *failures) begin(remote, device string, now time.Time) (good func(), ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.of(&f.addresses, "issuer "+network(remote)).AllowN(now, 1)
+	l := f.of(f.addresses[:], limitOfAddress, "issuer "+network(remote))
+	if device != "" {
+		if own := f.of(f.pairs[:], limitOfPair, "device "+device); own.wait(own.failLimit, now) == 0 {
+			l = own
+		}
+	}
+	if l.wait(l.failLimit, now) > 0 {
+		return nil, false
+	}
+	l.failed++
+	return func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		l.failed = max(0, l.failed-1)
+	}, true
 }
 
-func (f *failures) of(buckets *[1024]*rate.Limiter, key string) *rate.Limiter {
-	return buckets[maphash.String(f.seed, key)%uint64(len(buckets))]
+func (f *failures) of(buckets []bucket, l failLimit, key string) limited {
+	return limited{&buckets[maphash.String(f.seed, key)%uint64(len(buckets))], l}
 }
 
 // network is the address that a connection comes from; of IPv6, where one customer has

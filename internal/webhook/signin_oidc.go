@@ -44,12 +44,12 @@ func (s *Server) toIssuer(c echo.Context, _ Identity) error {
 		s.issuerFails(c, a.Next, err)
 		return nil
 	}
-	sealed, err := s.auth.browsers.attempts.Seal(a)
+	sealed, err := s.auth.browsers.sealer.Seal(a)
 	if err != nil {
 		return err
 	}
 	h := c.Response().Header()
-	c.SetCookie(s.auth.browsers.attemptCookie(c.Request(), sealed))
+	c.SetCookie(s.auth.browsers.cookie(c.Request(), attemptCookie, sealed, session.MaxAttempt))
 	h.Set("Location", at)
 	h.Set("Cache-Control", "no-store")
 	h.Set("Referrer-Policy", "no-referrer")
@@ -69,10 +69,17 @@ func (s *Server) fromIssuer(c echo.Context, _ Identity) error {
 	q := r.URL.Query()
 	page := SignIn{Next: "/"}
 	switch {
-	case err != nil || !sameText(q.Get("state"), a.State):
+	case err != nil || !sameText(q.Get("state"), a.State) || !b.spent.Spend(a.State, now):
 		page.Status = http.StatusBadRequest
 		page.Message, page.Hint = "This sign-in was not begun in this browser, took too long, or is over.", "Sign in again, in one tab."
 		s.signInFails(c, methodOIDC, signInInvalid, page)
+		return nil
+	}
+	good, ok := b.failures.begin(r.RemoteAddr, b.deviceOf(r, "", now), now)
+	switch {
+	case !ok:
+		page.Status, page.Next, page.Message = http.StatusTooManyRequests, a.Next, "Too many sign-ins from your address failed. Try again in a minute."
+		s.signInFails(c, methodOIDC, signInLimited, page)
 		return nil
 	case q.Get("iss") != "" && q.Get("iss") != d.o.Issuer: // RFC 9207
 		err = refuse("another issuer sent it", "sign in again")
@@ -80,10 +87,6 @@ func (s *Server) fromIssuer(c echo.Context, _ Identity) error {
 		page.Status, page.Next = http.StatusForbidden, a.Next
 		page.Message, page.Hint = denialOf(d.host(), q.Get("error"), q.Get("error_description"))
 		s.signInFails(c, methodOIDC, signInRefused, page)
-		return nil
-	case !b.failures.allow(r.RemoteAddr, now):
-		page.Status, page.Next, page.Message = http.StatusTooManyRequests, a.Next, "Too many sign-ins from your address. Try again in a minute."
-		s.signInFails(c, methodOIDC, signInLimited, page)
 		return nil
 	}
 	var who signedIn
@@ -94,7 +97,8 @@ func (s *Server) fromIssuer(c echo.Context, _ Identity) error {
 		s.issuerFails(c, a.Next, err)
 		return nil
 	}
-	s.admit(c, methodOIDC, who, a.Next)
+	good()
+	s.admit(c, methodOIDC, "", who, a.Next)
 	return nil
 }
 
@@ -102,13 +106,12 @@ func (s *Server) fromIssuer(c echo.Context, _ Identity) error {
 // is taken once.
 func (s *Server) attemptOf(c echo.Context, now time.Time) (session.Attempt, error) {
 	b := s.auth.browsers
-	gone := b.attemptCookie(c.Request(), "")
-	kept, err := c.Request().Cookie(gone.Name)
-	if err != nil {
+	kept := b.sent(c.Request(), attemptCookie)
+	if kept == "" {
 		return session.Attempt{}, session.ErrAttempt
 	}
-	c.SetCookie(gone)
-	return b.attempts.Open(kept.Value, now)
+	c.SetCookie(b.cookie(c.Request(), attemptCookie, "", 0))
+	return b.sealer.Open(kept, now)
 }
 
 // issuerFails shows why the issuer signs nobody in.
@@ -125,12 +128,24 @@ func (s *Server) issuerFails(c echo.Context, next string, err error) {
 		page.Message, page.Hint = refusalOf(err)
 	case errors.As(err, &denied) && denied.ErrorCode != "":
 		page.Message, page.Hint = denialOf(host, denied.ErrorCode, denied.ErrorDescription)
+	case errors.Is(err, errClientSecret):
+		page.Status, result = http.StatusServiceUnavailable, signInUnavailable
+		page.Message, page.Hint = "Responder cannot read the secret of its client at "+host+".", "Ask whoever runs Responder to look at auth.oidc.sign_in.client_secret_file. Other ways to sign in work meanwhile."
 	default:
 		page.Status, result = http.StatusServiceUnavailable, signInUnavailable
 		page.Message, page.Hint = host+" cannot be reached to sign you in.", "Responder tries again: reload in a moment. Other ways to sign in work meanwhile."
 	}
 	if !errors.Is(err, errIssuerDown) { // of which the log tells once
-		s.log.Warn("the OIDC issuer signed nobody in on the page", "issuer", s.auth.oidc.o.Issuer, "err", cut(hideCode(err), 500))
+		warn := func() {
+			s.log.Warn("the OIDC issuer signed nobody in on the page", "issuer", s.auth.oidc.o.Issuer, "result", result, "err", cut(hideCode(err), 500), "address", c.Request().RemoteAddr)
+		}
+		if c.Path() == pathCallback {
+			warn() // failures are limited there
+		} else {
+			s.auth.browsers.troubles.Do(warn)
+		}
+		s.refuseSignIn(c, methodOIDC, result, page)
+		return
 	}
 	s.signInFails(c, methodOIDC, result, page)
 }
@@ -166,8 +181,6 @@ func (d *oidcVerifier) client(ctx context.Context, redirect string) (*oauth2.Con
 	}
 	if d.o.Browser.ClientSecretFile == "" {
 		c.Endpoint.AuthStyle = oauth2.AuthStyleInParams // a public client only names itself
-	} else if c.ClientSecret, err = outbound.ReadSecret(d.o.Browser.ClientSecretFile); err != nil {
-		return nil, fmt.Errorf("client secret: %w", err)
 	}
 	return c, nil
 }
@@ -197,6 +210,11 @@ func (d *oidcVerifier) exchange(ctx context.Context, redirect, code string, a se
 	if err != nil {
 		return signedIn{}, err
 	}
+	if file := d.o.Browser.ClientSecretFile; file != "" {
+		if client.ClientSecret, err = outbound.ReadSecret(file); err != nil {
+			return signedIn{}, fmt.Errorf("%w: %w", errClientSecret, err)
+		}
+	}
 	t, err := outbound.Options{CAFile: d.o.CAFile}.Transport()
 	if err != nil {
 		return signedIn{}, err
@@ -205,6 +223,10 @@ func (d *oidcVerifier) exchange(ctx context.Context, redirect, code string, a se
 	own := outbound.Client(boundedAnswers{t})
 	own.Timeout = d.issuer.timeout
 	token, err := client.Exchange(oidc.ClientContext(ctx, own), code, oauth2.VerifierOption(a.Verifier))
+	var denied *oauth2.RetrieveError
+	if errors.As(err, &denied) && code != "" { // the issuer may repeat it
+		denied.ErrorDescription = strings.ReplaceAll(denied.ErrorDescription, code, "CODE")
+	}
 	if err != nil {
 		return signedIn{}, fmt.Errorf("exchange the code: %w", err)
 	}
@@ -229,6 +251,9 @@ func (d *oidcVerifier) exchange(ctx context.Context, redirect, code string, a se
 	}
 	return signedIn{id: id, proof: claims{AuthTime: c.AuthTime, ACR: c.ACR, AMR: c.AMR}}, nil
 }
+
+// errClientSecret reports that the page cannot prove itself to the issuer.
+var errClientSecret = errors.New("client secret")
 
 // noRightsError is why a person whom the issuer signed in is nobody here.
 type noRightsError struct {

@@ -170,7 +170,7 @@ func TestIssuerSignsIn(t *testing.T) {
 }
 
 // The cookies of a sign-in and of a session go over https only, to this host, and to no
-// script; that of a sign-in goes to the sign-in alone.
+// script; to no neighbor.
 func TestCookies(t *testing.T) {
 	_, _, surfers := withBrowserSignIn(t, newHouse(), "", nil)
 	b := surfers().stops()
@@ -192,19 +192,16 @@ func TestCookies(t *testing.T) {
 		got = append(got, c.String())
 	}
 	want := []string{
-		"__Secure-responder-signin=; Path=/signin; Max-Age=0; HttpOnly; Secure; SameSite=Lax",
+		"__Host-responder-signin=; Path=/; Max-Age=0; HttpOnly; Secure; SameSite=Lax",
 		"__Host-responder=VALUE; Path=/; HttpOnly; Secure; SameSite=Lax",
+		"__Host-responder-device=VALUE; Path=/; Max-Age=7776000; HttpOnly; Secure; SameSite=Lax",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
 	plain := &browsers{}
 	request := httptest.NewRequest(http.MethodGet, "http://localhost:8080/", http.NoBody)
-	if c := plain.cookie(request, "x").String(); c != "responder=x; Path=/; HttpOnly; SameSite=Lax" {
-		t.Error(c)
-	}
-	prefixed := &browsers{external: &url.URL{Scheme: "https", Host: "h.example", Path: "/responder/"}}
-	if c := prefixed.attemptCookie(request, "x").String(); !strings.HasPrefix(c, "__Secure-responder-signin=x; Path=/responder/signin; ") {
+	if c := plain.cookie(request, sessionCookie, "x", 0).String(); c != "responder=x; Path=/; HttpOnly; SameSite=Lax" {
 		t.Error(c)
 	}
 }
@@ -321,6 +318,15 @@ func withCode(t *testing.T, at, code string) string {
 	return u.String()
 }
 
+func valueOf(cookies []*http.Cookie, name string) string {
+	for _, c := range cookies {
+		if c.Name == hostPrefix+name || c.Name == name {
+			return c.Value
+		}
+	}
+	return ""
+}
+
 // Who takes longer than ten minutes at the issuer begins again.
 func TestSlowSignIn(t *testing.T) {
 	s, _, surfers := withBrowserSignIn(t, newHouse(), "", nil)
@@ -331,16 +337,16 @@ func TestSlowSignIn(t *testing.T) {
 		t.Fatal(err)
 	}
 	kept := b.client.Jar.Cookies(u)
-	a, err := s.auth.browsers.attempts.Open(kept[0].Value, time.Now())
+	a, err := s.auth.browsers.sealer.Open(valueOf(kept, attemptCookie), time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
 	a.Began = a.Began.Add(-session.MaxAttempt)
-	sealed, err := s.auth.browsers.attempts.Seal(a)
+	sealed, err := s.auth.browsers.sealer.Seal(a)
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.client.Jar.SetCookies(u, []*http.Cookie{{Name: attemptCookie, Value: sealed, Path: attemptCookieFolder, Secure: true}})
+	b.client.Jar.SetCookies(u, []*http.Cookie{{Name: hostPrefix + attemptCookie, Value: sealed, Path: "/", Secure: true}})
 	if status, _, body := b.get(at); status != 400 || !strings.Contains(body, "took too long") {
 		t.Errorf("%d %s", status, body)
 	}

@@ -122,7 +122,7 @@ func TestGuessingIsLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, name := range []string{"ada", "nobody"} {
 			s := withPassword(t, newHouse(), nil)
-			for range failuresOfName {
+			for range limitOfPair.most {
 				if w := signIn(s, name, "wrong horse", "/"); w.Code != 401 {
 					t.Fatalf("%s: %d", name, w.Code)
 				}
@@ -134,13 +134,13 @@ func TestGuessingIsLimited(t *testing.T) {
 			if w := signIn(s, "feed", "of Alertmanager", "/"); w.Code != 403 {
 				t.Errorf("another name: %d", w.Code)
 			}
-			time.Sleep(nameRecovers)
+			time.Sleep(limitOfPair.every)
 			if w := signIn(s, name, "correct horse", "/"); (w.Code == 303) != (name == "ada") {
 				t.Errorf("%s after a while: %d", name, w.Code)
 			}
 		}
 		s := withPassword(t, newHouse(), nil)
-		for i := range failuresOfAddress {
+		for i := range limitOfAddress.most {
 			signIn(s, strings.Repeat("n", i+1), "wrong", "/")
 		}
 		if w := signIn(s, "ada", "correct horse", "/"); w.Code != 429 {
@@ -212,7 +212,7 @@ func TestSessionsEnd(t *testing.T) {
 func TestSessionsRotate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := withPassword(t, newHouse(), nil)
-		planted := []*http.Cookie{{Name: sessionCookiePlain, Value: "AAAAAAAAAAAAAAAAAAAAAAAAAA"}}
+		planted := []*http.Cookie{{Name: sessionCookie, Value: "AAAAAAAAAAAAAAAAAAAAAAAAAA"}}
 		form := url.Values{"name": {"ada"}, "password": {"correct horse"}}
 		first := send(s, http.MethodPost, pathSignIn, form, planted).Result().Cookies()
 		second := send(s, http.MethodPost, pathSignIn, form, first).Result().Cookies()
@@ -247,7 +247,7 @@ func TestSessionsLoseStrength(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := httptest.NewRequest(http.MethodGet, b.base+"/", http.NoBody)
-	r.AddCookie(b.client.Jar.Cookies(u)[0])
+	r.AddCookie(&http.Cookie{Name: hostPrefix + sessionCookie, Value: valueOf(b.client.Jar.Cookies(u), sessionCookie)})
 	if id, ok := s.auth.signedIn(r); !ok || !id.Strong {
 		t.Errorf("%+v, %v", id, ok)
 	}
@@ -255,7 +255,7 @@ func TestSessionsLoseStrength(t *testing.T) {
 	past := jwt.NewNumericDate(time.Now().Add(-16 * time.Minute))
 	who.proof.AuthTime = past
 	r = httptest.NewRequest(http.MethodGet, b.base+"/", http.NoBody)
-	r.AddCookie(&http.Cookie{Name: sessionCookie, Value: s.auth.browsers.sessions.Open("ada", who, time.Now())})
+	r.AddCookie(&http.Cookie{Name: hostPrefix + sessionCookie, Value: s.auth.browsers.sessions.Open("ada", who, time.Now())})
 	if id, ok := s.auth.signedIn(r); !ok || id.Strong {
 		t.Errorf("a login 16 minutes ago: %+v, %v", id, ok)
 	}

@@ -34,10 +34,21 @@ type Attempt struct {
 	Began    time.Time `json:"began"`
 }
 
+// MaxDevice is how long a browser is known by its device cookie.
+const MaxDevice = 90 * 24 * time.Hour
+
+// Device is a browser in which a person signed in before. It proves nothing about who
+// uses it now: it keeps what strangers do from slowing this browser down.
+type Device struct {
+	Name  string    `json:"name"` // that was signed in with
+	ID    string    `json:"id"`
+	Since time.Time `json:"since"`
+}
+
 // ErrAttempt reports an attempt that is missing, too old, or not sealed by this process.
 var ErrAttempt = errors.New("no sign-in was begun in this browser, or too long ago")
 
-// Sealer encrypts attempts. Its key is the process's own, so a restart voids them.
+// Sealer encrypts what a browser keeps. Its key is the process's own, so a restart voids them.
 type Sealer struct{ aead cipher.AEAD }
 
 // NewSealer returns a sealer with a new key.
@@ -56,29 +67,45 @@ func NewSealer() (*Sealer, error) {
 }
 
 // Seal returns an attempt as the value of a cookie.
-func (s *Sealer) Seal(a Attempt) (string, error) {
-	plain, err := json.Marshal(a)
+func (s *Sealer) Seal(a Attempt) (string, error) { return s.seal("attempt", a) }
+
+// SealDevice returns a device as the value of a cookie.
+func (s *Sealer) SealDevice(d Device) (string, error) { return s.seal("device", d) }
+
+// OpenDevice returns the device of a cookie's value, and false if it is none or too old.
+func (s *Sealer) OpenDevice(sealed string, now time.Time) (d Device, ok bool) {
+	ok = s.open("device", sealed, &d) == nil && d.ID != "" && !now.Before(d.Since) && now.Sub(d.Since) <= MaxDevice
+	return d, ok
+}
+
+// seal encrypts a value as one of a kind: it opens as no other.
+func (s *Sealer) seal(kind string, value any) (string, error) {
+	plain, err := json.Marshal(value)
 	if err != nil {
 		return "", fmt.Errorf("session: %w", err)
 	}
-	return base64.RawURLEncoding.EncodeToString(s.aead.Seal(nil, nil, plain, nil)), nil
+	return base64.RawURLEncoding.EncodeToString(s.aead.Seal(nil, nil, plain, []byte(kind))), nil
+}
+
+func (s *Sealer) open(kind, sealed string, value any) error {
+	if len(sealed) > maxSealed {
+		return ErrAttempt
+	}
+	data, err := base64.RawURLEncoding.DecodeString(sealed)
+	if err != nil {
+		return ErrAttempt
+	}
+	plain, err := s.aead.Open(nil, nil, data, []byte(kind))
+	if err != nil || json.Unmarshal(plain, value) != nil {
+		return ErrAttempt
+	}
+	return nil
 }
 
 // Open returns the attempt of a cookie's value. Its error is [ErrAttempt].
 func (s *Sealer) Open(sealed string, now time.Time) (Attempt, error) {
-	if len(sealed) > maxSealed {
-		return Attempt{}, ErrAttempt
-	}
-	data, err := base64.RawURLEncoding.DecodeString(sealed)
-	if err != nil {
-		return Attempt{}, ErrAttempt
-	}
-	plain, err := s.aead.Open(nil, nil, data, nil)
-	if err != nil {
-		return Attempt{}, ErrAttempt
-	}
 	var a Attempt
-	if json.Unmarshal(plain, &a) != nil || now.Before(a.Began) || now.Sub(a.Began) > MaxAttempt {
+	if s.open("attempt", sealed, &a) != nil || now.Before(a.Began) || now.Sub(a.Began) > MaxAttempt {
 		return Attempt{}, ErrAttempt
 	}
 	return a, nil
@@ -94,6 +121,9 @@ func LocalPath(raw string) (string, bool) {
 	u, err := url.ParseRequestURI(raw)
 	if err != nil || u.Scheme != "" || u.Host != "" || u.Opaque != "" || u.User != nil || strings.Contains(raw, "#") {
 		return "", false
+	}
+	if first, _, _ := strings.Cut(u.Path[1:], "/"); strings.Contains(first, ":") {
+		return "", false // relative, it would be a scheme
 	}
 	if path.Clean(u.Path) != u.Path || strings.ContainsFunc(u.Path, unsafe) {
 		return "", false // the decoded path too: some proxies decode before they forward

@@ -37,6 +37,9 @@ func TestLocalPath(t *testing.T) {
 		"/signin":                          "",
 		"/signin/callback?code=x":          "",
 		"/signout":                         "",
+		"/javascript:x":                    "",
+		"/a%3Ab/c":                         "",
+		"/runs/a:b":                        "/runs/a:b",
 		"/api/v1/runs":                     "",
 		"/" + strings.Repeat("x", maxPath): "",
 	} {

@@ -10,6 +10,7 @@ import (
 	"container/list"
 	"crypto/rand"
 	"crypto/sha256"
+	"slices"
 	"sync"
 	"time"
 )
@@ -31,6 +32,8 @@ type Limits struct {
 type Store[T any] struct {
 	limits Limits
 
+	reused func(person string) // called when a session ends because an old id of it came again
+
 	mu     sync.Mutex // guards everything below
 	byID   map[hash]*record[T]
 	recent *list.List // of *record[T]; the most recently used is first
@@ -40,7 +43,8 @@ type Store[T any] struct {
 type hash [sha256.Size]byte
 
 // record is one session. It has up to three ids: a new one replaces the current one
-// when the browser uses it, since an answer with a new cookie may get lost.
+// when the browser uses it, since an answer with a new cookie may get lost. Ids before
+// those are remembered, so that a copy of one is noticed.
 type record[T any] struct {
 	person      string
 	value       T
@@ -51,12 +55,16 @@ type record[T any] struct {
 	offered     time.Time // when next was
 	last        hash      // the one before id; zero: none
 	lastUntil   time.Time
+	old         []hash // before last, of which none may come again
 	at          *list.Element
 }
 
-// NewStore returns an empty store. All limits are required.
-func NewStore[T any](l Limits) *Store[T] {
-	return &Store[T]{limits: l, byID: map[hash]*record[T]{}, recent: list.New()}
+// maxOld bounds the ids of a session that are remembered: a week of the shortest use.
+const maxOld = 700
+
+// NewStore returns an empty store. All limits are required. reused must not call it.
+func NewStore[T any](l Limits, reused func(person string)) *Store[T] {
+	return &Store[T]{limits: l, reused: reused, byID: map[hash]*record[T]{}, recent: list.New()}
 }
 
 // Open begins a session and returns its id, which is new.
@@ -81,7 +89,7 @@ func (s *Store[T]) Get(id string, now time.Time, touch bool) (value T, ok bool) 
 		return value, false
 	}
 	if h == r.next {
-		delete(s.byID, r.last)
+		s.retire(r)
 		r.last, r.lastUntil = r.id, now.Add(Grace)
 		r.id, r.since, r.next = h, now, hash{}
 	}
@@ -117,6 +125,18 @@ func (s *Store[T]) Close(id string, now time.Time) {
 	}
 }
 
+// CloseAll ends the sessions of a person.
+func (s *Store[T]) CloseAll(person string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for e := s.recent.Front(); e != nil; {
+		r := e.Value.(*record[T]) //nolint:forcetypeassert // the list holds nothing else
+		if e = e.Next(); r.person == person {
+			s.remove(r)
+		}
+	}
+}
+
 // Len returns the number of sessions, of which some may have expired.
 func (s *Store[T]) Len() int {
 	s.mu.Lock()
@@ -124,7 +144,9 @@ func (s *Store[T]) Len() int {
 	return s.recent.Len()
 }
 
-// find returns the session of an id. It removes one that has expired.
+// find returns the session of an id. It removes one that has expired, and one of which an
+// id comes that was replaced a while ago: two browsers have it, and nothing tells which
+// of them is the person's.
 func (s *Store[T]) find(id string, now time.Time) (*record[T], hash) {
 	h := hash(sha256.Sum256([]byte(id)))
 	r := s.byID[h]
@@ -134,12 +156,23 @@ func (s *Store[T]) find(id string, now time.Time) (*record[T], hash) {
 	case now.Sub(r.began) >= s.limits.Lifetime || now.Sub(r.used) >= s.limits.Idle:
 		s.remove(r)
 		return nil, h
-	case h == r.last && !now.Before(r.lastUntil):
-		delete(s.byID, h)
-		r.last = hash{}
+	case h == r.last && !now.Before(r.lastUntil), slices.Contains(r.old, h):
+		s.remove(r)
+		s.reused(r.person)
 		return nil, h
 	}
 	return r, h
+}
+
+// retire moves the last id to the old ones.
+func (s *Store[T]) retire(r *record[T]) {
+	if r.last == (hash{}) {
+		return
+	}
+	if r.old = append(r.old, r.last); len(r.old) > maxOld {
+		delete(s.byID, r.old[0])
+		r.old = r.old[1:]
+	}
 }
 
 // makeRoom ends the sessions that were unused longest, until the person may have one more.
@@ -161,7 +194,7 @@ func (s *Store[T]) makeRoom(person string) {
 }
 
 func (s *Store[T]) remove(r *record[T]) {
-	for _, h := range []hash{r.id, r.next, r.last} {
+	for _, h := range append([]hash{r.id, r.next, r.last}, r.old...) {
 		delete(s.byID, h)
 	}
 	s.recent.Remove(r.at)

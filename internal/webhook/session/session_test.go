@@ -19,7 +19,7 @@ func lives(s *Store[string], id string, minute int) bool {
 
 // A session ends when nobody has used it for a while, and at its end whatever the use.
 func TestExpiry(t *testing.T) {
-	s := NewStore[string](limits)
+	s := NewStore[string](limits, func(string) {})
 	id := s.Open("ada", "ada's", start)
 	if v, ok := s.Get(id, at(59), true); !ok || v != "ada's" {
 		t.Fatalf("%q, %v", v, ok)
@@ -44,7 +44,7 @@ func TestExpiry(t *testing.T) {
 // A new id takes over when the browser has used it: until then the old one is good,
 // because an answer may get lost, and soon after it is not.
 func TestRotation(t *testing.T) {
-	s := NewStore[string](limits)
+	s := NewStore[string](limits, func(string) {})
 	first := s.Open("ada", "", start)
 	if _, due := s.Rotate(first, at(14)); due {
 		t.Error("rotated after 14 minutes")
@@ -63,21 +63,25 @@ func TestRotation(t *testing.T) {
 	if !lives(s, second, 18) || !lives(s, first, 18) {
 		t.Error("a request under way is cut off")
 	}
-	if lives(s, first, 19) || !lives(s, second, 19) {
+	if !lives(s, second, 19) || lives(s, first, 19) {
 		t.Error("the old id is good after the new one was used")
 	}
 	if _, due := s.Rotate("no such id", at(19)); due {
 		t.Error("an id that nobody has is rotated")
 	}
-	s.Close(second, at(20))
-	if lives(s, second, 20) || s.Len() != 0 || len(s.byID) != 0 {
+	if lives(s, second, 19) {
+		t.Error("a copy of an old id came, and the session goes on")
+	}
+	third := s.Open("ada", "", at(20))
+	s.Close(third, at(20))
+	if lives(s, third, 20) || s.Len() != 0 || len(s.byID) != 0 {
 		t.Error("a closed session lives")
 	}
 }
 
 // Sessions are bounded for one person and for all; those unused longest end.
 func TestBounds(t *testing.T) {
-	s := NewStore[string](limits)
+	s := NewStore[string](limits, func(string) {})
 	var ada []string
 	for i := range 4 {
 		ada = append(ada, s.Open("ada", "", at(i)))

@@ -1,0 +1,112 @@
+package webhook
+
+import (
+	"crypto/rand"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/inference-responder/responder/internal/webhook/session"
+)
+
+// Names of cookies. Over https they get a prefix with which a browser takes them for no
+// other host and from no other host, so that a neighbor cannot plant one.
+const (
+	sessionCookie = "responder"        // the id of a session
+	attemptCookie = "responder-signin" // a sign-in under way
+	deviceCookie  = "responder-device" // a browser in which a name signed in before
+	hostPrefix    = "__Host-"
+)
+
+// secure reports whether the browser reached the service over https: a proxy may speak
+// it, which shows where a browser sends what it got over https only.
+func (b *browsers) secure(r *http.Request) bool {
+	if r.TLS != nil || b.external != nil && b.external.Scheme == "https" {
+		return true
+	}
+	for _, name := range []string{sessionCookie, attemptCookie, deviceCookie} {
+		if len(r.CookiesNamed(hostPrefix+name)) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// overHTTPS reports the same of a form, for which a browser says where its page is from.
+func (b *browsers) overHTTPS(r *http.Request) bool {
+	u, err := url.Parse(r.Header.Get("Origin"))
+	return b.secure(r) || changes(r) && err == nil && u.Scheme == "https"
+}
+
+// cookie returns a cookie of the service; an empty value: one that removes it. It ends
+// with the browser if it has no age. It is sent when a person follows a link from
+// elsewhere, but not with requests of other sites' pages.
+func (b *browsers) cookie(r *http.Request, name, value string, age time.Duration) *http.Cookie {
+	c := &http.Cookie{Name: name, Value: value, Path: "/", MaxAge: int(age / time.Second), HttpOnly: true, SameSite: http.SameSiteLaxMode}
+	if b.overHTTPS(r) {
+		c.Name, c.Secure = hostPrefix+name, true
+	}
+	if value == "" {
+		c.MaxAge = -1
+	}
+	return c
+}
+
+// sent returns the value of a cookie that the browser sent; empty: none. Of two with the
+// same name one is not the service's, and nothing tells which.
+func (b *browsers) sent(r *http.Request, name string) string {
+	if b.secure(r) {
+		name = hostPrefix + name
+	}
+	if found := r.CookiesNamed(name); len(found) == 1 {
+		return found[0].Value
+	}
+	return ""
+}
+
+// idOf returns the id of the session that the browser sent; empty: none.
+func (b *browsers) idOf(r *http.Request) string {
+	if b == nil {
+		return ""
+	}
+	return b.sent(r, sessionCookie)
+}
+
+// deviceOf returns what the browser is known by that signed in with the name before;
+// empty: it did not. An empty name is any.
+func (b *browsers) deviceOf(r *http.Request, name string, now time.Time) string {
+	d, ok := b.sealer.OpenDevice(b.sent(r, deviceCookie), now)
+	if !ok || name != "" && d.Name != name {
+		return ""
+	}
+	return d.ID
+}
+
+// remember has the browser keep that it signed in with the name.
+func (b *browsers) remember(w http.ResponseWriter, r *http.Request, name string, now time.Time) {
+	sealed, err := b.sealer.SealDevice(session.Device{Name: name, ID: rand.Text(), Since: now})
+	if err == nil { // else it is as strange as any other
+		http.SetCookie(w, b.cookie(r, deviceCookie, sealed, session.MaxDevice))
+	}
+}
+
+// changes reports whether a request is meant to change something.
+func changes(r *http.Request) bool { return r.Method != http.MethodGet && r.Method != http.MethodHead }
+
+// fromOwnPage reports whether the browser says that the request comes from a page of
+// this service. A browser sends a session's cookie by itself, so its absence of proof
+// is no proof, unlike for the credentials of programs.
+func (b *browsers) fromOwnPage(r *http.Request) bool {
+	switch r.Header.Get("Sec-Fetch-Site") {
+	case "same-origin":
+		return true
+	case "": // an old browser
+	default:
+		return false
+	}
+	u, err := url.Parse(r.Header.Get("Origin"))
+	if err != nil || u.Host == "" || b.secure(r) && u.Scheme != "https" {
+		return false
+	}
+	return u.Host == r.Host || b.external != nil && u.Host == b.external.Host && u.Scheme == b.external.Scheme
+}
