@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"strings"
 
 	"github.com/labstack/echo/v4"
 
@@ -128,13 +129,22 @@ func unauthorized(err error) *Problem {
 	}
 }
 
+// navigates reports whether a browser goes to an address to show what is there.
+func navigates(r *http.Request) bool {
+	return r.Header.Get("Sec-Fetch-Mode") == "navigate" || strings.Contains(r.Header.Get("Accept"), "text/html")
+}
+
 // answer writes p, unless an answer was begun already.
 func answer(c echo.Context, p *Problem) {
 	if c.Response().Committed {
 		return
 	}
 	h := c.Response().Header()
-	if p.status == http.StatusUnauthorized {
+	switch {
+	case p.status != http.StatusUnauthorized:
+	case navigates(c.Request()): // Basic would open the browser's own dialog, which remembers what is entered
+		h.Set("WWW-Authenticate", `Bearer realm="responder"`)
+	default:
 		h.Set("WWW-Authenticate", `Bearer realm="responder", Basic realm="responder", charset="UTF-8"`)
 	}
 	body, err := json.Marshal(struct {

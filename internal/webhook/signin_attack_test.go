@@ -205,3 +205,14 @@ func TestSessionWinsOverRememberedPassword(t *testing.T) {
 		t.Errorf("the API: %d", w.Code)
 	}
 }
+
+// A browser that goes to an address of the API opens no dialog for a password.
+func TestNavigationsAreNotAskedForBasic(t *testing.T) {
+	s := withPassword(t, newHouse(), nil)
+	for _, c := range [][]string{{"Sec-Fetch-Mode", "navigate"}, {"Accept", "text/html,*/*"}, {"Accept", "application/json"}} {
+		w := send(s, http.MethodGet, "/api/v1/runs", nil, nil, c...)
+		if asks := strings.Contains(w.Header().Get("WWW-Authenticate"), "Basic"); w.Code != 401 || asks != (c[1] == "application/json") {
+			t.Errorf("%q: %d, asks for Basic %v", c, w.Code, asks)
+		}
+	}
+}
