@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path"
 	"regexp"
 	"slices"
 	"strconv"
@@ -316,41 +315,4 @@ func (m *manifest) bound(job *batchv1.Job) {
 	default:
 		m.report("spec.template.spec.restartPolicy", "write Never; backoffLimit lets it be tried again", "a container that is started again in its pod hides how the one before ended")
 	}
-}
-
-// check refuses places in which a value would be read as a program or as an option of one,
-// credentials that everybody who reads a plan would see, and what the API server refuses.
-func (m *manifest) check(job *batchv1.Job) {
-	pod := job.Spec.Template.Spec
-	if len(pod.Containers) == 0 {
-		m.report("spec.template.spec", "", "no containers")
-	}
-	for _, s := range m.slots {
-		c, list := pod.Containers, "containers"
-		if s.init {
-			c, list = pod.InitContainers, "initContainers"
-		}
-		at := fmt.Sprintf("spec.template.spec.%s[%d]", list, s.container)
-		if s.arg >= 0 && programmed(c[s.container].Command, c[s.container].Args, s.arg) {
-			m.report(fmt.Sprintf("%s.args[%d]", at, s.arg), "let it be the whole value of a variable in env, which the program reads", "parameter %s would be read as a program", s.parameter)
-		}
-	}
-	m.credentials("initContainers", pod.InitContainers)
-	m.credentials("containers", pod.Containers)
-}
-
-// interpreters run what their first argument names.
-var interpreters = regexp.MustCompile(`^(env|xargs|nohup|timeout|(ba|da|a|z|k|c|tc|fi)?sh|busybox|python[0-9.]*|perl|ruby|node|lua|php|awk|gawk|sed|ssh|kubectl|nsenter|chroot)$`)
-
-// programFlags come before a program: sh -c, bash -euc, perl -e, node --eval.
-var programFlags = regexp.MustCompile(`^(-[abefhiklmnprtuvxBCEHPT]{0,6}c|-[npl]{0,2}e|--(eval|command|execute|exec|expression|print|rcfile|init-file)|-exec)$`)
-
-// programmed reports whether the element of args at an index may be read as a program.
-func programmed(command, args []string, at int) bool {
-	all := slices.Concat(command, args[:at])
-	if len(all) == 0 {
-		return true // it is a word of an entrypoint that nobody here knows, maybe a shell
-	}
-	last := all[len(all)-1]
-	return programFlags.MatchString(last) || interpreters.MatchString(path.Base(last))
 }
