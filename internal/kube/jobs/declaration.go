@@ -125,6 +125,9 @@ func (d Declaration) checkUndo(list []Declaration, at string, bad setting.Report
 		return
 	}
 	undo := list[i]
+	if d.auto() && !undo.auto() {
+		bad(at+".undo", "let people decide about both, or about none", "template %s asks people, and this one does not", undo.Name)
+	}
 	if undo.Namespace != d.Namespace {
 		bad(at+".undo", "", "template %s runs in another namespace", undo.Name)
 	}

@@ -33,6 +33,11 @@ func (m *manifest) guard(job *batchv1.Job) {
 		m.asks(s.WindowsOptions != nil && set(s.WindowsOptions.HostProcess), privileged, at+".securityContext")
 		m.asks(len(s.Sysctls) > 0, privileged, at+".securityContext.sysctls")
 	}
+	if s := pod.SecurityContext; s != nil {
+		m.asks(s.SeccompProfile != nil && s.SeccompProfile.Type == corev1.SeccompProfileTypeUnconfined, privileged, at+".securityContext.seccompProfile")
+		m.asks(s.AppArmorProfile != nil && s.AppArmorProfile.Type == corev1.AppArmorProfileTypeUnconfined, privileged, at+".securityContext.appArmorProfile")
+		m.asks(s.SELinuxOptions != nil, privileged, at+".securityContext.seLinuxOptions")
+	}
 	for i, c := range pod.InitContainers {
 		m.guardContainer(c, fmt.Sprintf("%s.initContainers[%d]", at, i))
 	}
@@ -56,6 +61,9 @@ func (m *manifest) guardContainer(c corev1.Container, at string) {
 	m.asks(set(s.Privileged), privileged, at+".privileged")
 	m.asks(set(s.AllowPrivilegeEscalation), privileged, at+".allowPrivilegeEscalation")
 	m.asks(s.Capabilities != nil && len(s.Capabilities.Add) > 0, privileged, at+".capabilities.add")
+	m.asks(s.SeccompProfile != nil && s.SeccompProfile.Type == corev1.SeccompProfileTypeUnconfined, privileged, at+".seccompProfile")
+	m.asks(s.AppArmorProfile != nil && s.AppArmorProfile.Type == corev1.AppArmorProfileTypeUnconfined, privileged, at+".appArmorProfile")
+	m.asks(s.SELinuxOptions != nil, privileged, at+".seLinuxOptions")
 	m.asks(s.ProcMount != nil && *s.ProcMount == corev1.UnmaskedProcMount, privileged, at+".procMount")
 	m.asks(s.WindowsOptions != nil && set(s.WindowsOptions.HostProcess), privileged, at+".windowsOptions")
 }

@@ -167,6 +167,12 @@ func TestRefused(t *testing.T) {
 		"a list":             {func(string) string { return "[]\n" }, "", ""},
 		"no containers":      {func(string) string { return "apiVersion: batch/v1\nkind: Job\nspec: {}\n" }, "no containers", ""},
 		"twice":              {swap("kind: Job", "kind: Job\nkind: Job"), "duplicate field", ""},
+		"another account":    {pod("serviceAccount: cluster-admin"), "serviceAccount: cannot be set", ""},
+		"a node":             {pod("nodeName: gpu-1"), "nodeName: cannot be set", ""},
+		"pushes others out":  {pod("priorityClassName: system-node-critical"), "priorityClassName: cannot be set", ""},
+		"no seccomp":         {container("securityContext: {seccompProfile: {type: Unconfined}}"), "(privileged)", ""},
+		"no seccomp at all":  {pod("securityContext: {seccompProfile: {type: Unconfined}}"), "(privileged)", ""},
+		"another SELinux":    {container("securityContext: {seLinuxOptions: {type: spc_t}}"), "(privileged)", ""},
 		"controlled by more": {spec("managedBy: example.com/x"), "spec.managedBy: cannot be set", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -230,6 +236,7 @@ func TestCheck(t *testing.T) {
 		"undo differs":      {[]Declaration{{Name: "a", File: "f", Undo: "warm-cache", Parameters: []Parameter{{Name: "model"}}}, warm}, "jobs[0].undo"},
 		"undo elsewhere":    {[]Declaration{{Name: "a", File: "f", Undo: "b", Namespace: "x"}, {Name: "b", File: "f"}}, "jobs[0].undo"},
 		"auto for ever":     {[]Declaration{{Name: "a", File: "f", Autonomy: "auto"}}, "jobs[0].autonomy"},
+		"undo asks people":  {[]Declaration{{Name: "a", File: "f", Autonomy: "auto", Undo: "b"}, {Name: "b", File: "f"}}, "jobs[0].undo"},
 		"auto, read only":   {[]Declaration{{Name: "a", File: "f", Autonomy: "auto", ReadOnly: true}}, ""},
 		"long":              {[]Declaration{{Name: "a", File: "f", Deadline: MostDeadline + 1}}, "jobs[0].deadline"},
 		"bad pattern":       {[]Declaration{{Name: "a", File: "f", Parameters: []Parameter{{Name: "p", Pattern: "("}}}}, "jobs[0].parameters[0].pattern"},
