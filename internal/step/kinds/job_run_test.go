@@ -190,6 +190,7 @@ func TestJobRunEnds(t *testing.T) {
 		"runs":           {kubetest.JobPlay{Runs: true}, machine.StatusPending, "", "runs", ""},
 		"no image":       {kubetest.JobPlay{Waiting: "ImagePullBackOff"}, machine.StatusPending, "", "the image cannot be pulled", ""},
 		"no node":        {kubetest.JobPlay{Unschedulable: "0/2 nodes are available: 2 Insufficient cpu."}, machine.StatusPending, "", "no node with enough CPU or memory", ""},
+		"prints a key":   {kubetest.JobPlay{Reason: "Completed", Log: "-----BEGIN PRIVATE KEY-----\na1b2a1b2\na1b2a1b2c3\n-----END PRIVATE KEY-----\n"}, machine.StatusOK, "", "ended well", "(private key left out)"},
 		"prints secrets": {kubetest.JobPlay{Reason: "Completed", Log: key + "\n"}, machine.StatusOK, "", "ended well", "(redacted)"},
 	} {
 		t.Run(name, func(t *testing.T) {

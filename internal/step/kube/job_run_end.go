@@ -96,7 +96,7 @@ func (l runJob) evidence(ctx context.Context, j kube.Job) (end jobEnd, facts, li
 	}
 	sum := sha256.Sum256([]byte(text))
 	end.SHA256 = hex.EncodeToString(sum[:])
-	for _, line := range tail(strings.Split(strings.TrimRight(text, "\n"), "\n"), jobLines) {
+	for _, line := range tail(strings.Split(strings.TrimRight(withoutKeys(text), "\n"), "\n"), jobLines) {
 		if line != "" {
 			lines = append(lines, "it printed: "+line)
 		}

@@ -49,6 +49,30 @@ func TestLogged(t *testing.T) {
 	}
 }
 
+// TestWithoutKeys: no line of a private key is evidence, also if the log has only a part of it.
+func TestWithoutKeys(t *testing.T) {
+	begin, end, body := "-----BEGIN RSA PRIVATE KEY-----\n", "-----END RSA PRIVATE KEY-----", "MIIEpAIBAAKCAQEA\nq83vEjRWeJCrze8S\n"
+	for name, tt := range map[string]struct{ text, want string }{
+		"whole":    {"a\n" + begin + body + end + "\nb", "a\n(private key left out)\nb"},
+		"two":      {begin + body + end + "\nb\n" + begin + body + end, "(private key left out)\nb\n(private key left out)"},
+		"no end":   {"a\n" + begin + body, "a\n(private key left out)"},
+		"no begin": {body + end + "\nb", "(private key left out)\nb"},
+		"one line": {strings.ReplaceAll(begin+body+end, "\n", `\n`), "(private key left out)"},
+		"pgp":      {"-----BEGIN PGP PRIVATE KEY BLOCK-----\n" + body + "-----END PGP PRIVATE KEY BLOCK-----\nb", "(private key left out)\nb"},
+		"none":     {"-----BEGIN CERTIFICATE-----\nabc", "-----BEGIN CERTIFICATE-----\nabc"},
+	} {
+		if got := withoutKeys(tt.text); got != tt.want {
+			t.Errorf("%s: %q", name, got)
+		}
+		if got := shown(tt.text); strings.Contains(got, "q83v") {
+			t.Errorf("%s is shown: %q", name, got)
+		}
+		if got := strings.Join(tail(strings.Split(withoutKeys(tt.text), "\n"), 9), "\n"); strings.Contains(got, "q83v") {
+			t.Errorf("%s: tail %q", name, got)
+		}
+	}
+}
+
 type oneLog struct {
 	text string
 	err  error
