@@ -37,7 +37,8 @@ Undo stops a Job that still runs, then runs the template that its entry names in
 change cannot be taken back: it stays whatever the proof says, and the plan says so.
 
 Refused for a template that is not known or is not for the service, values that do not fit their parameters, and when a Job of the same name is there.`,
-		// The name of the Job is that of the run and the visit: it never runs twice.
+		// The name of the Job is that of the run and the visit: while it is there, it never
+		// runs twice.
 		Idempotent: true,
 		With:       step.Fields[jobWith](),
 	}
