@@ -76,6 +76,7 @@ func newJobBox(t *testing.T, cp *rig.ControlPlane, client *kube.Client, bind boo
 	cp.BindReading(t, ns)
 	if bind {
 		cp.BindLevers(t, ns)
+		cp.BindJobs(t, ns)
 	}
 	return &jobBox{
 		cp:   cp,

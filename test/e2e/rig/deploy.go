@@ -43,6 +43,13 @@ func (cp *ControlPlane) BindLevers(t testing.TB, namespace string) {
 	cp.bind(t, namespace, "example-binding.yaml")
 }
 
+// BindJobs lets the deployed responder run Jobs in one namespace, as
+// deploy/kubernetes/example-job-binding.yaml does for serving.
+func (cp *ControlPlane) BindJobs(t testing.TB, namespace string) {
+	t.Helper()
+	cp.bind(t, namespace, "example-job-binding.yaml")
+}
+
 // bind applies a file of role bindings to another namespace than serving.
 func (cp *ControlPlane) bind(t testing.TB, namespace, file string) {
 	t.Helper()
