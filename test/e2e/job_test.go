@@ -116,7 +116,10 @@ func (b *jobBox) world(t *testing.T) steptest.World {
 		Settle: func(t testing.TB) {
 			rig.Await(t, 30*time.Second, "the Jobs", func(context.Context) (bool, string) {
 				for _, j := range b.list(t) {
-					if len(j.Status.Conditions) == 0 && j.Labels[jobs.LabelTemplate] != "" {
+					over := slices.ContainsFunc(j.Status.Conditions, func(c batchv1.JobCondition) bool {
+						return c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed // SuccessCriteriaMet comes before
+					})
+					if !over && j.Labels[jobs.LabelTemplate] != "" {
 						return false, fmt.Sprintf("%s: %+v", j.Name, j.Status)
 					}
 				}
