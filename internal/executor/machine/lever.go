@@ -398,7 +398,7 @@ func (t *turn) unwindOutcome(o OpenEffect, out Outcome) {
 	case out.Status == StatusForeign && t.s.Lever.Waits != "":
 		t.foreign(o, out, "what this run changed may be in place")
 	case out.Status == StatusForeign:
-		t.foreign(o, out, "what this run changed was undone")
+		t.foreign(o, out, "what this run changed was being undone, and whether it is cannot be told")
 	case t.waits(out) && (t.now.Before(t.s.Lever.Deadline) || t.merged(out)):
 		t.settling(ActionUnwind, out)
 	case out.Status == StatusRefused || t.s.Lever.Waits != "":
@@ -412,7 +412,7 @@ func (t *turn) unwindOutcome(o OpenEffect, out Outcome) {
 			t.settling(ActionUnwind, out)
 		}
 		t.emit(Event{Kind: EffectFailed, State: t.s.Current, Effect: o.Key, Action: o.Action, Attempt: o.Attempt, Reason: out.Reason, Message: out.Message})
-		t.end(Ending{Outcome: OutcomeEscalated, Reason: out.Reason, Message: "the change was undone, but the undo is not in effect: " + out.Message})
+		t.end(Ending{Outcome: OutcomeEscalated, Reason: out.Reason, Message: "the change was being undone, and the undo is not in effect: " + out.Message})
 	}
 }
 

@@ -234,7 +234,7 @@ func TestJobRunEnds(t *testing.T) {
 		o := x.do(machine.Effect{Action: machine.ActionSettle, Receipt: receipt})
 		x.s.Delete(x.path)
 		x.wants(machine.Effect{Action: machine.ActionSettle, Receipt: o.Data}, machine.StatusOK, "", "deleted since")
-		x.wants(machine.Effect{Action: machine.ActionSettle, Receipt: receipt}, machine.StatusForeign, fault.ForeignChange, "deleted by somebody else")
+		x.wants(machine.Effect{Action: machine.ActionSettle, Receipt: receipt}, machine.StatusForeign, fault.ForeignChange, "before it was seen to end")
 	})
 }
 

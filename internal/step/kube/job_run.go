@@ -37,8 +37,8 @@ Undo stops a Job that still runs, then runs the template that its entry names in
 change cannot be taken back: it stays whatever the proof says, and the plan says so.
 
 Refused for a template that is not known or is not for the service, values that do not fit their parameters, and when a Job of the same name is there.`,
-		// The name of the Job is that of the run and the visit: while it is there, it never
-		// runs twice.
+		// The name of the Job is that of the run and the visit, so it never runs twice while it
+		// is there. One that is gone before it was seen is for people: see Plan.Unrepeatable.
 		Idempotent: true,
 		With:       step.Fields[jobWith](),
 	}
@@ -268,6 +268,7 @@ func jobPlan(in step.Input, f jobs.Filled, undo *jobs.Filled, p jobPayload) mach
 		plan.Undo = "cannot be taken back: the template names no undo; a Job that still runs is stopped, and what it did until then stays"
 		plan.Risk, plan.Why = machine.RiskHigh, "it cannot be taken back"
 	}
+	plan.Unrepeatable = !f.ReadOnly // gone before it was seen, it may have run: people say what is true
 	if len(f.Allow) > 0 || undo != nil && len(undo.Allow) > 0 {
 		plan.Risk, plan.Why = machine.RiskHigh, plan.Why+"; it reaches beyond its pod"
 	}

@@ -72,6 +72,10 @@ func (l runJob) make(ctx context.Context, in step.Input, j plannedJob, action ma
 			return nil, &fault.Error{Reason: fault.ForeignChange, Message: fmt.Sprintf("%s: there is another %s, %s", jobRun, j, madeBy(at.Job))}
 		case at.there:
 			made, err = at.Job, nil
+		default: // it was there a moment ago, and may have been ours
+			e := *step.AsError(err)
+			e.Unknown = true
+			return nil, &e
 		}
 	}
 	if err != nil {
@@ -180,7 +184,7 @@ func (l runJob) Observe(ctx context.Context, in step.Input, plan machine.Plan, r
 	case !at.there && r.UID == "":
 		return step.Observation{Progress: p.Job.String() + " is not there"}, nil
 	case !at.there && r.Ended == nil, at.Leaving && at.runs():
-		return step.Observation{Foreign: true, Progress: p.Job.String() + " was deleted by somebody else before it was seen to end: what it did is not known"}, nil
+		return step.Observation{Foreign: true, Progress: p.Job.String() + " is gone, or is being deleted, before it was seen to end: what it did is not known"}, nil
 	case !at.there:
 		return step.Observation{Applied: true, Settled: true, Progress: p.Job.String() + " ended well, and is deleted since", Receipt: receipt}, nil
 	}
