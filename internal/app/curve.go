@@ -78,7 +78,7 @@ func (c *curves) of(ctx context.Context, run machine.State) (web.Curve, error) {
 	}
 }
 
-var errUnanswered = errors.New("Prometheus does not answer in time")
+var errUnanswered = errors.New("no answer from Prometheus in time")
 
 func (c *curves) fresh(id string) (keptCurve, bool) {
 	c.mu.Lock()
@@ -135,7 +135,7 @@ func (c *curves) ask(ctx context.Context, run machine.State, burn burnData) (web
 		if ctx.Err() != nil {
 			return web.Curve{}, errUnanswered
 		}
-		return web.Curve{}, errors.New("Prometheus does not answer, the service's log shows why")
+		return web.Curve{}, errors.New("no answer from Prometheus, the service's log shows why")
 	}
 	return out, nil
 }

@@ -76,7 +76,7 @@ func cases(t *testing.T) map[string]struct {
 		"held":       {events: held, visitor: ada, has: []string{`class="bar bad"`, `href="#held"`, `/resolve"`, `name="applied" value="false"`, "the answer was cut off"}, lacks: []string{`/approve"`}},
 		"held_read":  {events: held, visitor: reader, has: []string{"lacks the right resolve on service"}, lacks: []string{"<form"}},
 		"quarantine": {events: asks, change: quarantined, visitor: ada, has: []string{`/release"`, "its playbook no longer compiles"}, lacks: []string{`/approve"`, `/cancel"`}},
-		"unreadable": {events: asks, change: unreadable, visitor: ada, has: []string{"cannot be read", "No chart: Prometheus does not answer in time.", "audit verify"}, lacks: []string{"disk went away"}},
+		"unreadable": {events: asks, change: unreadable, visitor: ada, has: []string{"cannot be read", "No chart: no answer from Prometheus in time.", "audit verify"}, lacks: []string{"disk went away"}},
 	}
 }
 
@@ -97,7 +97,7 @@ func TestRunPages(t *testing.T) {
 		s := site(t, h)
 		s.o.Curve = func(context.Context, machine.State) (Curve, error) {
 			if name == "unreadable" {
-				return Curve{}, errors.New("Prometheus does not answer in time")
+				return Curve{}, errors.New("no answer from Prometheus in time")
 			}
 			return burning(0, 0.5, math.NaN(), 12, 90, 95, 40, 3, 0.2), nil
 		}

@@ -137,7 +137,7 @@ func TestRefused(t *testing.T) {
 		"a name":            {swap("{name: TENANT, ", `{name: "${tenant}", `), "a parameter cannot stand here", ""},
 		"part of an arg":    {swap(`"${model}"`, `"--model=${model}"`), "parameter model is a part of a text", "15:57"},
 		"part of a script":  {swap(`value: "${tenant}"`, `value: "curl ${tenant}"`), "is a part of a text", ""},
-		"unknown parameter": {swap(`"${model}"`, `"${modle}"`), `unknown parameter "modle"`, ""},
+		"unknown parameter": {swap(`"${model}"`, `"${mdl}"`), `unknown parameter "mdl"`, ""},
 		"unused":            {swap(`"${model}"`, "all"), "parameter model is not used", ""},
 		"a script":          {swap("[clear, --blocks, ", "[-c, "), "would be read as a program", ""},
 		"a shell's file":    {func(s string) string { return swap("[clear, --blocks, ", "[")(swap("[cachectl]", "[/bin/bash]")(s)) }, "would be read as a program", ""},
