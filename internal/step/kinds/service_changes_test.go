@@ -106,6 +106,13 @@ func TestChangesAreWeighed(t *testing.T) {
 			}
 			return pods
 		}, true, false, "both revisions suffer alike"},
+		{"its pods answer and die in turns, and all of before serve", "bad-rollout", history(13*time.Minute, image, "v1", "v2"), func(pods []kube.Pod) []kube.Pod {
+			for i := range pods {
+				pods[i].Revision, pods[i].Ready = 7, false
+				pods = append(pods, kube.Pod{Name: "old-" + pods[i].Name, Revision: 6, Ready: true})
+			}
+			return pods
+		}, true, true, "after revision 7 took effect, which changed image"},
 		{"one replica is slow, and all have the release", "gpu-fault", history(50*time.Minute, image, "v1", "v2"), func(pods []kube.Pod) []kube.Pod {
 			for i := range pods {
 				pods[i].Revision = 7

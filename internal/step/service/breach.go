@@ -170,6 +170,9 @@ func (b *breach) sides(ctx context.Context, q step.Querier, in step.Input, f *fo
 		side.Bad += x.Counts[0].Bad
 		side.Total += x.Counts[0].Total
 	}
+	if b.newPods.Total > 0 {
+		f.out.Unserved = false // they are not ready now, and answered requests a moment ago
+	}
 	switch {
 	case b.oldPods.Total > 0 && b.newPods.Total > 0:
 		f.out.Sides = []sideOut{

@@ -39,7 +39,7 @@ type changesOut struct {
 	Ours         bool          `json:"ours" doc:"What runs now was put in place by a rollback or a commit of Responder's: a repair, not a cause."`
 	Matters      bool          `json:"matters" doc:"Something moved that can change how requests are served: not only labels, annotations, logging or more replicas."`
 	Suspect      bool          `json:"suspect" doc:"It is not ours, the breach began after it took effect, and nothing explains the breach better."`
-	Unserved     bool          `json:"unserved" doc:"No pod of the current revision is ready yet, and as many of the one before serve as are wanted: the release is not what breaches the SLO."`
+	Unserved     bool          `json:"unserved" doc:"No pod of the current revision is ready or answered requests within five minutes, as far as series have the label pod, and as many of the one before serve as are wanted: the release is not what breaches the SLO."`
 	Why          string        `json:"why" doc:"Why it is a suspect or not, in one sentence with figures."`
 	AgeSeconds   float64       `json:"age_seconds" unit:"seconds" doc:"Since the newest change took effect; of none within the window, since the current revision became current; -1: not known."`
 	At           *time.Time    `json:"at,omitempty" doc:"When that was; unset: not known. Compare moments with it: age_seconds is as of the look, which may take a while."`
