@@ -103,8 +103,11 @@ func (c *curves) keep(id string, k keptCurve) {
 // ask asks for both windows at the same time.
 func (c *curves) ask(ctx context.Context, run machine.State, burn burnData) (web.Curve, error) {
 	o := burn.objective()
-	if burn.Query == "" || o.Objective >= 1 {
-		return web.Curve{}, errors.New("no series answers for the objective " + o.Name)
+	switch {
+	case burn.Query == "":
+		return web.Curve{}, errors.New("the run has recorded no query for the objective " + o.Name)
+	case o.Objective >= 1:
+		return web.Curve{}, errors.New("the objective " + o.Name + " allows nothing, so nothing is a multiple of it")
 	}
 	out := web.Curve{Objective: o.Name, Wanted: o.Objective, From: run.Began, To: c.now()}
 	for _, at := range []time.Time{run.Start.Alert.StartsAt, burn.Since} {
@@ -147,7 +150,7 @@ func burnLine(query string, m slo.Matrix, wanted float64) web.CurveLine {
 	if len(m.Series) != 1 {
 		return out
 	}
-	for _, p := range m.Series[0].Points[:min(len(m.Series[0].Points), 2*curvePoints)] {
+	for _, p := range m.Series[0].Points { // about curvePoints
 		out.Points = append(out.Points, web.CurvePoint{At: p.At, Burn: slo.BurnRate(p.Value, wanted)})
 	}
 	return out

@@ -114,7 +114,7 @@ func TestNoCurve(t *testing.T) {
 		}{
 			{"no Prometheus", newCurves(nil, time.Now, silent), run, "no Prometheus is configured"},
 			{"no evidence", newCurves(hanging, time.Now, silent), machine.State{}, "has not measured"},
-			{"no series", newCurves(hanging, time.Now, silent), burnt("r-1", "", time.Now()), "no series answers for the objective ttft"},
+			{"no series", newCurves(hanging, time.Now, silent), burnt("r-1", "", time.Now()), "no query for the objective ttft"},
 			{"hangs", newCurves(hanging, time.Now, silent), run, "no answer from Prometheus in time"},
 			{"fails", newCurves(failing, time.Now, silent), run, "no answer from Prometheus, the service's log shows why"},
 		} {

@@ -232,3 +232,11 @@ func FuzzCanary(f *testing.F) {
 		}
 	})
 }
+
+// TestRedactKeys: no line of a private key is left, also where the text is cut afterwards.
+func TestRedactKeys(t *testing.T) {
+	got := Redact("cannot use it:\n-----BEGIN RSA PRIVATE KEY-----\nMIIEpAIBAAKCAQEA\nq83vEjRWeJCrze8S\n-----END RSA PRIVATE KEY-----\nbye")
+	if got != "cannot use it:\n(private key left out)\nbye" {
+		t.Errorf("%q", got)
+	}
+}

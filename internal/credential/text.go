@@ -45,9 +45,23 @@ var (
 	member   = regexp.MustCompile(`([A-Za-z0-9_.-]+)(["']?\s*[=:]\s*)(` + value + `)`)
 )
 
+// WithoutKeys returns a text without private keys, which have several lines: one whose end
+// is missing reaches to the end of the text. Use it on a whole text that is read line by
+// line, or cut, afterwards.
+func WithoutKeys(s string) string {
+	const left = "(private key left out)"
+	return endOfKey.ReplaceAllString(privateKey.ReplaceAllString(s, left), left)
+}
+
+var (
+	privateKey = regexp.MustCompile(`(?s)-----BEGIN [A-Z0-9 ]*PRIVATE KEY.*?(-----END [A-Z0-9 ]*PRIVATE KEY[A-Z ]*-----|\z)`)
+	endOfKey   = regexp.MustCompile(`(?s)\A.*-----END [A-Z0-9 ]*PRIVATE KEY[A-Z ]*-----`) // its begin was not read
+)
+
 // Redact replaces the credentials inside a text: of an error, an event, a shell
 // line, JSON.
 func Redact(s string) string {
+	s = WithoutKeys(s)
 	s = slashed.ReplaceAllString(s, "${1}:"+Redacted+"@") // before userinfo, which ends at the first @
 	s = userinfo.ReplaceAllString(s, "${1}:"+Redacted+"@")
 	s = alone.ReplaceAllString(s, "${1}"+Redacted+"@")

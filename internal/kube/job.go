@@ -28,8 +28,7 @@ type Job struct {
 	Reason    string
 	Message   string
 	Suspended bool
-	Leaving   bool // it was deleted, and its pods are ending
-	Started   time.Time
+	Leaving   bool     // it was deleted, and its pods are ending
 	Pods      []JobPod // the oldest first
 	Waits     string   // why its pod does not run; empty: it does, or the Job has ended
 }
@@ -125,13 +124,12 @@ func (c *Client) jobWaits(ctx context.Context, j Job, pods []corev1.Pod) string 
 	warnings := merged(list)
 	switch {
 	case p != nil:
-		if err != nil {
-			warnings = nil
-		}
 		cause, why := p.pending(warnings)
 		return pendingWords[cause] + ": " + why
 	case err == nil && len(warnings) > 0:
 		return "its pod may not be created: " + warnings[0].Message
+	case err != nil:
+		return "its pod is not created yet, and its events cannot be read: " + err.Error()
 	default:
 		return "its pod is not created yet"
 	}
@@ -192,9 +190,6 @@ func describeJob(j *batchv1.Job) Job {
 	out := Job{
 		Namespace: j.Namespace, Name: j.Name, UID: string(j.UID), Labels: maps.Clone(j.Labels), Annotations: maps.Clone(j.Annotations),
 		Suspended: j.Spec.Suspend != nil && *j.Spec.Suspend, Leaving: j.DeletionTimestamp != nil,
-	}
-	if j.Status.StartTime != nil {
-		out.Started = j.Status.StartTime.Time
 	}
 	for _, cond := range j.Status.Conditions {
 		if cond.Status != corev1.ConditionTrue {

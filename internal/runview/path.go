@@ -17,7 +17,7 @@ func DrawPath(pb *playbook.Playbook, path []machine.Visit) string {
 	return drawn
 }
 
-// PathNames are the states of a path, without those the drawing would not know.
+// PathNames returns the states of a path.
 func PathNames(path []machine.Visit) []string {
 	var names []string
 	for _, v := range path {

@@ -51,11 +51,11 @@ func (c Curve) drawable() bool {
 	if !c.To.After(c.From) {
 		return false
 	}
-	return slices.ContainsFunc(c.Lines, func(l CurveLine) bool { return len(l.runs(c)) > 0 })
+	return slices.ContainsFunc(c.Lines, func(l CurveLine) bool { return len(l.stretches(c)) > 0 })
 }
 
-// runs splits the line into stretches without gaps, within the time shown.
-func (l CurveLine) runs(c Curve) [][]CurvePoint {
+// stretches splits the line into those without gaps, within the time shown.
+func (l CurveLine) stretches(c Curve) [][]CurvePoint {
 	var out [][]CurvePoint
 	var last time.Time
 	for _, p := range l.Points {
@@ -77,8 +77,7 @@ func (l CurveLine) runs(c Curve) [][]CurvePoint {
 type scale struct {
 	from   time.Time
 	span   time.Duration
-	bottom float64 // decade, e.g. -1 for 0.1
-	top    float64
+	top    float64 // decade, e.g. 2 for 100
 	height float64
 }
 
@@ -90,9 +89,9 @@ const (
 )
 
 func scaleOf(c Curve, height float64) scale {
-	s := scale{from: c.From, span: c.To.Sub(c.From), bottom: leastDecade, top: 1, height: height}
+	s := scale{from: c.From, span: c.To.Sub(c.From), top: 1, height: height}
 	for _, l := range c.Lines {
-		for _, run := range l.runs(c) {
+		for _, run := range l.stretches(c) {
 			for _, p := range run {
 				if p.Burn > leastBurn {
 					s.top = max(s.top, math.Ceil(math.Log10(p.Burn)))
@@ -110,11 +109,11 @@ func (s scale) x(at time.Time) float64 {
 
 // y returns the distance of a burn rate from the top.
 func (s scale) y(burn float64) float64 {
-	v := s.bottom
+	v := float64(leastDecade)
 	if burn > leastBurn {
 		v = min(s.top, math.Log10(burn))
 	}
-	return s.height * (s.top - v) / (s.top - s.bottom)
+	return s.height * (s.top - v) / (s.top - leastDecade)
 }
 
 // ticks returns the moments to label: whole steps of the clock, at most about six.
@@ -148,7 +147,7 @@ const maxMarks = 12
 
 // marksOf returns the moments of a run that are worth marking, in order, with the rows of
 // their labels.
-func marksOf(d *runData, c Curve) []mark {
+func marksOf(d *runData, c Curve, s scale) []mark {
 	var out []mark
 	add := func(at time.Time, name, tone string) {
 		if !at.IsZero() && !at.Before(c.From) && !at.After(c.To) {
@@ -167,7 +166,7 @@ func marksOf(d *runData, c Curve) []mark {
 		add(d.Run.Start.Alert.StartsAt, "alert", toneBad)
 	}
 	slices.SortStableFunc(out, func(a, b mark) int { return a.At.Compare(b.At) })
-	stagger(out, scaleOf(c, 1))
+	stagger(out, s)
 	return out
 }
 

@@ -73,7 +73,7 @@ func TestMarks(t *testing.T) {
 		at := c.From.Add(time.Duration(i) * 61 * time.Second)
 		d.Changes = append(d.Changes, &change{Applied: at, Settled: at.Add(time.Second), Judged: at.Add(2 * time.Second), Verdict: "no effect", Undone: c.To.Add(time.Hour)})
 	}
-	marks := marksOf(d, c)
+	marks := marksOf(d, c, scaleOf(c, 1))
 	if len(marks) != maxMarks+2 {
 		t.Errorf("%d marks", len(marks))
 	}

@@ -3,6 +3,7 @@ package web
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"github.com/inference-responder/responder/internal/playbook"
 )
@@ -40,12 +41,11 @@ type edge struct {
 	Labeled  bool // its text is shown beside it, right before its target
 }
 
-// many is how many edges leave a hub: a state that decides.
-const many = 3
+// labelFrom is the number of edges that leave a state from which they get labels.
+const labelFrom = 3
 
-// layout gives each state a place: the column is the smallest number of edges from the
-// start; ends and diverts are in the last one. In a column, states are near those that
-// lead to them.
+// layout computes the position of each state. Its column is its distance from the start, in
+// edges; ends and diverts are in the last column. Rows follow the states that lead there.
 func layout(g playbook.Diagram) diagram {
 	d := diagram{Boxes: make([]box, len(g.Nodes))}
 	for i, n := range g.Nodes {
@@ -130,10 +130,10 @@ func (d *diagram) above(g playbook.Diagram, row []float64, to int) float64 {
 	return sum / float64(n)
 }
 
-// connect adds the edges. Of those between the same two states one is drawn: the first,
-// or the taken one. Edges back are drawn only if the run took them. The text of an edge is
-// shown where there is room: of the taken ones, and of those of a hub, once for each
-// target.
+// connect adds the edges. Those between the same two states are drawn as one, with all
+// their conditions. One that does not lead to a later column is drawn only if the run took
+// it. An edge has a label if it was taken, or if many leave its state, and each state gets
+// one label.
 func (d *diagram) connect(g playbook.Diagram) {
 	leave := map[int]int{}
 	for _, l := range g.Links {
@@ -147,7 +147,7 @@ func (d *diagram) connect(g playbook.Diagram) {
 			continue
 		}
 		if i, ok := seen[[2]int{l.From, l.To}]; ok {
-			d.Edges[i].Text += " · " + l.Text
+			d.Edges[i].Text = strings.Trim(d.Edges[i].Text+" · "+l.Text, " ·")
 			d.Edges[i].Taken = d.Edges[i].Taken || l.Taken
 			continue
 		}
@@ -157,7 +157,7 @@ func (d *diagram) connect(g playbook.Diagram) {
 	// The taken ones are drawn last, over the others, and are the first to get a label.
 	slices.SortStableFunc(d.Edges, func(a, b edge) int { return order(a) - order(b) })
 	for i, e := range slices.Backward(d.Edges) {
-		if e.Text != "" && !labeled[e.To] && (e.Taken || leave[e.From] >= many) {
+		if e.Text != "" && !labeled[e.To] && (e.Taken || leave[e.From] >= labelFrom) {
 			d.Edges[i].Labeled, labeled[e.To] = true, true
 		}
 	}

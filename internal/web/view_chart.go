@@ -45,7 +45,8 @@ func chartView(d *runData) g.Node {
 	if c == nil {
 		return nil
 	}
-	s, marks, rows := scaleOf(*c, plotHeight), marksOf(d, *c), 0
+	s, rows := scaleOf(*c, plotHeight), 0
+	marks := marksOf(d, *c, s)
 	for _, m := range marks {
 		rows = max(rows, m.Row+1)
 	}
@@ -78,7 +79,7 @@ func lineClass(c Curve, l CurveLine) string {
 // path returns the line as a path. A single value between gaps is a dot.
 func (l CurveLine) path(c Curve, s scale) string {
 	var b strings.Builder
-	for _, run := range l.runs(c) {
+	for _, run := range l.stretches(c) {
 		for i, p := range run {
 			word := "L"
 			if i == 0 {
@@ -96,7 +97,7 @@ func (l CurveLine) path(c Curve, s scale) string {
 // gridView renders a line for each decade, and the time below.
 func gridView(s scale, top int) g.Node {
 	var out g.Group
-	for v := s.bottom; v <= s.top; v++ {
+	for v := float64(leastDecade); v <= s.top; v++ {
 		class, label, y := "grid", times(math.Pow(10, v)), float64(top)+s.y(math.Pow(10, v))
 		if v == 0 {
 			class, label = "grid one", "1× objective"
@@ -116,14 +117,14 @@ func gridView(s scale, top int) g.Node {
 		if s.span > 48*time.Hour {
 			format = "Jan 2"
 		}
-		out = append(out, g.El("text", h.Class("scale tick"), attrs("x", hundredth(x), "y", strconv.Itoa(top+plotHeight+axisHeight-4)),
+		out = append(out, g.El("text", h.Class("scale tick"), attrs("x", percentAttr(x), "y", strconv.Itoa(top+plotHeight+axisHeight-4)),
 			g.If(format == "15:04", h.Data("at", at.UTC().Format(time.RFC3339))), g.Text(at.UTC().Format(format))))
 	}
 	return out
 }
 
 func markView(m mark, s scale, top int) g.Node {
-	x, anchor, shift := hundredth(s.x(m.At)), "start", "3"
+	x, anchor, shift := percentAttr(s.x(m.At)), "start", "3"
 	if left, _ := labelSpan(m, s); left < s.x(m.At) {
 		anchor, shift = "end", "-3"
 	}
@@ -155,7 +156,7 @@ func windowText(c Curve, l CurveLine) string {
 
 // words describes the line: its largest value and its newest.
 func (l CurveLine) words(c Curve) string {
-	runs := l.runs(c)
+	runs := l.stretches(c)
 	if len(runs) == 0 {
 		return "no values"
 	}
@@ -194,7 +195,7 @@ func phasesView(d *runData) g.Node {
 	label, at := "Where the time went", 0.0
 	for _, p := range d.Phases {
 		share := 100 * float64(p.Took) / float64(total)
-		bar = append(bar, g.El("rect", h.Class("phase "+p.Name), attrs("x", hundredth(at), "y", "0", "width", hundredth(share), "height", "100%"),
+		bar = append(bar, g.El("rect", h.Class("phase "+p.Name), attrs("x", percentAttr(at), "y", "0", "width", percentAttr(share), "height", "100%"),
 			g.El("title", g.Text(p.Name+" "+span(p.Took)))))
 		list = append(list, h.Li(g.El("svg", h.Class("key"), attrs("width", "12", "height", "12", "aria-hidden", "true"),
 			g.El("rect", h.Class("phase "+p.Name), attrs("width", "12", "height", "12", "rx", "2"))),
@@ -214,9 +215,7 @@ func times(v float64) string {
 	switch {
 	case v > 0 && v < leastBurn:
 		return "below " + times(leastBurn)
-	case v < 1 && v > 0:
-		digits = 1
-	case v < 10 && v != math.Trunc(v):
+	case v > 0 && v < 10 && v != math.Trunc(v):
 		digits = 1
 	}
 	return strconv.FormatFloat(v, 'f', digits, 64) + "×"
@@ -226,4 +225,5 @@ func percent(share float64) string {
 	return strconv.FormatFloat(math.Round(share*1e7)/1e5, 'f', -1, 64) + " %"
 }
 
-func hundredth(v float64) string { return strconv.FormatFloat(v, 'f', 2, 64) + "%" }
+// percentAttr is a length for an attribute, in per cent.
+func percentAttr(v float64) string { return strconv.FormatFloat(v, 'f', 2, 64) + "%" }

@@ -39,7 +39,7 @@ func diagramView(d *runData) g.Node {
 	width, height := strconv.Itoa(p.Width), strconv.Itoa(p.Height)
 	caption := "The path of the run is bold."
 	if p.Hidden > 0 {
-		caption += " " + runview.Count(p.Hidden, "edge") + " back to an earlier state not drawn."
+		caption += " " + runview.Count(p.Hidden, "edge") + " that lead to no later column are not drawn."
 	}
 	return g.Group{
 		wide("wide", "Diagram of the playbook, which scrolls", picture("diagram", "Diagram of playbook "+d.Playbook+" with the path of the run; the list above has the path in words",

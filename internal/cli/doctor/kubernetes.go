@@ -195,20 +195,21 @@ func (r *rights) discovery(ctx context.Context, roles []kubernetes.Role) Finding
 		where = some(in, 5)
 	}
 	var lacks []string
-	for _, role := range roles {
-		if role.Name != discoveryRole {
-			continue
-		}
-		role.Cluster = false // of one namespace at a time, or of all
-		for _, namespace := range in {
-			missing, err := r.lacking(ctx, role, namespace, "")
-			if err != nil {
-				return failed(check, because(ctx, err), fixReviews)
-			}
-			lacks = append(lacks, missing...)
-		}
+	i := slices.IndexFunc(roles, func(x kubernetes.Role) bool { return x.Name == discoveryRole })
+	if i < 0 {
+		return failed(check, "this version has no role "+discoveryRole+", so its rights are not known", "")
 	}
-	if len(lacks) > 0 {
+	role := roles[i]
+	role.Cluster = false // of one namespace at a time, or of all
+	for _, namespace := range in {
+		missing, err := r.lacking(ctx, role, namespace, "")
+		if err != nil {
+			return failed(check, because(ctx, err), fixReviews)
+		}
+		lacks = append(lacks, missing...)
+	}
+	slices.Sort(lacks)
+	if lacks = slices.Compact(lacks); len(lacks) > 0 {
 		return failed(check, "missing: "+some(lacks, 8)+"; no service is discovered", fix)
 	}
 	return ok(check, "workloads can be listed in "+where)

@@ -21,10 +21,10 @@ const (
 // mostNodes is how many nodes a message lists.
 const mostNodes = 5
 
-// strange returns why the node of the current lever must not be planned: no check of
-// this run has named it. The loader requires an expression that reads evidence, but such an
-// expression may still compute another name. Empty: it may, or the lever has no node.
-func (s State) strange(with map[string]any) string {
+// unseenNode returns why the node of the current lever is refused: no check of this run
+// named it. The loader requires an expression that reads evidence, but such an expression
+// may still compute another name. Empty: it is allowed, or the lever has no node.
+func (s State) unseenNode(with map[string]any) string {
 	node, _ := with[keyNode].(string)
 	if st := s.current(); st.Kind != playbook.StateLever || st.With[keyNode] == nil || node == "" {
 		return "" // without a name the lever itself refuses

@@ -122,7 +122,7 @@ func (t *turn) openWith(a Action, e Event) {
 			t.expression(a, err)
 			return
 		}
-		if why := t.s.strange(with); why != "" {
+		if why := t.s.unseenNode(with); why != "" {
 			t.emit(Event{Kind: PlanRefused, State: t.s.Current, Reason: fault.Invalid, Message: why})
 			t.signal(playbook.OnRefused)
 			return

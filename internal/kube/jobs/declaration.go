@@ -11,13 +11,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/inference-responder/responder/internal/setting"
+	"github.com/inference-responder/responder/internal/yamldoc"
 )
 
 // Bounds of a template.
 const (
-	// MostDeadline leaves time for the Job, and for the Job that takes it back, within
-	// which a change has to be in effect.
-	MostDeadline = 25 * time.Minute
+	// mostDeadline is less than the time within which a change, or its undo, has to be in
+	// effect.
+	mostDeadline = 25 * time.Minute
 
 	defaultDeadline = 5 * time.Minute
 	mostParameters  = 20
@@ -80,16 +81,16 @@ func Check(list []Declaration, at string, bad setting.Report) {
 
 func (d Declaration) check(at string, bad setting.Report) {
 	if !nameForm.MatchString(d.Name) {
-		bad(at+".name", "lower-case letters, digits and -, at most 40, e.g. clear-cache", "%q does not name a template", clip(d.Name))
+		bad(at+".name", "lower-case letters, digits and -, at most 40, e.g. clear-cache", "%q does not name a template", yamldoc.Clip(d.Name))
 	}
 	if d.File == "" {
 		bad(at+".manifest_file", "", "must name the file of a Job")
 	}
 	if d.Namespace != "" && len(validation.IsDNS1123Label(d.Namespace)) > 0 {
-		bad(at+".namespace", "", "%q is no namespace", clip(d.Namespace))
+		bad(at+".namespace", "", "%q is no namespace", yamldoc.Clip(d.Namespace))
 	}
-	if d.Deadline != 0 && (d.Deadline < time.Second || d.Deadline > MostDeadline) {
-		bad(at+".deadline", "e.g. 5m", "must be between 1s and %s", MostDeadline)
+	if d.Deadline != 0 && (d.Deadline < time.Second || d.Deadline > mostDeadline) {
+		bad(at+".deadline", "e.g. 5m", "must be between 1s and %s", mostDeadline)
 	}
 	if len(d.Parameters) > mostParameters {
 		bad(at+".parameters", "", "more than %d", mostParameters)
@@ -103,7 +104,7 @@ func (d Declaration) check(at string, bad setting.Report) {
 	}
 	for i, glob := range d.Services {
 		if _, err := path.Match(glob, ""); err != nil || glob == "" {
-			bad(fmt.Sprintf("%s.services[%d]", at, i), "a name, or chat-*", "%q names no services", clip(glob))
+			bad(fmt.Sprintf("%s.services[%d]", at, i), "a name, or chat-*", "%q names no services", yamldoc.Clip(glob))
 		}
 	}
 	if d.auto() && d.Undo == "" && !d.ReadOnly {
@@ -121,7 +122,7 @@ func (d Declaration) checkUndo(list []Declaration, at string, bad setting.Report
 	}
 	i := slices.IndexFunc(list, func(o Declaration) bool { return o.Name == d.Undo })
 	if i < 0 || d.Undo == d.Name {
-		bad(at+".undo", "name another template of this list", "%q is no other template", clip(d.Undo))
+		bad(at+".undo", "name another template of this list", "%q is no other template", yamldoc.Clip(d.Undo))
 		return
 	}
 	undo := list[i]

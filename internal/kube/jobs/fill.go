@@ -1,8 +1,8 @@
 package jobs
 
 import (
+	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"path"
@@ -12,6 +12,8 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/inference-responder/responder/internal/yamldoc"
 )
 
 // LabelTemplate is the label with the template's name, on the Job and on its pods.
@@ -46,7 +48,7 @@ type Filled struct {
 	Allow       []string // what it may ask of its node
 	Account     string   // service account
 	Containers  []Container
-	Places      []Place         // where the values stand
+	Variables   []Variable      // of the environment, that hold values
 	Retries     int             // backoffLimit
 	Keep        time.Duration   // how long the Job stays after its end
 	Manifest    json.RawMessage // of batch/v1, without a name and a namespace
@@ -59,12 +61,12 @@ type Container struct {
 	Init        bool
 }
 
-// Place is where a value stands, for people.
-type Place struct{ Path, Value string }
+// Variable is a variable of a container that holds a value.
+type Variable struct{ Path, Value string }
 
 // Fits reports whether the template may run for a service.
 func (t Template) Fits(service string) bool {
-	flat := strings.NewReplacer("/", "|") // names have a slash, which * stands for, too
+	flat := strings.NewReplacer("/", "\x00") // names have a slash, which * stands for, too
 	return len(t.decl.Services) == 0 || slices.ContainsFunc(t.decl.Services, func(glob string) bool {
 		ok, err := path.Match(flat.Replace(glob), flat.Replace(service))
 		return ok && err == nil
@@ -79,7 +81,7 @@ func (t Template) Undo() string { return t.decl.Undo }
 
 // Fill makes the Job of the template. Values of parameters that are not declared are an
 // error, unless more is set: then they are left out, as for the template of an undo.
-func (t Template) Fill(values map[string]any, more bool) (Filled, error) {
+func (t Template) Fill(values map[string]string, more bool) (Filled, error) {
 	given, err := t.values(values, more)
 	if err != nil {
 		return Filled{}, err
@@ -98,15 +100,12 @@ func (t Template) Fill(values map[string]any, more bool) (Filled, error) {
 			c, list = &spec.InitContainers, "initContainers"
 		}
 		to, value := &(*c)[s.container], given[s.parameter]
-		where := fmt.Sprintf("%s[%s]", list, to.Name)
 		if s.arg >= 0 {
-			to.Args[s.arg] = value
-			where += fmt.Sprintf(".args[%d]", s.arg)
-		} else {
-			to.Env[s.env].Value = value
-			where += fmt.Sprintf(".env[%s]", to.Env[s.env].Name)
+			to.Args[s.arg] = value // the command shows it
+			continue
 		}
-		out.Places = append(out.Places, Place{where, value})
+		to.Env[s.env].Value = value
+		out.Variables = append(out.Variables, Variable{fmt.Sprintf("%s[%s].env[%s]", list, to.Name, to.Env[s.env].Name), value})
 	}
 	out.Containers = append(containers(job.Spec.Template.Spec.InitContainers, true), containers(job.Spec.Template.Spec.Containers, false)...)
 	if out.Manifest, err = json.Marshal(job); err != nil {
@@ -124,45 +123,32 @@ func containers(list []corev1.Container, init bool) []Container {
 }
 
 // values checks the given values, and adds defaults.
-func (t Template) values(given map[string]any, more bool) (map[string]string, error) {
-	out, names := map[string]string{}, []string{}
-	var problems []error
+func (t Template) values(given map[string]string, more bool) (map[string]string, error) {
+	out := map[string]string{}
+	var problems []string
 	for _, p := range t.decl.Parameters {
-		names = append(names, p.Name)
 		v, ok := given[p.Name]
-		if (!ok || v == nil) && p.Default != "" {
-			v, ok = p.Default, true
-		}
-		if !ok || v == nil {
-			problems = append(problems, fmt.Errorf("parameter %s is missing", p.Name))
+		if !ok && p.Default == "" {
+			problems = append(problems, "parameter "+p.Name+" is missing")
 			continue
+		}
+		if !ok {
+			v = p.Default
 		}
 		text, err := p.value(v)
 		if err != nil {
-			problems = append(problems, err)
+			problems = append(problems, err.Error())
 		}
 		out[p.Name] = text
 	}
+	names := t.decl.names()
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		if !more && !slices.Contains(names, name) {
-			known := "it has none"
-			if len(names) > 0 {
-				known = "it knows " + strings.Join(names, ", ")
-			}
-			problems = append(problems, fmt.Errorf("unknown parameter %q; %s", clip(name), known))
+			problems = append(problems, fmt.Sprintf("unknown parameter %q; it knows %s", yamldoc.Clip(name), cmp.Or(strings.Join(names, ", "), "none")))
 		}
 	}
 	if len(problems) > 0 {
-		return nil, fmt.Errorf("template %s: %w", t.decl.Name, oneLine(problems))
+		return nil, fmt.Errorf("template %s: %s", t.decl.Name, strings.Join(problems, "; "))
 	}
 	return out, nil
-}
-
-// oneLine joins errors on one line.
-func oneLine(all []error) error {
-	var texts []string
-	for _, err := range all {
-		texts = append(texts, err.Error())
-	}
-	return errors.New(strings.Join(texts, "; "))
 }

@@ -32,8 +32,6 @@ func (m *manifest) guard(job *batchv1.Job) {
 	if s := pod.SecurityContext; s != nil {
 		m.asks(s.WindowsOptions != nil && set(s.WindowsOptions.HostProcess), privileged, at+".securityContext")
 		m.asks(len(s.Sysctls) > 0, privileged, at+".securityContext.sysctls")
-	}
-	if s := pod.SecurityContext; s != nil {
 		m.asks(s.SeccompProfile != nil && s.SeccompProfile.Type == corev1.SeccompProfileTypeUnconfined, privileged, at+".securityContext.seccompProfile")
 		m.asks(s.AppArmorProfile != nil && s.AppArmorProfile.Type == corev1.AppArmorProfileTypeUnconfined, privileged, at+".securityContext.appArmorProfile")
 		m.asks(s.SELinuxOptions != nil, privileged, at+".securityContext.seLinuxOptions")

@@ -44,7 +44,7 @@ func TestFill(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, err := tmpl.Fill(map[string]any{"model": "llama/70b", "tenant": "b", "blocks": int64(7)}, false)
+	f, err := tmpl.Fill(map[string]string{"model": "llama/70b", "tenant": "b", "blocks": "7"}, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,10 +62,10 @@ func TestFill(t *testing.T) {
 	if s := job.Spec; *s.ActiveDeadlineSeconds != 300 || *s.Template.Spec.ActiveDeadlineSeconds != 285 || *s.BackoffLimit != 0 || *s.TTLSecondsAfterFinished != 86400 || s.Template.Spec.RestartPolicy != "Never" {
 		t.Errorf("bounds %+v", s)
 	}
-	if f.Account != "cache-admin" || len(f.Places) != 3 || f.Undo != "warm-cache" {
+	if f.Account != "cache-admin" || len(f.Variables) != 1 || f.Undo != "warm-cache" {
 		t.Errorf("%+v", f)
 	}
-	again, err := tmpl.Fill(map[string]any{"model": "other", "tenant": "a"}, false)
+	again, err := tmpl.Fill(map[string]string{"model": "other", "tenant": "a"}, false)
 	if err != nil || strings.Contains(string(again.Manifest), "llama") || again.Values["blocks"] != "10" {
 		t.Errorf("a second fill: %v %s", err, again.Manifest)
 	}
@@ -78,24 +78,23 @@ func TestValues(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, tt := range map[string]struct {
-		with map[string]any
+		with map[string]string
 		text string
 	}{
-		"missing":         {map[string]any{"tenant": "a"}, "parameter model is missing"},
-		"unknown":         {map[string]any{"model": "m", "tenant": "a", "image": "evil"}, `unknown parameter "image"; it knows model, blocks, tenant`},
-		"none of enum":    {map[string]any{"model": "m", "tenant": "c"}, `"c" is none of a, b`},
-		"not the pattern": {map[string]any{"model": "m; rm -rf /", "tenant": "a"}, "does not match"},
-		"a part matches":  {map[string]any{"model": "ok\nBAD", "tenant": "a"}, "no text of one line"},
-		"a variable":      {map[string]any{"model": "$(CACHE_PASSWORD)", "tenant": "a"}, "has a $"},
-		"a flag":          {map[string]any{"model": "--all", "tenant": "a"}, "begins with a dash"},
-		"too long":        {map[string]any{"model": strings.Repeat("m", 254), "tenant": "a"}, "more than 253"},
-		"empty":           {map[string]any{"model": "", "tenant": "a"}, "is empty"},
-		"a number":        {map[string]any{"model": 7, "tenant": "a"}, "want a string, got 7"},
-		"a list":          {map[string]any{"model": []any{"m"}, "tenant": "a"}, "want a string"},
-		"too small":       {map[string]any{"model": "m", "tenant": "a", "blocks": 0}, "0 is less than 1"},
-		"too large":       {map[string]any{"model": "m", "tenant": "a", "blocks": "1001"}, "1001 is more than 1000"},
-		"half":            {map[string]any{"model": "m", "tenant": "a", "blocks": 1.5}, "want a whole number, got 1.5"},
-		"words":           {map[string]any{"model": "m", "tenant": "a", "blocks": "7; id"}, `want a whole number, got "7; id"`},
+		"missing":         {map[string]string{"tenant": "a"}, "parameter model is missing"},
+		"unknown":         {map[string]string{"model": "m", "tenant": "a", "image": "evil"}, `unknown parameter "image"; it knows model, blocks, tenant`},
+		"none of enum":    {map[string]string{"model": "m", "tenant": "c"}, `"c" is none of a, b`},
+		"not the pattern": {map[string]string{"model": "m; rm -rf /", "tenant": "a"}, "does not match"},
+		"a part matches":  {map[string]string{"model": "ok\nBAD", "tenant": "a"}, "no text of one line"},
+		"a variable":      {map[string]string{"model": "$(CACHE_PASSWORD)", "tenant": "a"}, "has a $"},
+		"nobody sees it":  {map[string]string{"model": "m\u202e", "tenant": "a"}, "no text of one line"},
+		"a flag":          {map[string]string{"model": "--all", "tenant": "a"}, "begins with a dash"},
+		"too long":        {map[string]string{"model": strings.Repeat("m", 254), "tenant": "a"}, "more than 253"},
+		"empty":           {map[string]string{"model": "", "tenant": "a"}, "is empty"},
+		"too small":       {map[string]string{"model": "m", "tenant": "a", "blocks": "0"}, "0 is less than 1"},
+		"too large":       {map[string]string{"model": "m", "tenant": "a", "blocks": "1001"}, "1001 is more than 1000"},
+		"half":            {map[string]string{"model": "m", "tenant": "a", "blocks": "1.5"}, `want a whole number, got "1.5"`},
+		"words":           {map[string]string{"model": "m", "tenant": "a", "blocks": "7; id"}, `want a whole number, got "7; id"`},
 	} {
 		if _, err := tmpl.Fill(tt.with, false); err == nil || !strings.Contains(err.Error(), tt.text) {
 			t.Errorf("%s: %v", name, err)
@@ -164,7 +163,6 @@ func TestRefused(t *testing.T) {
 		"an anchor":          {swap("{team: serving}", "&a {team: serving}"), "anchors are not allowed", ""},
 		"two documents":      {func(s string) string { return s + "---\na: b\n" }, "more than one document", ""},
 		"nothing":            {func(string) string { return "# nothing\n" }, "the file is empty", "1:1"},
-		"a list":             {func(string) string { return "[]\n" }, "", ""},
 		"no containers":      {func(string) string { return "apiVersion: batch/v1\nkind: Job\nspec: {}\n" }, "no containers", ""},
 		"twice":              {swap("kind: Job", "kind: Job\nkind: Job"), "duplicate field", ""},
 		"another account":    {pod("serviceAccount: cluster-admin"), "serviceAccount: cannot be set", ""},
@@ -238,7 +236,7 @@ func TestCheck(t *testing.T) {
 		"auto for ever":     {[]Declaration{{Name: "a", File: "f", Autonomy: "auto"}}, "jobs[0].autonomy"},
 		"undo asks people":  {[]Declaration{{Name: "a", File: "f", Autonomy: "auto", Undo: "b"}, {Name: "b", File: "f"}}, "jobs[0].undo"},
 		"auto, read only":   {[]Declaration{{Name: "a", File: "f", Autonomy: "auto", ReadOnly: true}}, ""},
-		"long":              {[]Declaration{{Name: "a", File: "f", Deadline: MostDeadline + 1}}, "jobs[0].deadline"},
+		"long":              {[]Declaration{{Name: "a", File: "f", Deadline: mostDeadline + 1}}, "jobs[0].deadline"},
 		"bad pattern":       {[]Declaration{{Name: "a", File: "f", Parameters: []Parameter{{Name: "p", Pattern: "("}}}}, "jobs[0].parameters[0].pattern"},
 		"escapes a pattern": {[]Declaration{{Name: "a", File: "f", Parameters: []Parameter{{Name: "p", Pattern: "a)|(?:.*"}}}}, "jobs[0].parameters[0].pattern"},
 		"bad default":       {[]Declaration{{Name: "a", File: "f", Parameters: []Parameter{{Name: "p", Default: "$x"}}}}, "jobs[0].parameters[0].default"},
@@ -272,7 +270,7 @@ func FuzzRead(f *testing.F) {
 		if err != nil {
 			return
 		}
-		a, err := tmpl.Fill(map[string]any{"model": value}, false)
+		a, err := tmpl.Fill(map[string]string{"model": value}, false)
 		if err != nil {
 			return
 		}

@@ -1,10 +1,12 @@
 package jobs
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"regexp"
 	"slices"
@@ -76,14 +78,10 @@ func (s *Set) Template(name string) (Template, bool) {
 
 // Names returns the names of all templates, sorted.
 func (s *Set) Names() []string {
-	var out []string
-	if s != nil {
-		for name := range s.templates {
-			out = append(out, name)
-		}
+	if s == nil {
+		return nil
 	}
-	slices.Sort(out)
-	return out
+	return slices.Sorted(maps.Keys(s.templates))
 }
 
 // Read reads the manifest of a template. The error is [yamldoc.Problems].
@@ -257,19 +255,12 @@ func (m *manifest) decode(content any) *batchv1.Job {
 		m.report(at, "", "%s", message)
 	}
 	if job.APIVersion != "batch/v1" || job.Kind != "Job" {
-		m.report("kind", "write apiVersion: batch/v1 and kind: Job", "want a Job of batch/v1, got %s of %s", or(job.Kind), or(job.APIVersion))
+		m.report("kind", "write apiVersion: batch/v1 and kind: Job", "want a Job of batch/v1, got %s of %s", cmp.Or(yamldoc.Clip(job.Kind), "nothing"), cmp.Or(yamldoc.Clip(job.APIVersion), "nothing"))
 	}
 	return &job
 }
 
-func or(text string) string {
-	if text == "" {
-		return "nothing"
-	}
-	return yamldoc.Clip(text)
-}
-
-// bound sets what bounds the Job, and refuses what would unbind it.
+// bound sets the limits of the Job, and refuses fields that would lift them.
 func (m *manifest) bound(job *batchv1.Job) {
 	refuse := func(set bool, at, hint string) {
 		if set {

@@ -2,7 +2,6 @@ package jobs
 
 import (
 	"fmt"
-	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -11,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/inference-responder/responder/internal/setting"
+	"github.com/inference-responder/responder/internal/yamldoc"
 )
 
 // The types of parameters.
@@ -92,36 +92,21 @@ func (p Parameter) check(at string, bad setting.Report) {
 	}
 }
 
-// value returns a value as the container gets it. What comes in is a text or a number.
-func (p Parameter) value(v any) (string, error) {
+// value returns a value as the container gets it.
+func (p Parameter) value(v string) (string, error) {
 	if p.Type == typeInt {
 		return p.number(v)
 	}
-	text, ok := v.(string)
-	if !ok {
-		return "", fmt.Errorf("parameter %s: want a string, got %v", p.Name, v)
-	}
-	return text, p.text(text)
+	return v, p.text(v)
 }
 
-func (p Parameter) number(v any) (string, error) {
-	var n int64
-	switch v := v.(type) {
-	case int:
-		n = int64(v)
-	case int64:
-		n = v
-	case float64:
-		if n = int64(v); float64(n) != v || math.Abs(v) > 1<<53 {
-			return "", fmt.Errorf("parameter %s: want a whole number, got %v", p.Name, v)
-		}
-	case string:
-		var err error
-		if n, err = strconv.ParseInt(v, 10, 64); err != nil {
-			return "", fmt.Errorf("parameter %s: want a whole number, got %q", p.Name, clip(v))
-		}
-	default:
-		return "", fmt.Errorf("parameter %s: want a whole number, got %v", p.Name, v)
+func (p Parameter) number(v string) (string, error) {
+	n, err := strconv.ParseInt(v, 10, 64)
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("parameter %s: want a whole number, got %q", p.Name, yamldoc.Clip(v))
+	case p.Min == nil && n < 0:
+		return "", fmt.Errorf("parameter %s: %d is negative, and it has no min", p.Name, n) // it would be read as a flag
 	}
 	if p.Min != nil && n < int64(*p.Min) {
 		return "", fmt.Errorf("parameter %s: %d is less than %d", p.Name, n, *p.Min)
@@ -130,6 +115,11 @@ func (p Parameter) number(v any) (string, error) {
 		return "", fmt.Errorf("parameter %s: %d is more than %d", p.Name, n, *p.Max)
 	}
 	return strconv.FormatInt(n, 10), nil
+}
+
+// unseen reports whether people do not see a character where they read a plan.
+func unseen(r rune) bool {
+	return unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp)
 }
 
 // text checks a string. Whatever the pattern allows, a value is one line of text, has no
@@ -145,20 +135,20 @@ func (p Parameter) text(v string) error {
 	switch {
 	case v == "":
 		return refuse("is empty")
-	case !utf8.ValidString(v) || strings.ContainsFunc(v, unicode.IsControl):
+	case !utf8.ValidString(v) || strings.ContainsFunc(v, unseen):
 		return refuse("has characters that are no text of one line")
 	case utf8.RuneCountInString(v) > most:
 		return refuse("has more than %d characters", most)
 	case strings.ContainsRune(v, '$'):
-		return refuse("%q has a $, which would be expanded in the container", clip(v))
+		return refuse("%q has a $, which would be expanded in the container", yamldoc.Clip(v))
 	case v[0] == '-':
-		return refuse("%q begins with a dash, as a flag does", clip(v))
+		return refuse("%q begins with a dash, as a flag does", yamldoc.Clip(v))
 	case len(p.Enum) > 0 && !slices.Contains(p.Enum, v):
-		return refuse("%q is none of %s", clip(v), strings.Join(p.Enum, ", "))
+		return refuse("%q is none of %s", yamldoc.Clip(v), strings.Join(p.Enum, ", "))
 	case len(p.Enum) > 0:
 		return nil
 	case p.Pattern == "" && !defaultPattern.MatchString(v):
-		return refuse("%q has other characters than letters, digits and ._:/@=+,-", clip(v))
+		return refuse("%q has other characters than letters, digits and ._:/@=+,-", yamldoc.Clip(v))
 	case p.Pattern == "":
 		return nil
 	}
@@ -167,15 +157,7 @@ func (p Parameter) text(v string) error {
 		return refuse("its pattern is no regular expression: %v", err)
 	}
 	if !form.MatchString(v) {
-		return refuse("%q does not match %s", clip(v), p.Pattern)
+		return refuse("%q does not match %s", yamldoc.Clip(v), p.Pattern)
 	}
 	return nil
-}
-
-func clip(text string) string {
-	const most = 80
-	if runes := []rune(text); len(runes) > most {
-		return string(runes[:most]) + "..."
-	}
-	return text
 }

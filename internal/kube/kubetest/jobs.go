@@ -21,7 +21,7 @@ func JobPath(namespace, name string) string {
 	return "/apis/batch/v1/namespaces/" + namespace + "/jobs/" + name
 }
 
-// JobPlay is what becomes of a Job. The zero value: its container exits with 0.
+// JobPlay is the outcome that PlayJob gives a Job. The zero value: its container exits with 0.
 type JobPlay struct {
 	ExitCode      int
 	Reason        string // of the container's end, e.g. OOMKilled
@@ -32,7 +32,7 @@ type JobPlay struct {
 	Unschedulable string // message of the scheduler
 }
 
-// printed is a log that is answered as it is.
+// printed is the body of a log, sent without JSON.
 type printed string
 
 // decode reads a body, which client-go writes as protocol buffers.
@@ -102,7 +102,7 @@ func (s *Server) podsOf(job map[string]any) []string {
 	return out
 }
 
-// EndPods lets the pods of a Job that was deleted end, and the Job go.
+// EndPods removes the pods of a deleted Job, and then the Job.
 func (s *Server) EndPods(path string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

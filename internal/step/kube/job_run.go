@@ -127,11 +127,7 @@ func (l runJob) fill(service, template string, values map[string]string) (f jobs
 	case !t.Fits(service):
 		return f, nil, &fault.Error{Reason: fault.OutOfBounds, Message: fmt.Sprintf("%s: template %s is for the services %s, not for %s", jobRun, template, strings.Join(t.Services(), ", "), service)}
 	}
-	given := map[string]any{}
-	for name, v := range values {
-		given[name] = v
-	}
-	if f, err = t.Fill(given, false); err != nil {
+	if f, err = t.Fill(values, false); err != nil {
 		return f, nil, step.Invalid("%s: %v", jobRun, err)
 	}
 	if f.Undo == "" {
@@ -141,10 +137,7 @@ func (l runJob) fill(service, template string, values map[string]string) (f jobs
 	if !ok {
 		return f, nil, step.Invalid("%s: template %s is taken back by %s, which is not configured", jobRun, template, f.Undo) // unreachable unless the list was not checked
 	}
-	for name, v := range f.Values {
-		given[name] = v
-	}
-	u, err := back.Fill(given, true)
+	u, err := back.Fill(f.Values, true)
 	if err != nil {
 		return f, nil, step.Invalid("%s: what takes it back: %v", jobRun, err)
 	}
@@ -297,10 +290,8 @@ func jobDiff(prefix string, f jobs.Filled) []machine.FieldChange {
 			add(list+"["+c.Name+"].command", quoted(c.Command))
 		}
 	}
-	for _, p := range f.Places {
-		if strings.Contains(p.Path, ".env[") { // those of args are in the command
-			add(p.Path, p.Value)
-		}
+	for _, v := range f.Variables {
+		add(v.Path, v.Value)
 	}
 	add("serviceAccountName", cmp.Or(f.Account, "default"))
 	add("activeDeadlineSeconds", strconv.Itoa(int(f.Deadline.Seconds())))
@@ -322,7 +313,7 @@ func quoted(command []string) string {
 	}
 	text := strings.Join(out, " ")
 	if len(text) > maxLogLine {
-		text = strings.ToValidUTF8(text[:maxLogLine], "") + "..."
+		text = fmt.Sprintf("%s... (%d bytes, sha256:%.6x)", strings.ToValidUTF8(text[:maxLogLine], ""), len(text), sha256.Sum256([]byte(text)))
 	}
 	return text
 }

@@ -64,15 +64,11 @@ func (l runJob) make(ctx context.Context, in step.Input, j plannedJob, action ma
 	if step.HasReason(err, fault.Conflict) {
 		at, readErr := l.see(ctx, in, j, action, "")
 		switch {
-		case readErr != nil:
-			e := *step.AsError(err)
-			e.Unknown = true // it may be our own
-			return nil, &e
-		case at.there && !at.ours:
-			return nil, &fault.Error{Reason: fault.ForeignChange, Message: fmt.Sprintf("%s: there is another %s, %s", jobRun, j, madeBy(at.Job))}
-		case at.there:
+		case readErr == nil && at.ours:
 			made, err = at.Job, nil
-		default: // it was there a moment ago, and may have been ours
+		case readErr == nil && at.there:
+			return nil, &fault.Error{Reason: fault.ForeignChange, Message: fmt.Sprintf("%s: there is another %s, %s", jobRun, j, madeBy(at.Job))}
+		default: // it was there a moment ago, and may be ours
 			e := *step.AsError(err)
 			e.Unknown = true
 			return nil, &e
@@ -125,7 +121,7 @@ func (l runJob) Undo(ctx context.Context, in step.Input, plan machine.Plan, rece
 	case at.there && !at.ours:
 		return nil, &fault.Error{Reason: fault.ForeignChange, Message: fmt.Sprintf("%s: there is another %s, %s", jobRun, p.Job, madeBy(at.Job))}
 	case !at.there && len(receipt) == 0:
-		return nil, &fault.Error{Reason: fault.NothingToDo, Message: fmt.Sprintf("%s: %s was never made, there is nothing to undo", jobRun, p.Job)}
+		return nil, &fault.Error{Reason: fault.NothingToDo, Message: fmt.Sprintf("%s: %s is not there, and no attempt is known to have made it", jobRun, p.Job)}
 	case at.runs():
 		err := l.jobs.DeleteJob(ctx, kube.JobDeletion{Namespace: at.Namespace, Name: at.Name, UID: at.UID})
 		return step.EncodeJSON(jobReceipt{Action: machine.ActionUndo, UID: at.UID, Stopped: true}), err
@@ -151,7 +147,7 @@ func (l runJob) Nudge(ctx context.Context, in step.Input, plan machine.Plan, und
 	}
 	back, err := l.see(ctx, in, *p.Undo, machine.ActionUndo, "")
 	if err == nil && !back.there {
-		in.Key = step.Visit(in.Key) + "/" + string(machine.ActionUndo) // which it is a part of
+		in.Key = step.Visit(in.Key) + "/" + string(machine.ActionUndo) // the effect's key: the Job belongs to the undo
 		_, err = l.make(ctx, in, *p.Undo, machine.ActionUndo)
 	}
 	return err
@@ -205,7 +201,7 @@ func (l runJob) observeUndo(ctx context.Context, in step.Input, plan machine.Pla
 		return step.Observation{Applied: true, Progress: p.Job.String() + " was stopped, and its pods are ending", Receipt: stopped}, nil
 	}
 	if p.Undo == nil {
-		return undoneAlone(p, at, stopped), nil
+		return undoneAlone(p, at, r, stopped), nil
 	}
 	back, err := l.see(ctx, in, *p.Undo, machine.ActionUndo, "")
 	switch {
@@ -214,9 +210,10 @@ func (l runJob) observeUndo(ctx context.Context, in step.Input, plan machine.Pla
 	case back.there && !back.ours:
 		return step.Observation{Foreign: true, Progress: fmt.Sprintf("there is another %s, %s", p.Undo, madeBy(back.Job))}, nil
 	case back.there:
+		if r.UID != back.UID {
+			r.Ended = nil // of another one
+		}
 		return l.ended(ctx, back.Job, jobReceipt{Action: machine.ActionUndo, UID: back.UID, Ended: r.Ended}), nil
-	case len(receipt) == 0 && !at.there:
-		return step.Observation{Applied: true, Settled: true, Progress: p.Job.String() + " was never made"}, nil
 	case r.Ended != nil:
 		return step.Observation{Applied: true, Settled: true, Progress: p.Undo.String() + " ended well, and is deleted since", Receipt: receipt}, nil
 	case r.Stopped:
@@ -225,14 +222,17 @@ func (l runJob) observeUndo(ctx context.Context, in step.Input, plan machine.Pla
 	return step.Observation{Progress: p.Undo.String() + " is not there"}, nil
 }
 
-// undoneAlone observes the undo of a Job that no other takes back. at does not run.
-func undoneAlone(p jobPayload, at seenJob, stopped json.RawMessage) step.Observation {
+// undoneAlone observes the undo of a Job that no other takes back. at does not run, and r is
+// the receipt of the undo.
+func undoneAlone(p jobPayload, at seenJob, r jobReceipt, stopped json.RawMessage) step.Observation {
 	o := step.Observation{Applied: true, Settled: true, Receipt: stopped}
 	switch {
 	case at.there && !p.ReadOnly:
 		return step.Observation{Progress: p.Job.String() + " has ended, and nothing takes it back"}
 	case p.ReadOnly:
 		o.Progress = p.Job.String() + " runs no more; its template changes nothing"
+	case !r.Stopped:
+		return step.Observation{Progress: p.Job.String() + " is gone, and nothing shows that it was stopped"}
 	default:
 		o.Progress = p.Job.String() + " was stopped; what it did until then is not known, and stays"
 	}

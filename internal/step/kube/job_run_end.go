@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/inference-responder/responder/internal/credential"
 	"github.com/inference-responder/responder/internal/kube"
 	"github.com/inference-responder/responder/internal/step"
 )
@@ -43,7 +44,7 @@ func (l runJob) ended(ctx context.Context, j kube.Job, r jobReceipt) step.Observ
 		o.Progress = name + " waits: " + j.Waits
 	case !j.Over():
 		o.Progress = name + " runs"
-	case r.Ended != nil:
+	case r.Ended != nil && j.Complete:
 		o.Settled, o.Progress = true, name+" ended well"
 	default:
 		end, facts, lines := l.evidence(ctx, j)
@@ -96,7 +97,7 @@ func (l runJob) evidence(ctx context.Context, j kube.Job) (end jobEnd, facts, li
 	}
 	sum := sha256.Sum256([]byte(text))
 	end.SHA256 = hex.EncodeToString(sum[:])
-	for _, line := range tail(strings.Split(strings.TrimRight(withoutKeys(text), "\n"), "\n"), jobLines) {
+	for _, line := range tail(strings.Split(strings.TrimRight(credential.WithoutKeys(text), "\n"), "\n"), jobLines) {
 		if line != "" {
 			lines = append(lines, "it printed: "+line)
 		}

@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -171,7 +170,7 @@ func (o *logsOut) read(ctx context.Context, logs step.Logs, e engine.Engine, nam
 			continue
 		}
 		sum := sha256.Sum256([]byte(text))
-		kept := engine.Quiet(withoutKeys(text))
+		kept := engine.Quiet(credential.WithoutKeys(text))
 		l := logOut{Pod: p.Name, Container: container, Previous: previous, Bytes: len(text), SHA256: hex.EncodeToString(sum[:]), Told: []toldOut{}, Tail: tail(kept, lines)}
 		for _, t := range e.Read(kept) {
 			l.Told = append(l.Told, toldOut{string(t.Sign), shown(t.Text), t.Count})
@@ -179,18 +178,6 @@ func (o *logsOut) read(ctx context.Context, logs step.Logs, e engine.Engine, nam
 		o.Logs = append(o.Logs, l)
 	}
 	return failed
-}
-
-var (
-	privateKey = regexp.MustCompile(`(?s)-----BEGIN [A-Z0-9 ]*PRIVATE KEY.*?(-----END [A-Z0-9 ]*PRIVATE KEY[A-Z ]*-----|\z)`)
-	endOfKey   = regexp.MustCompile(`(?s)\A.*-----END [A-Z0-9 ]*PRIVATE KEY[A-Z ]*-----`) // its begin was not read
-)
-
-// withoutKeys returns a log without private keys, which have several lines. One whose end
-// is missing reaches to the end of the log.
-func withoutKeys(text string) string {
-	const left = "(private key left out)"
-	return endOfKey.ReplaceAllString(privateKey.ReplaceAllString(text, left), left)
 }
 
 // tail returns the last lines, as many as fit.
@@ -215,7 +202,7 @@ func shown(line string) string {
 			return -1
 		}
 		return r
-	}, credential.Redact(withoutKeys(line)))
+	}, credential.Redact(line))
 	if len(line) > maxLogLine {
 		line = strings.ToValidUTF8(line[:maxLogLine], "") + "..."
 	}

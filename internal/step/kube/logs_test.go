@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/inference-responder/responder/internal/credential"
 	"github.com/inference-responder/responder/internal/kube"
 	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/step"
@@ -49,8 +50,8 @@ func TestLogged(t *testing.T) {
 	}
 }
 
-// TestWithoutKeys: no line of a private key is evidence, also if the log has only a part of it.
-func TestWithoutKeys(t *testing.T) {
+// TestLogsHaveNoKeys: no line of a private key is evidence, also if the log has only a part of it.
+func TestLogsHaveNoKeys(t *testing.T) {
 	begin, end, body := "-----BEGIN RSA PRIVATE KEY-----\n", "-----END RSA PRIVATE KEY-----", "MIIEpAIBAAKCAQEA\nq83vEjRWeJCrze8S\n"
 	for name, tt := range map[string]struct{ text, want string }{
 		"whole":    {"a\n" + begin + body + end + "\nb", "a\n(private key left out)\nb"},
@@ -61,13 +62,13 @@ func TestWithoutKeys(t *testing.T) {
 		"pgp":      {"-----BEGIN PGP PRIVATE KEY BLOCK-----\n" + body + "-----END PGP PRIVATE KEY BLOCK-----\nb", "(private key left out)\nb"},
 		"none":     {"-----BEGIN CERTIFICATE-----\nabc", "-----BEGIN CERTIFICATE-----\nabc"},
 	} {
-		if got := withoutKeys(tt.text); got != tt.want {
+		if got := credential.WithoutKeys(tt.text); got != tt.want {
 			t.Errorf("%s: %q", name, got)
 		}
 		if got := shown(tt.text); strings.Contains(got, "q83v") {
 			t.Errorf("%s is shown: %q", name, got)
 		}
-		if got := strings.Join(tail(strings.Split(withoutKeys(tt.text), "\n"), 9), "\n"); strings.Contains(got, "q83v") {
+		if got := strings.Join(tail(strings.Split(credential.WithoutKeys(tt.text), "\n"), 9), "\n"); strings.Contains(got, "q83v") {
 			t.Errorf("%s: tail %q", name, got)
 		}
 	}

@@ -43,7 +43,7 @@ func (cp *ControlPlane) BindLevers(t testing.TB, namespace string) {
 	cp.bind(t, namespace, "example-binding.yaml")
 }
 
-// BindJobs lets the deployed responder run Jobs in one namespace, as
+// BindJobs grants the deployed responder the right to run Jobs in one namespace, as
 // deploy/kubernetes/example-job-binding.yaml does for serving.
 func (cp *ControlPlane) BindJobs(t testing.TB, namespace string) {
 	t.Helper()
