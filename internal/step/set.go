@@ -289,34 +289,51 @@ func (s *Set) current(ctx context.Context, e machine.Effect, in Input, l Lever, 
 	return x.Advance(ctx, in, *e.Plan)
 }
 
-// prove takes one sample of the proof. It observes the target first: figures
-// prove nothing about a change that somebody else has replaced.
+// prove takes one sample of the proof. It observes the target first, and once more before
+// it reports success: figures prove nothing about a change that somebody else has replaced,
+// also while they were read.
 func (s *Set) prove(ctx context.Context, e machine.Effect, in Input) machine.Outcome {
 	l, ok := s.leverOf(e)
 	if !ok || e.Plan == nil {
 		return outcomeOf(Invalid("%s: nothing to verify", e.Step), machine.StatusFailed)
 	}
 	o, err := l.Observe(ctx, in, *e.Plan, e.Receipt, false)
-	switch {
-	case err != nil:
-		return outcomeOf(err, machine.StatusFailed)
-	case o.Foreign, !o.Applied:
-		return machine.Outcome{Status: machine.StatusForeign, Reason: fault.ForeignChange, Message: o.Progress}
-	case o.Overridden:
-		sample := machine.Sample{At: in.Now, Verdict: machine.VerdictFailed, Reason: fault.Overridden, Message: o.Progress}
-		return machine.Outcome{Status: machine.StatusOK, Sample: &sample}
+	if out, gone := replaced(in, o, err); gone {
+		return out
 	}
 	if e.Proof != nil && e.Proof.Spec.Itself {
 		return s.itself(ctx, e, in, l, o)
 	}
 	out := s.verify(ctx, e, in.Now)
-	if k, ok := l.(keeper); ok && out.Sample != nil && out.Sample.Verdict == machine.VerdictVerified {
+	if out.Sample == nil || out.Sample.Verdict != machine.VerdictVerified {
+		return out
+	}
+	o, err = l.Observe(ctx, in, *e.Plan, e.Receipt, false)
+	if out, gone := replaced(in, o, err); gone {
+		return out
+	}
+	if k, ok := l.(keeper); ok {
 		if why := k.Kept(ctx, in, *e.Plan); why != nil {
 			out.Sample.Verdict, out.Sample.Reason = machine.VerdictInconclusive, AsError(why).Reason
 			out.Sample.Message = "the figures are met, and do not count yet: " + why.Error()
 		}
 	}
 	return out
+}
+
+// replaced returns the outcome of a sample whose change is not in place, or is not known
+// to be.
+func replaced(in Input, o Observation, err error) (machine.Outcome, bool) {
+	switch {
+	case err != nil:
+		return outcomeOf(err, machine.StatusFailed), true
+	case o.Foreign, !o.Applied:
+		return machine.Outcome{Status: machine.StatusForeign, Reason: fault.ForeignChange, Message: o.Progress}, true
+	case o.Overridden:
+		sample := machine.Sample{At: in.Now, Verdict: machine.VerdictFailed, Reason: fault.Overridden, Message: o.Progress}
+		return machine.Outcome{Status: machine.StatusOK, Sample: &sample}, true
+	}
+	return machine.Outcome{}, false
 }
 
 // itself takes a sample of a change that is its own proof.

@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/test/e2e/rig"
@@ -63,7 +66,12 @@ func TestHumanChangeHandsTheRunOver(t *testing.T) {
 	w.setImage(t, "vllm:v2-bad")
 	w.responder.AwaitRun(t, time.Minute, "the change in effect", func(r *rig.Run) bool { return r.Has(machine.Settled) == 1 })
 
-	w.cp.Kubectl(t, "-n", w.ns, "set", "image", "deployment/chat", "engine=vllm:v3")
+	// At once: kubectl may take longer to start than the proof lasts.
+	patch := `{"spec":{"template":{"spec":{"containers":[{"name":"engine","image":"vllm:v3"}]}}}}`
+	_, err := w.cp.Client.AppsV1().Deployments(w.ns).Patch(t.Context(), "chat", types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{FieldManager: "kubectl"})
+	if err != nil {
+		t.Fatal(err)
+	}
 	run := w.responder.AwaitEnd(t, time.Minute, machine.OutcomeHandedOver)
 	if n := run.Has(machine.Undone); n != 0 {
 		t.Errorf("the responder undid something under a person's hands:\n%s", run)

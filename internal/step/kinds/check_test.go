@@ -485,6 +485,37 @@ func TestVerifyLooksAtTheTarget(t *testing.T) {
 	}
 }
 
+// changedOnce is a workload that somebody else changes after it was read once.
+type changedOnce struct {
+	fleet
+	reads *int
+}
+
+func (c changedOnce) Workload(ctx context.Context, ref kube.Ref) (kube.Workload, error) {
+	w, err := c.fleet.Workload(ctx, ref)
+	if *c.reads++; *c.reads > 1 {
+		w.Replicas = 5
+		w.Generation++
+	}
+	return w, err
+}
+
+// TestVerifyLooksAgain: a change by somebody else while the numbers are read is not
+// reported as our success.
+func TestVerifyLooksAgain(t *testing.T) {
+	e := proofOf(machine.Proof{})
+	e.Proof.Spec.ErrorRatio = ""
+	e.Proof.HeldFrom, e.Proof.LastAt = noon.Add(-2*time.Minute), noon.Add(-15*time.Second)
+	p := prom{values: map[string][]float64{"slow": {0.001}, "sum(rate(reqs[2m]))": {9}}, age: 20 * time.Second}
+	if o := do(t, step.Deps{Querier: p, Workloads: fleet{}}, e); o.Sample == nil || o.Sample.Verdict != machine.VerdictVerified {
+		t.Fatalf("without a change: %s %s %+v", o.Status, o.Message, o.Sample)
+	}
+	o := do(t, step.Deps{Querier: p, Workloads: changedOnce{reads: new(int)}}, e)
+	if o.Status != machine.StatusForeign || o.Reason != fault.ForeignChange {
+		t.Errorf("%s %s %s %+v", o.Status, o.Reason, o.Message, o.Sample)
+	}
+}
+
 // TestTrafficBefore: without it the proof could never be made, so nothing is
 // changed.
 func TestTrafficBefore(t *testing.T) {
