@@ -40,7 +40,7 @@ type SignIn struct {
 // Sessions are the limits of sessions on the page.
 type Sessions struct {
 	Lifetime time.Duration `yaml:"lifetime" doc:"After which a person signs in again, between 5m and 168h."`
-	Idle     time.Duration `yaml:"idle" doc:"How long a session lasts without a page that is open and visible. At most lifetime."`
+	Idle     time.Duration `yaml:"idle" doc:"How long a session lasts without a request. A page that can still change loads itself anew while it is visible, which keeps the session. At most lifetime."`
 }
 
 // Strong selects the tokens that prove strong authentication.

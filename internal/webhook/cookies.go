@@ -15,16 +15,17 @@ const (
 	sessionCookie = "responder"        // the id of a session
 	attemptCookie = "responder-signin" // a sign-in under way
 	deviceCookie  = "responder-device" // a browser in which a name signed in before
+	leftCookie    = "responder-left"   // somebody signed out, and nobody signed in since
 	hostPrefix    = "__Host-"
 )
 
-// secure reports whether the browser reached the service over https: a proxy may speak
-// it, which shows where a browser sends what it got over https only.
+// secure reports whether the browser reached the service over https. Behind a proxy that
+// speaks it, a cookie shows that, which the browser sends over https only.
 func (b *browsers) secure(r *http.Request) bool {
 	if r.TLS != nil || b.external != nil && b.external.Scheme == "https" {
 		return true
 	}
-	for _, name := range []string{sessionCookie, attemptCookie, deviceCookie} {
+	for _, name := range []string{sessionCookie, attemptCookie, deviceCookie, leftCookie} {
 		if len(r.CookiesNamed(hostPrefix+name)) > 0 {
 			return true
 		}
@@ -72,6 +73,18 @@ func (b *browsers) idOf(r *http.Request) string {
 	return b.sent(r, sessionCookie)
 }
 
+// everyID returns the ids of all sessions that the browser sent, also of cookies that
+// count for nothing else. It is for ending them.
+func (b *browsers) everyID(r *http.Request) []string {
+	var ids []string
+	for _, name := range []string{sessionCookie, hostPrefix + sessionCookie} {
+		for _, c := range r.CookiesNamed(name) {
+			ids = append(ids, c.Value)
+		}
+	}
+	return ids
+}
+
 // deviceOf returns what the browser is known by that signed in with the name before;
 // empty: it did not. An empty name is any.
 func (b *browsers) deviceOf(r *http.Request, name string, now time.Time) string {
@@ -85,7 +98,7 @@ func (b *browsers) deviceOf(r *http.Request, name string, now time.Time) string 
 // remember has the browser keep that it signed in with the name.
 func (b *browsers) remember(w http.ResponseWriter, r *http.Request, name string, now time.Time) {
 	sealed, err := b.sealer.SealDevice(session.Device{Name: name, ID: rand.Text(), Since: now})
-	if err == nil { // else it is as strange as any other
+	if err == nil { // else the browser stays unknown
 		http.SetCookie(w, b.cookie(r, deviceCookie, sealed, session.MaxDevice))
 	}
 }
@@ -93,9 +106,16 @@ func (b *browsers) remember(w http.ResponseWriter, r *http.Request, name string,
 // changes reports whether a request is meant to change something.
 func changes(r *http.Request) bool { return r.Method != http.MethodGet && r.Method != http.MethodHead }
 
+// fromElsewhere reports whether the browser says that a page of another site caused the
+// request. Browsers of before 2023, and those that use http, may not say so.
+func fromElsewhere(r *http.Request) bool {
+	site := r.Header.Get("Sec-Fetch-Site")
+	return site != "" && site != "same-origin" && site != "none"
+}
+
 // fromOwnPage reports whether the browser says that the request comes from a page of
-// this service. A browser sends a session's cookie by itself, so its absence of proof
-// is no proof, unlike for the credentials of programs.
+// this service. A browser adds a session's cookie by itself, so a request that does not
+// say where it comes from is taken for another site's.
 func (b *browsers) fromOwnPage(r *http.Request) bool {
 	switch r.Header.Get("Sec-Fetch-Site") {
 	case "same-origin":

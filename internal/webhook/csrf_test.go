@@ -14,7 +14,7 @@ import (
 // changing lists the routes that change something, from the routes themselves,
 // so that a new one is tested too. Slack's is left out: it takes nothing that a
 // browser adds by itself for a credential. So are those of the sign-in, which ask for
-// more: TestSignInFormsOfOtherSites.
+// more: TestOtherSitesCannotUseASession.
 func changing(t *testing.T, s *Server) [][2]string {
 	t.Helper()
 	var found [][2]string

@@ -21,8 +21,8 @@
 // # Deciding
 //
 // The name and the groups of a decision come from the credential, never from the
-// request's body. There are no CORS headers, and the one cookie that counts is that of
-// a session of the page. Requests that change something are refused to the pages of
+// request's body. There are no CORS headers. Of the four cookies that the page sets, that
+// of a session is the only credential. Requests that change something are refused to the pages of
 // other sites, because browsers send passwords and certificates with the requests of
 // any page. If no credential is configured, only loopback is served, only under a
 // loopback host name and not to other sites' pages, so that a page cannot decide
@@ -34,7 +34,11 @@
 // by the authorization code flow with PKCE. Both lead to a session, which acts as its
 // person would with that credential, but changes things by the page's forms only, and
 // only where the browser says that they are this service's own. Package session keeps
-// sessions and what a browser carries meanwhile.
+// sessions, and seals what a browser carries.
+//
+// The cookies are: the session; a sign-in at the issuer that is under way; a browser in
+// which somebody signed in before, which strangers' failures do not slow down; and that
+// somebody signed out, after which the issuer asks who signs in.
 //
 // # Pages
 //

@@ -24,6 +24,8 @@ type claims struct {
 	AuthTime      *jwt.NumericDate `json:"auth_time"` // when the person logged in
 	ACR           string           `json:"acr"`
 	AMR           oneOrMore        `json:"amr"`
+	Nonce         string           `json:"nonce"`
+	IssuedTo      string           `json:"azp"` // the client that asked for the token; empty: it does not say
 	Email         string           `json:"email"`
 	EmailVerified json.RawMessage  `json:"email_verified"`
 	Events        json.RawMessage  `json:"events"` // only of logout and security event tokens
@@ -102,15 +104,6 @@ func (c claims) username(claim string) (string, error) {
 		return "", refuse(fmt.Sprintf("its claim %s is no name", claim), "a name has no spaces, control characters or prefixes, and at most 256 bytes")
 	}
 	return name, nil
-}
-
-// text is the value of a claim; empty: there is none, or it is no text.
-func (c claims) text(claim string) string {
-	var s string
-	if json.Unmarshal(c.all[claim], &s) != nil {
-		return ""
-	}
-	return s
 }
 
 // groups are the values of the claim that can be names of groups. A missing

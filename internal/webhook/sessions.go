@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
-	"strings"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -18,7 +17,7 @@ import (
 // Sessions are the limits of browsers' sessions.
 type Sessions struct {
 	Lifetime time.Duration // after which a person signs in again; default 12 h
-	Idle     time.Duration // without a page being open, after which they do; default 1 h
+	Idle     time.Duration // without a request other than HEAD, after which they do; default 1 h
 }
 
 // Limits of sessions that need no option.
@@ -30,9 +29,10 @@ const (
 
 // signedIn is who a session belongs to.
 type signedIn struct {
-	id    Identity
-	proof claims  // of an issuer: what shows how strong authentication was, and when
-	known *digest // of a name and password; they have to be accepted still
+	id     Identity
+	method string
+	proof  claims  // of an issuer: what shows how strong authentication was, and when
+	known  *digest // of a name and password; they have to be accepted still
 }
 
 // browsers keeps the sessions of people who signed in on the page. It is safe for
@@ -80,11 +80,18 @@ func newBrowsers(o Auth, logger *slog.Logger) (*browsers, error) {
 
 // signedIn returns who is signed in with the browser that sent the request; false: nobody.
 func (a *authenticator) signedIn(r *http.Request) (Identity, bool) {
-	cookie, now := a.browsers.idOf(r), time.Now()
+	cookie := a.browsers.idOf(r)
 	if cookie == "" {
 		return Identity{}, false
 	}
-	s, ok := a.browsers.sessions.Get(cookie, now, r.Method != http.MethodHead) // the page asks by HEAD whether it is outdated
+	return a.ofSession(cookie, r.Method != http.MethodHead) // by HEAD the page asks by itself whether it is outdated
+}
+
+// ofSession returns whose session an id is; false: nobody's. With use the session counts
+// as used now.
+func (a *authenticator) ofSession(cookie string, use bool) (Identity, bool) {
+	now := time.Now()
+	s, ok := a.browsers.sessions.Get(cookie, now, use)
 	if !ok {
 		return Identity{}, false
 	}
@@ -105,7 +112,7 @@ func (a *authenticator) signedIn(r *http.Request) (Identity, bool) {
 
 // password returns whose name and password those are.
 func (a *authenticator) password(name, password string) (signedIn, error) {
-	if name == "" || strings.Contains(name, ":") { // tokens are hashed without a name, and no user has a colon
+	if name == "" { // tokens are hashed with it
 		return signedIn{}, errBadCredential
 	}
 	d := a.files.hash(name, password)
@@ -113,7 +120,7 @@ func (a *authenticator) password(name, password string) (signedIn, error) {
 	if err != nil {
 		return signedIn{}, err
 	}
-	return signedIn{id: a.people.ofCredential(known), known: &d}, nil
+	return signedIn{id: a.people.ofCredential(known), method: methodPassword, known: &d}, nil
 }
 
 // sameText compares secrets.

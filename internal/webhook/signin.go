@@ -14,14 +14,12 @@ import (
 	"time"
 
 	"github.com/labstack/echo/v4"
-
-	"github.com/inference-responder/responder/internal/webhook/session"
 )
 
 // SignIn is what the sign-in page shows.
 type SignIn struct {
 	Status int
-	Next   string // where to go afterwards, as [session.LocalPath] returns it
+	Next   string // where to go afterwards, as localPath returns it
 
 	Password bool     // a form asks for name and password
 	Issuer   string   // host that signs people in; empty: none does
@@ -132,11 +130,15 @@ func (s *Server) signInPage(c echo.Context, p SignIn) {
 	s.o.Pages.SignIn(c.Response(), c.Request(), p)
 }
 
-// takePassword signs in who sends the form of the sign-in page. A form of another
-// site could sign a person in as somebody else, whose decisions theirs would become.
+// takePassword signs in who sends the form of the sign-in page. The form of another site is
+// refused: it could sign a person in as somebody else, and what the person decides then
+// would be recorded as decided by the other one.
 func (s *Server) takePassword(c echo.Context, _ Identity) error {
 	b, r := s.auth.browsers, c.Request()
-	if b == nil || !b.fromOwnPage(r) {
+	if b == nil {
+		return ErrNotFound
+	}
+	if !b.fromOwnPage(r) {
 		return unauthorized(errCrossOrigin)
 	}
 	fields, err := readForm(r)
@@ -181,11 +183,14 @@ func (s *Server) admit(c echo.Context, method, name string, who signedIn, next s
 		return
 	}
 	trust(c)
-	if old := b.idOf(r); old != "" {
+	for _, old := range b.everyID(r) {
 		b.sessions.Close(old, now)
 	}
 	c.SetCookie(b.cookie(r, sessionCookie, b.sessions.Open(who.id.Name, who, now), 0))
 	b.remember(c.Response(), r, cmp.Or(name, who.id.Name), now)
+	if b.sent(r, leftCookie) != "" {
+		c.SetCookie(b.cookie(r, leftCookie, "", 0))
+	}
 	s.metrics.signIns.WithLabelValues(method, signedInOK).Inc()
 	s.log.Info("a person signed in on the page", "person", who.id.Name, "method", method, "groups", who.id.Groups)
 	s.goTo(c, next)
@@ -195,13 +200,14 @@ func (s *Server) admit(c echo.Context, method, name string, who signedIn, next s
 func (s *Server) signInFails(c echo.Context, method, result string, page SignIn) {
 	level := slog.LevelInfo
 	if slices.Contains([]string{signInLimited, signInInvalid, signInUnavailable}, result) {
-		level = slog.LevelDebug // strangers cause these without limit
+		level = slog.LevelDebug // strangers cause these as often as they like
 	}
 	s.log.Log(c.Request().Context(), level, "a sign-in on the page failed", "method", method, "result", result, "why", cut(page.Message, 300), "address", c.Request().RemoteAddr)
 	s.refuseSignIn(c, method, result, page)
 }
 
-// refuseSignIn counts a failed sign-in that is in the log, and shows the sign-in page again.
+// refuseSignIn counts a failed sign-in that was logged already, and shows the sign-in page
+// again.
 func (s *Server) refuseSignIn(c echo.Context, method, result string, page SignIn) {
 	s.metrics.signIns.WithLabelValues(method, result).Inc()
 	s.signInPage(c, page)
@@ -209,27 +215,48 @@ func (s *Server) refuseSignIn(c echo.Context, method, result string, page SignIn
 
 // signOut ends the session of the browser.
 func (s *Server) signOut(c echo.Context, _ Identity) error {
-	b, r := s.auth.browsers, c.Request()
-	if b == nil || !b.fromOwnPage(r) {
-		return unauthorized(errCrossOrigin)
-	}
-	b.sessions.Close(b.idOf(r), time.Now())
-	c.SetCookie(b.cookie(r, sessionCookie, "", 0))
-	s.goTo(c, pathSignIn+"?said=out")
-	return nil
+	return s.leave(c, func(id string) int {
+		if s.auth.browsers.sessions.Close(id, time.Now()) {
+			return 1
+		}
+		return 0
+	})
 }
 
 // signOutEverywhere ends all sessions of the person.
 func (s *Server) signOutEverywhere(c echo.Context, _ Identity) error {
+	return s.leave(c, func(id string) int {
+		who, ok := s.auth.ofSession(id, false)
+		if !ok {
+			return 0
+		}
+		n := s.auth.browsers.sessions.CloseIf(func(person string) bool { return person == who.Name }, time.Now())
+		s.log.Info("a person signed out in all browsers", "person", who.Name, "sessions", n)
+		return n
+	})
+}
+
+// leave ends sessions by each id that the browser sent: where two cookies have the name,
+// nothing tells which is the person's. It does not say that somebody is signed out if
+// nothing has ended.
+func (s *Server) leave(c echo.Context, end func(id string) (ended int)) error {
 	b, r := s.auth.browsers, c.Request()
-	if b == nil || !b.fromOwnPage(r) {
+	if b == nil {
+		return ErrNotFound
+	}
+	if !b.fromOwnPage(r) {
 		return unauthorized(errCrossOrigin)
 	}
-	if id, ok := s.auth.signedIn(r); ok {
-		b.sessions.CloseAll(id.Name)
-		s.log.Info("a person signed out in all browsers", "person", id.Name)
+	ended := 0
+	for _, id := range b.everyID(r) {
+		ended += end(id)
 	}
 	c.SetCookie(b.cookie(r, sessionCookie, "", 0))
+	if ended == 0 {
+		s.signInPage(c, SignIn{Status: http.StatusUnauthorized, Next: "/", Message: "You were not signed in: no session was ended."})
+		return nil
+	}
+	c.SetCookie(b.cookie(r, leftCookie, "1", 0))
 	s.goTo(c, pathSignIn+"?said=out")
 	return nil
 }
@@ -256,7 +283,7 @@ func (s *Server) goTo(c echo.Context, path string) {
 
 // nextOf returns the page to go to after a sign-in: the list of runs, if raw is none.
 func nextOf(raw string) string {
-	if next, ok := session.LocalPath(raw); ok {
+	if next, ok := localPath(raw); ok {
 		return next
 	}
 	return "/"
@@ -280,7 +307,7 @@ func capital(s string) string {
 }
 
 // mayRetry lists the errors of an issuer after which trying again helps.
-var mayRetry = []string{"temporarily_unavailable", "server_error", "login_required", "interaction_required", "consent_required"}
+var mayRetry = []string{"temporarily_unavailable", "server_error", "login_required", "interaction_required", "consent_required", "account_selection_required"}
 
 // denialOf returns what the page says of an error that the issuer answered with.
 func denialOf(host, code, description string) (message, hint string) {

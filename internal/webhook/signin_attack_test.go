@@ -41,8 +41,8 @@ func TestStrangersKeepNobodyOut(t *testing.T) {
 		if w := from(s, "192.0.2.2", "ada", "correct horse", nil); w.Code != 303 {
 			t.Errorf("from another address: %d", w.Code)
 		}
-		for range limitOfAddress.most {
-			from(s, "192.0.2.1", "grace", "wrong horse", nil)
+		for i := range limitOfAddress.most {
+			from(s, "192.0.2.1", strings.Repeat("n", i+1), "wrong horse", nil)
 		}
 		if w := from(s, "192.0.2.1", "ada", "correct horse", known); w.Code != 303 {
 			t.Errorf("in a known browser: %d", w.Code)
@@ -55,6 +55,9 @@ func TestStrangersKeepNobodyOut(t *testing.T) {
 		}
 		if w := from(s, "192.0.2.9", "grace", "wrong horse", known); w.Code != 401 {
 			t.Errorf("another name: %d", w.Code)
+		}
+		if w := from(s, "192.0.2.1", "feed", "of Alertmanager", known); w.Code != 429 {
+			t.Errorf("another name from an exhausted address, in a browser that ada is known by: %d", w.Code)
 		}
 	})
 }
@@ -74,6 +77,30 @@ func TestAttemptsAreSpentOnce(t *testing.T) {
 		if status, _, _ := b.get(at); status != want {
 			t.Errorf("time %d: %d, want %d", i, status, want)
 		}
+	}
+}
+
+// Answers of the issuer are limited before they are remembered as taken, so that one
+// address cannot fill that memory.
+func TestAttemptsAreLimitedBeforeTheyAreSpent(t *testing.T) {
+	s, i, surfers := withBrowserSignIn(t, newHouse(), "", nil)
+	i.Deny("access_denied")
+	b := surfers().stops()
+	for n := range limitOfAddress.most {
+		if status, _, _ := b.get(b.back("/")); status != 403 {
+			t.Fatalf("failure %d: %d", n, status)
+		}
+	}
+	at := b.back("/")
+	state, err := url.Parse(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if status, _, _ := b.get(at); status != 429 {
+		t.Fatalf("one more: %d", status)
+	}
+	if err := s.auth.browsers.spent.Spend(state.Query().Get("state"), time.Now()); err != nil {
+		t.Errorf("the limited attempt: %v", err)
 	}
 }
 
@@ -113,6 +140,23 @@ func TestTwoCookiesOfOneNameAreNone(t *testing.T) {
 	}
 }
 
+// Signing out ends the session of each cookie of the name: one of them is the person's.
+func TestSignOutOfTwoCookies(t *testing.T) {
+	for _, path := range []string{pathSignOut, pathSignOutEverywhere} {
+		s := withPassword(t, newHouse(), nil)
+		one, two := signedInCookies(t, s)[0], signedInCookies(t, s)[0]
+		planted := &http.Cookie{Name: one.Name, Value: "x"}
+		if w := send(s, http.MethodPost, path, nil, []*http.Cookie{planted, one, two}); w.Code != 303 {
+			t.Errorf("%s: %d", path, w.Code)
+		}
+		for _, c := range []*http.Cookie{one, two} {
+			if w := send(s, http.MethodGet, "/", nil, []*http.Cookie{c}); w.Code != 401 {
+				t.Errorf("%s: is signed in: %d", path, w.Code)
+			}
+		}
+	}
+}
+
 // A stolen cookie that is used ends the session for both when the other one comes.
 func TestStolenSessionEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -145,7 +189,7 @@ func TestSignOutEverywhere(t *testing.T) {
 	if w := send(s, http.MethodPost, pathSignOutEverywhere, nil, one, "Sec-Fetch-Site", "cross-site"); w.Code != 403 {
 		t.Errorf("from another site: %d", w.Code)
 	}
-	if w := send(s, http.MethodPost, pathSignOutEverywhere, nil, nil); w.Code != 303 || send(s, http.MethodGet, "/", nil, two).Code != 200 {
+	if w := send(s, http.MethodPost, pathSignOutEverywhere, nil, nil); w.Code != 401 || send(s, http.MethodGet, "/", nil, two).Code != 200 {
 		t.Errorf("by nobody: %d", w.Code)
 	}
 	if w := send(s, http.MethodPost, pathSignOutEverywhere, nil, one); w.Code != 303 || w.Header().Get("Location") != "./../signin?said=out" {

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"slices"
@@ -33,13 +32,19 @@ func (d *oidcVerifier) host() string {
 	return u.Host
 }
 
-// toIssuer sends the browser to the issuer, and has it keep what the answer must match.
-// It changes nothing, so a link may lead here.
+// toIssuer sends the browser to the issuer, and has it keep what the answer must match. A
+// link of another site leads to the sign-in page instead: where the issuer knows the person,
+// it would sign them in without a click of theirs.
 func (s *Server) toIssuer(c echo.Context, _ Identity) error {
+	if fromElsewhere(c.Request()) {
+		s.goTo(c, pathSignIn+"?next="+url.QueryEscape(nextOf(c.QueryParam("next"))))
+		return nil
+	}
 	a := session.Attempt{
 		State: rand.Text(), Nonce: rand.Text(), Verifier: oauth2.GenerateVerifier(), Next: nextOf(c.QueryParam("next")), Began: time.Now(),
 	}
-	at, err := s.auth.oidc.signInURL(c.Request().Context(), s.redirectURL(), a)
+	left := s.auth.browsers.sent(c.Request(), leftCookie) != ""
+	at, err := s.auth.oidc.signInURL(c.Request().Context(), s.redirectURL(), a, left)
 	if err != nil {
 		s.issuerFails(c, a.Next, err)
 		return nil
@@ -68,17 +73,23 @@ func (s *Server) fromIssuer(c echo.Context, _ Identity) error {
 	a, err := s.attemptOf(c, now)
 	q := r.URL.Query()
 	page := SignIn{Next: "/"}
-	switch {
-	case err != nil || !sameText(q.Get("state"), a.State) || !b.spent.Spend(a.State, now):
-		page.Status = http.StatusBadRequest
-		page.Message, page.Hint = "This sign-in was not begun in this browser, took too long, or is over.", "Sign in again, in one tab."
-		s.signInFails(c, methodOIDC, signInInvalid, page)
+	if err != nil || !sameText(q.Get("state"), a.State) {
+		s.notBegunHere(c)
 		return nil
 	}
 	good, ok := b.failures.begin(r.RemoteAddr, b.deviceOf(r, "", now), now)
+	if ok { // so that one address fills the memory of attempts no faster than its sign-ins may fail
+		err = b.spent.Spend(a.State, now)
+	}
 	switch {
-	case !ok:
+	case errors.Is(err, session.ErrSpent):
+		s.notBegunHere(c)
+		return nil
+	case !ok, err != nil:
 		page.Status, page.Next, page.Message = http.StatusTooManyRequests, a.Next, "Too many sign-ins from your address failed. Try again in a minute."
+		if ok {
+			page.Message = "Too many people sign in at present. Try again in a few minutes."
+		}
 		s.signInFails(c, methodOIDC, signInLimited, page)
 		return nil
 	case q.Get("iss") != "" && q.Get("iss") != d.o.Issuer: // RFC 9207
@@ -100,6 +111,15 @@ func (s *Server) fromIssuer(c echo.Context, _ Identity) error {
 	good()
 	s.admit(c, methodOIDC, "", who, a.Next)
 	return nil
+}
+
+// notBegunHere refuses an answer of the issuer that this browser did not ask for, or that
+// was taken already.
+func (s *Server) notBegunHere(c echo.Context) {
+	s.signInFails(c, methodOIDC, signInInvalid, SignIn{
+		Status: http.StatusBadRequest, Next: "/",
+		Message: "This sign-in was not begun in this browser, took too long, or is over.", Hint: "Sign in again, in one tab.",
+	})
 }
 
 // attemptOf returns the attempt that the browser kept, and has it forget it: an answer
@@ -186,8 +206,9 @@ func (d *oidcVerifier) client(ctx context.Context, redirect string) (*oauth2.Con
 }
 
 // signInURL is where people sign in. If some tokens are strong, it asks for one: a
-// login not long ago, of a kind that counts.
-func (d *oidcVerifier) signInURL(ctx context.Context, redirect string, a session.Attempt) (string, error) {
+// login not long ago, of a kind that counts. If somebody has left this browser, it has the
+// issuer ask who signs in now: it may still know the former person.
+func (d *oidcVerifier) signInURL(ctx context.Context, redirect string, a session.Attempt, left bool) (string, error) {
 	client, err := d.client(ctx, redirect)
 	if err != nil {
 		return "", err
@@ -198,6 +219,9 @@ func (d *oidcVerifier) signInURL(ctx context.Context, redirect string, a session
 		if len(strong.ACR) > 0 {
 			options = append(options, oauth2.SetAuthURLParam("acr_values", strings.Join(strong.ACR, " ")))
 		}
+	}
+	if left {
+		options = append(options, oauth2.SetAuthURLParam("prompt", "select_account"))
 	}
 	return client.AuthCodeURL(a.State, options...), nil
 }
@@ -220,7 +244,7 @@ func (d *oidcVerifier) exchange(ctx context.Context, redirect, code string, a se
 		return signedIn{}, err
 	}
 	t.DisableKeepAlives = true
-	own := outbound.Client(boundedAnswers{t})
+	own := outbound.Client(t) // oauth2 bounds what it reads
 	own.Timeout = d.issuer.timeout
 	token, err := client.Exchange(oidc.ClientContext(ctx, own), code, oauth2.VerifierOption(a.Verifier))
 	var denied *oauth2.RetrieveError
@@ -238,10 +262,10 @@ func (d *oidcVerifier) exchange(ctx context.Context, redirect, code string, a se
 	if err != nil {
 		return signedIn{}, err
 	}
-	if !sameText(c.text("nonce"), a.Nonce) {
+	if !sameText(c.Nonce, a.Nonce) {
 		return signedIn{}, refuse("it answers another sign-in", "sign in again")
 	}
-	if by := c.text("azp"); by != "" && by != client.ClientID {
+	if c.IssuedTo != "" && c.IssuedTo != client.ClientID {
 		return signedIn{}, refuse("it was issued to another client", "sign in again")
 	}
 	id, err := d.identity(c, now)
@@ -249,7 +273,7 @@ func (d *oidcVerifier) exchange(ctx context.Context, redirect, code string, a se
 		groups, _ := c.groups(d.o.GroupsClaim) // for the person's eyes; the error says what is wrong
 		return signedIn{}, &noRightsError{err, groups}
 	}
-	return signedIn{id: id, proof: claims{AuthTime: c.AuthTime, ACR: c.ACR, AMR: c.AMR}}, nil
+	return signedIn{id: id, method: methodOIDC, proof: claims{AuthTime: c.AuthTime, ACR: c.ACR, AMR: c.AMR}}, nil
 }
 
 // errClientSecret reports that the page cannot prove itself to the issuer.
@@ -263,15 +287,3 @@ type noRightsError struct {
 
 // Unwrap returns why.
 func (n *noRightsError) Unwrap() error { return n.error }
-
-// boundedAnswers bounds how much of the issuer's answers is read.
-type boundedAnswers struct{ next http.RoundTripper }
-
-// RoundTrip sends r.
-func (b boundedAnswers) RoundTrip(r *http.Request) (*http.Response, error) {
-	answer, err := b.next.RoundTrip(r)
-	if err == nil {
-		outbound.SetBody(answer, io.LimitReader(answer.Body, maxKeysBody))
-	}
-	return answer, err
-}

@@ -172,7 +172,7 @@ func TestIssuerSignsIn(t *testing.T) {
 // The cookies of a sign-in and of a session go over https only, to this host, and to no
 // script; to no neighbor.
 func TestCookies(t *testing.T) {
-	_, _, surfers := withBrowserSignIn(t, newHouse(), "", nil)
+	s, _, surfers := withBrowserSignIn(t, newHouse(), "", nil)
 	b := surfers().stops()
 	at := b.back("/")
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, b.base+at, http.NoBody)
@@ -198,6 +198,15 @@ func TestCookies(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
+	}
+	session := w.Cookies()[1].Value
+	for name, want := range map[string]int{hostPrefix + sessionCookie: 200, sessionCookie: 401} { // which a neighbor, or a page over http, can plant
+		r := httptest.NewRequest(http.MethodGet, b.base+"/", http.NoBody)
+		r.AddCookie(&http.Cookie{Name: name, Value: session})
+		answer := httptest.NewRecorder()
+		if s.Handler().ServeHTTP(answer, r); answer.Code != want {
+			t.Errorf("%s over https: %d, want %d", name, answer.Code, want)
+		}
 	}
 	plain := &browsers{}
 	request := httptest.NewRequest(http.MethodGet, "http://localhost:8080/", http.NoBody)
@@ -265,6 +274,8 @@ func TestIssuerAnswersThatAreNotGood(t *testing.T) {
 		"for another client": {person: map[string]any{"aud": "other"}, status: 403, says: "it is for another audience"},
 		"for bearers":        {person: map[string]any{"aud": oidctest.Audience}, status: 403, says: "it is for another audience"},
 		"by another client":  {person: map[string]any{"azp": "other"}, status: 403, says: "it was issued to another client"},
+		"by a number":        {person: map[string]any{"azp": 7}, status: 403, says: "its claims are not of the types they should be"},
+		"by several":         {person: map[string]any{"azp": []string{clientID, "other"}}, status: 403, says: "its claims are not of the types they should be"},
 		"expired":            {person: map[string]any{"exp": time.Now().Add(-time.Hour).Unix()}, status: 403, says: "it expired"},
 		"e-mail unverified":  {person: map[string]any{"email_verified": false}, status: 403, says: `did not verify its e-mail address.|Verify it there, or set auth.oidc.username_claim to a claim people cannot change.|["oncall" "ml platform"]`},
 		"a name that is taken": {
@@ -395,5 +406,40 @@ func TestSamePersonByTokenAndPage(t *testing.T) {
 	page.Channel = token.Channel
 	if diff := cmp.Diff(token, page); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// A page of another site cannot send a browser on to the issuer, which may know the person
+// and sign them in without a click.
+func TestOtherSitesBeginNoSignIn(t *testing.T) {
+	s, _, _ := withBrowserSignIn(t, newHouse(), "", nil)
+	for site, to := range map[string]string{
+		"cross-site": "./../signin?next=%2Fruns%2Fr-1%3Fa%3Db", "same-site": "./../signin?next=%2Fruns%2Fr-1%3Fa%3Db",
+		"same-origin": "https://", "none": "https://", "": "https://",
+	} {
+		w := send(s, http.MethodGet, pathToIssuer+"?next="+url.QueryEscape("/runs/r-1?a=b"), nil, nil, "Sec-Fetch-Site", site)
+		if w.Code != 303 || !strings.HasPrefix(w.Header().Get("Location"), to) || (w.Header().Get("Set-Cookie") == "") == (to == "https://") {
+			t.Errorf("%q: %d to %s", site, w.Code, w.Header().Get("Location"))
+		}
+	}
+}
+
+// After somebody signed out, the issuer asks who signs in: the next person is not the
+// former one without a word. After that it does not.
+func TestIssuerAsksWhoAfterASignOut(t *testing.T) {
+	for _, path := range []string{pathSignOut, pathSignOutEverywhere} {
+		_, i, surfers := withBrowserSignIn(t, newHouse(), "", nil)
+		b := surfers()
+		for n, want := range []string{"", "select_account", ""} {
+			if status, at, _ := b.get(pathToIssuer); status != 200 || at != "/" {
+				t.Fatalf("%s: %d at %s", path, status, at)
+			}
+			if got := i.AskedFor().Get("prompt"); got != want {
+				t.Errorf("%s: sign-in %d asks for prompt %q, want %q", path, n, got, want)
+			}
+			if n == 0 {
+				b.stops().post(path, nil)
+			}
+		}
 	}
 }

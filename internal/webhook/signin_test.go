@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -134,6 +135,9 @@ func TestGuessingIsLimited(t *testing.T) {
 			if w := signIn(s, "feed", "of Alertmanager", "/"); w.Code != 403 {
 				t.Errorf("another name: %d", w.Code)
 			}
+			if w := from(s, "198.51.100.7", name, "wrong horse", nil); w.Code != 401 {
+				t.Errorf("%s from another address: %d", name, w.Code)
+			}
 			time.Sleep(limitOfPair.every)
 			if w := signIn(s, name, "correct horse", "/"); (w.Code == 303) != (name == "ada") {
 				t.Errorf("%s after a while: %d", name, w.Code)
@@ -145,6 +149,18 @@ func TestGuessingIsLimited(t *testing.T) {
 		}
 		if w := signIn(s, "ada", "correct horse", "/"); w.Code != 429 {
 			t.Errorf("after many names from one address: %d", w.Code)
+		}
+		s = withPassword(t, newHouse(), nil)
+		for i := range limitOfName.most {
+			if w := from(s, fmt.Sprintf("198.51.%d.%d", i/200, i%200), "ada", "wrong horse", nil); w.Code != 401 {
+				t.Fatalf("address %d: %d", i, w.Code)
+			}
+		}
+		if w := from(s, "203.0.113.1", "ada", "correct horse", nil); w.Code != 429 {
+			t.Errorf("after many addresses for one name: %d", w.Code)
+		}
+		if w := from(s, "203.0.113.1", "feed", "of Alertmanager", nil); w.Code != 403 {
+			t.Errorf("another name, after many addresses for one: %d", w.Code)
 		}
 	})
 	for remote, want := range map[string]string{"192.0.2.1:7": "192.0.2.1", "[2001:db8::1:2]:7": "2001:db8::/64", "[::ffff:192.0.2.1]:7": "192.0.2.1", "@": "@"} {
@@ -177,12 +193,25 @@ func TestSessionsEnd(t *testing.T) {
 		if got := status(s, cookies); got != 200 {
 			t.Errorf("after 59 minutes: %d", got)
 		}
-		time.Sleep(time.Hour)
+		form := url.Values{"gate": {"g"}, "digest": {"d"}}
+		for _, use := range []func(){ // whatever a person does is use
+			func() { send(s, http.MethodGet, "/api/v1/runs", nil, cookies) },
+			func() { send(s, http.MethodPost, "/runs/r-1/approve", form, cookies) },
+		} {
+			time.Sleep(59 * time.Minute)
+			use()
+		}
+		time.Sleep(59 * time.Minute)
+		send(s, http.MethodHead, "/", nil, cookies)
+		time.Sleep(time.Minute)
 		if w := send(s, http.MethodGet, "/", nil, cookies); w.Code != 401 || !strings.Contains(w.Body.String(), "Your session has ended.") {
 			t.Errorf("unused for an hour: %d %s", w.Code, w.Body)
 		}
 
 		cookies = signedInCookies(t, s)
+		if w := send(s, http.MethodPost, pathSignOut, nil, nil); w.Code != 401 || !strings.Contains(w.Body.String(), "You were not signed in") {
+			t.Errorf("nobody signs out: %d %s", w.Code, w.Body)
+		}
 		for range 24 {
 			time.Sleep(30 * time.Minute)
 			w := send(s, http.MethodGet, "/", nil, cookies)
@@ -277,6 +306,10 @@ func TestOtherSitesCannotUseASession(t *testing.T) {
 		}
 		if w := send(s, http.MethodPost, pathSignOut, url.Values{}, cookies, headers...); w.Code != want {
 			t.Errorf("a sign-out from %s: %d", page.name, w.Code)
+		}
+		cookies = signedInCookies(t, s)
+		if w := send(s, http.MethodPost, pathSignOutEverywhere, url.Values{}, cookies, headers...); w.Code != want {
+			t.Errorf("a sign-out everywhere from %s: %d", page.name, w.Code)
 		}
 		if w := send(s, http.MethodPost, pathSignIn, url.Values{"name": {"ada"}, "password": {"correct horse"}}, nil, headers...); w.Code != want {
 			t.Errorf("a sign-in from %s: %d", page.name, w.Code)

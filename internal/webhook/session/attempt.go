@@ -1,6 +1,7 @@
 package session
 
 import (
+	"bytes"
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/rand"
@@ -8,20 +9,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/url"
-	"path"
-	"strings"
 	"time"
 )
 
 // MaxAttempt is how long a person may take at the issuer.
 const MaxAttempt = 10 * time.Minute
 
-// Limits of what a browser brings back, in bytes.
-const (
-	maxSealed = 4 << 10
-	maxPath   = 1 << 10
-)
+// maxSealed bounds what a browser brings back, in bytes. Browsers keep no larger cookie.
+const maxSealed = 4 << 10
 
 // Attempt is a sign-in that waits for the issuer. The browser that began it keeps it,
 // sealed: nobody else can finish it, and the process remembers nothing of people who
@@ -30,7 +25,7 @@ type Attempt struct {
 	State    string    `json:"state"`    // that the issuer's answer has to repeat
 	Nonce    string    `json:"nonce"`    // that the ID token has to repeat
 	Verifier string    `json:"verifier"` // of PKCE, for the token endpoint
-	Next     string    `json:"next"`     // the page to go to, as [LocalPath] returned it
+	Next     string    `json:"next"`     // the page to go to afterwards
 	Began    time.Time `json:"began"`
 }
 
@@ -38,7 +33,8 @@ type Attempt struct {
 const MaxDevice = 90 * 24 * time.Hour
 
 // Device is a browser in which a person signed in before. It proves nothing about who
-// uses it now: it keeps what strangers do from slowing this browser down.
+// uses it now. Its failed sign-ins are counted apart, so that those of strangers do not
+// slow it down.
 type Device struct {
 	Name  string    `json:"name"` // that was signed in with
 	ID    string    `json:"id"`
@@ -78,13 +74,15 @@ func (s *Sealer) OpenDevice(sealed string, now time.Time) (d Device, ok bool) {
 	return d, ok
 }
 
-// seal encrypts a value as one of a kind: it opens as no other.
+// seal encrypts a value of a kind. It does not open as another kind.
 func (s *Sealer) seal(kind string, value any) (string, error) {
-	plain, err := json.Marshal(value)
-	if err != nil {
+	var plain bytes.Buffer
+	e := json.NewEncoder(&plain)
+	e.SetEscapeHTML(false) // it is no part of a page, and a path full of & would be too large for a cookie
+	if err := e.Encode(value); err != nil {
 		return "", fmt.Errorf("session: %w", err)
 	}
-	return base64.RawURLEncoding.EncodeToString(s.aead.Seal(nil, nil, plain, []byte(kind))), nil
+	return base64.RawURLEncoding.EncodeToString(s.aead.Seal(nil, nil, plain.Bytes(), []byte(kind))), nil
 }
 
 func (s *Sealer) open(kind, sealed string, value any) error {
@@ -110,31 +108,3 @@ func (s *Sealer) Open(sealed string, now time.Time) (Attempt, error) {
 	}
 	return a, nil
 }
-
-// LocalPath returns the path and query of a page of this service, and false for
-// everything that a browser could take for another place: another site's address, a
-// path that leaves the service's own, and what is no page.
-func LocalPath(raw string) (string, bool) {
-	if len(raw) > maxPath || !strings.HasPrefix(raw, "/") || strings.ContainsFunc(raw, unsafe) {
-		return "", false
-	}
-	u, err := url.ParseRequestURI(raw)
-	if err != nil || u.Scheme != "" || u.Host != "" || u.Opaque != "" || u.User != nil || strings.Contains(raw, "#") {
-		return "", false
-	}
-	if first, _, _ := strings.Cut(u.Path[1:], "/"); strings.Contains(first, ":") {
-		return "", false // relative, it would be a scheme
-	}
-	if path.Clean(u.Path) != u.Path || strings.ContainsFunc(u.Path, unsafe) {
-		return "", false // the decoded path too: some proxies decode before they forward
-	}
-	for _, other := range []string{"/signin", "/signout", "/api", "/metrics", "/healthz", "/readyz"} {
-		if u.Path == other || strings.HasPrefix(u.Path, other+"/") {
-			return "", false
-		}
-	}
-	return (&url.URL{Path: u.Path, RawPath: u.RawPath, RawQuery: u.RawQuery}).RequestURI(), true
-}
-
-// unsafe reports whether browsers treat a character in a path in ways of their own.
-func unsafe(r rune) bool { return r <= ' ' || r >= 0x7f || r == '\\' }

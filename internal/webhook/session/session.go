@@ -1,5 +1,5 @@
-// Package session holds what a signed-in browser is known by: the [Store] of sessions,
-// the sealed [Attempt] of a sign-in under way, and the [LocalPath] that it goes back to.
+// Package session holds what a signed-in browser is known by: the [Store] of sessions, and
+// the sealed [Attempt] of a sign-in under way.
 //
 // A session is an opaque random id in a cookie and a record in this process. Only a hash
 // of the id is kept. Nothing is written to disk, so a restart signs everybody out. The
@@ -55,12 +55,16 @@ type record[T any] struct {
 	offered     time.Time // when next was
 	last        hash      // the one before id; zero: none
 	lastUntil   time.Time
-	old         []hash // before last, of which none may come again
+	old         []hash // before last, of which none may come again; at most Lifetime / Rotate
 	at          *list.Element
 }
 
-// maxOld bounds the ids of a session that are remembered: a week of the shortest use.
-const maxOld = 700
+// Session is one session, as [Store.All] lists it.
+type Session[T any] struct {
+	Person      string
+	Value       T
+	Began, Used time.Time
+}
 
 // NewStore returns an empty store. All limits are required. reused must not call it.
 func NewStore[T any](l Limits, reused func(person string)) *Store[T] {
@@ -89,7 +93,9 @@ func (s *Store[T]) Get(id string, now time.Time, touch bool) (value T, ok bool) 
 		return value, false
 	}
 	if h == r.next {
-		s.retire(r)
+		if r.last != (hash{}) {
+			r.old = append(r.old, r.last)
+		}
 		r.last, r.lastUntil = r.id, now.Add(Grace)
 		r.id, r.since, r.next = h, now, hash{}
 	}
@@ -116,44 +122,63 @@ func (s *Store[T]) Rotate(id string, now time.Time) (string, bool) {
 	return fresh, true
 }
 
-// Close ends a session.
-func (s *Store[T]) Close(id string, now time.Time) {
+// Close ends a session, and reports whether there was one.
+func (s *Store[T]) Close(id string, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if r, _ := s.find(id, now); r != nil {
+	r, _ := s.find(id, now)
+	if r != nil {
 		s.remove(r)
 	}
+	return r != nil
 }
 
-// CloseAll ends the sessions of a person.
-func (s *Store[T]) CloseAll(person string) {
+// CloseIf ends the sessions for whose person it holds, and returns how many of them had
+// not expired.
+func (s *Store[T]) CloseIf(holds func(person string) bool, now time.Time) (closed int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for e := s.recent.Front(); e != nil; {
 		r := e.Value.(*record[T]) //nolint:forcetypeassert // the list holds nothing else
-		if e = e.Next(); r.person == person {
-			s.remove(r)
+		if e = e.Next(); !holds(r.person) {
+			continue
 		}
+		if !s.expired(r, now) {
+			closed++
+		}
+		s.remove(r)
 	}
+	return closed
 }
 
-// Len returns the number of sessions, of which some may have expired.
-func (s *Store[T]) Len() int {
+// All lists the sessions that have not expired, the most recently used first.
+func (s *Store[T]) All(now time.Time) []Session[T] {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.recent.Len()
+	var all []Session[T]
+	for e := s.recent.Front(); e != nil; e = e.Next() {
+		r := e.Value.(*record[T]) //nolint:forcetypeassert // the list holds nothing else
+		if !s.expired(r, now) {
+			all = append(all, Session[T]{r.person, r.value, r.began, r.used})
+		}
+	}
+	return all
 }
 
-// find returns the session of an id. It removes one that has expired, and one of which an
-// id comes that was replaced a while ago: two browsers have it, and nothing tells which
-// of them is the person's.
+func (s *Store[T]) expired(r *record[T], now time.Time) bool {
+	return now.Sub(r.began) >= s.limits.Lifetime || now.Sub(r.used) >= s.limits.Idle
+}
+
+// find returns the session of an id; nil: there is none. It removes a session that has
+// expired. It also removes a session whose id was replaced more than [Grace] ago: then two
+// browsers have the session, and nothing tells which of them is the person's.
 func (s *Store[T]) find(id string, now time.Time) (*record[T], hash) {
 	h := hash(sha256.Sum256([]byte(id)))
 	r := s.byID[h]
 	switch {
 	case r == nil:
 		return nil, h
-	case now.Sub(r.began) >= s.limits.Lifetime || now.Sub(r.used) >= s.limits.Idle:
+	case s.expired(r, now):
 		s.remove(r)
 		return nil, h
 	case h == r.last && !now.Before(r.lastUntil), slices.Contains(r.old, h):
@@ -162,17 +187,6 @@ func (s *Store[T]) find(id string, now time.Time) (*record[T], hash) {
 		return nil, h
 	}
 	return r, h
-}
-
-// retire moves the last id to the old ones.
-func (s *Store[T]) retire(r *record[T]) {
-	if r.last == (hash{}) {
-		return
-	}
-	if r.old = append(r.old, r.last); len(r.old) > maxOld {
-		delete(s.byID, r.old[0])
-		r.old = r.old[1:]
-	}
 }
 
 // makeRoom ends the sessions that were unused longest, until the person may have one more.

@@ -2,6 +2,7 @@ package session
 
 import (
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 )
@@ -27,7 +28,7 @@ func TestExpiry(t *testing.T) {
 	if _, ok := s.Get(id, at(118), false); !ok {
 		t.Error("ended 59 minutes after its last use")
 	}
-	if lives(s, id, 119) || s.Len() != 0 {
+	if lives(s, id, 119) || s.recent.Len() != 0 {
 		t.Error("lives an hour after its last use: looking without touch is no use")
 	}
 	id = s.Open("ada", "", start)
@@ -73,8 +74,10 @@ func TestRotation(t *testing.T) {
 		t.Error("a copy of an old id came, and the session goes on")
 	}
 	third := s.Open("ada", "", at(20))
-	s.Close(third, at(20))
-	if lives(s, third, 20) || s.Len() != 0 || len(s.byID) != 0 {
+	if !s.Close(third, at(20)) || s.Close(third, at(20)) {
+		t.Error("a session does not close once")
+	}
+	if lives(s, third, 20) || s.recent.Len() != 0 || len(s.byID) != 0 {
 		t.Error("a closed session lives")
 	}
 }
@@ -97,8 +100,8 @@ func TestBounds(t *testing.T) {
 	for i := range 20 {
 		s.Open("p"+strconv.Itoa(i), "", at(6))
 	}
-	if s.Len() != limits.All || len(s.byID) != limits.All || lives(s, ada[0], 6) {
-		t.Errorf("%d sessions, %d ids", s.Len(), len(s.byID))
+	if s.recent.Len() != limits.All || len(s.byID) != limits.All || lives(s, ada[0], 6) {
+		t.Errorf("%d sessions, %d ids", s.recent.Len(), len(s.byID))
 	}
 }
 
@@ -115,11 +118,23 @@ func TestAttemptIsSealed(t *testing.T) {
 	if got, err := s.Open(sealed, at(10)); err != nil || got != a {
 		t.Errorf("%+v, %v", got, err)
 	}
+	device, err := s.seal("device", a) // as if an attempt and a device had the same fields
+	if err != nil {
+		t.Fatal(err)
+	}
+	purpose, err := s.seal("attempt", Device{Name: "ada", ID: "d", Since: start})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d, ok := s.OpenDevice(purpose, at(1)); ok {
+		t.Errorf("an attempt is the device %+v", d)
+	}
 	other, _ := NewSealer()
 	for name, open := range map[string]func() (Attempt, error){
 		"too old":        func() (Attempt, error) { return s.Open(sealed, at(11)) },
 		"of the future":  func() (Attempt, error) { return s.Open(sealed, at(-1)) },
 		"another key":    func() (Attempt, error) { return other.Open(sealed, at(1)) },
+		"of a device":    func() (Attempt, error) { return s.Open(device, at(1)) },
 		"changed":        func() (Attempt, error) { return s.Open("A"+sealed[1:], at(1)) },
 		"cut":            func() (Attempt, error) { return s.Open(sealed[:20], at(1)) },
 		"nothing":        func() (Attempt, error) { return s.Open("", at(1)) },
@@ -130,4 +145,84 @@ func TestAttemptIsSealed(t *testing.T) {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
 	}
+}
+
+// Every path that a sign-in may lead to fits into a cookie.
+func TestAttemptFitsACookie(t *testing.T) {
+	s, err := NewSealer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []string{"&", "<", "x"} {
+		a := Attempt{State: strings.Repeat("s", 26), Nonce: strings.Repeat("n", 26), Verifier: strings.Repeat("v", 43), Next: "/?" + strings.Repeat(c, 1022), Began: start}
+		sealed, err := s.Seal(a)
+		if err != nil || len(sealed) > 4000 {
+			t.Fatalf("1024 times %s: %d bytes, %v", c, len(sealed), err)
+		}
+		if got, err := s.Open(sealed, at(1)); err != nil || got != a {
+			t.Errorf("1024 times %s: %v", c, err)
+		}
+	}
+}
+
+// An answered attempt is remembered for as long as it would open, however many there are.
+func TestSpentIsNotForgotten(t *testing.T) {
+	var s Spent
+	if err := s.Spend("first", start); err != nil {
+		t.Fatal(err)
+	}
+	for i := range maxSpent - 1 {
+		if err := s.Spend(strconv.Itoa(i), at(1)); err != nil {
+			t.Fatalf("%d: %v", i, err)
+		}
+	}
+	if err := s.Spend("first", at(10)); err != ErrSpent { //nolint:errorlint // exactly this one
+		t.Errorf("the first one: %v", err)
+	}
+	if err := s.Spend("one more", at(10)); err != ErrFull { //nolint:errorlint // exactly this one
+		t.Errorf("one too many: %v", err)
+	}
+	if err := s.Spend("one more", at(12)); err != nil || len(s.known) != 1 || s.order.Len() != 1 {
+		t.Errorf("after a while: %v, %d are known", err, len(s.known))
+	}
+}
+
+// Sessions are listed by use without those that have expired, and end by their person.
+func TestAllAndCloseIf(t *testing.T) {
+	s := NewStore[string](limits, func(string) {})
+	s.Open("eve", "", start)
+	s.Open("ada", "one", at(10))
+	s.Open("bob", "", at(20))
+	ada := s.Open("ada", "two", at(30))
+	s.Get(ada, at(40), true)
+	all := s.All(at(65))
+	if len(all) != 3 || all[0] != (Session[string]{"ada", "two", at(30), at(40)}) || all[1].Person != "bob" || all[2].Value != "one" {
+		t.Errorf("%+v", all)
+	}
+	if n := s.CloseIf(func(p string) bool { return p == "eve" }, at(65)); n != 0 {
+		t.Errorf("%d sessions ended that had expired", n)
+	}
+	if n := s.CloseIf(func(p string) bool { return p == "ada" }, at(65)); n != 2 || len(s.All(at(65))) != 1 {
+		t.Errorf("%d ended, %d are left", n, len(s.All(at(65))))
+	}
+}
+
+// No text that a browser makes up opens, and none panics.
+func FuzzOpenAttempt(f *testing.F) {
+	s, err := NewSealer()
+	if err != nil {
+		f.Fatal(err)
+	}
+	own, err := s.Seal(Attempt{State: "s", Next: "/", Began: start})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add("")
+	f.Add("AAAA")
+	f.Add(own[:len(own)-1])
+	f.Fuzz(func(t *testing.T, sealed string) {
+		if a, err := s.Open(sealed, at(1)); err == nil && sealed != own {
+			t.Errorf("%q opens as %+v", sealed, a)
+		}
+	})
 }
