@@ -1,7 +1,9 @@
 package webhook
 
 import (
+	"bytes"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -351,5 +353,31 @@ func TestSignInLeadsNowhereElse(t *testing.T) {
 		if page := "next /" + strings.TrimPrefix(want, "./") + ", "; !strings.Contains(w.Body.String(), page) {
 			t.Errorf("%q: the page leads to %s", next, w.Body)
 		}
+	}
+}
+
+// The log has a line of each sign-in and of each failure, but not of what strangers cause
+// as often as they like, and no name that was typed in.
+func TestSignInsAreLogged(t *testing.T) {
+	var log bytes.Buffer
+	o := options(t, newHouse())
+	o.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	o.Auth.Users = []User{{Grant: Grant{Name: "ada", Scopes: deciding()}, PasswordFile: write(t, t.TempDir(), "pw", "correct horse\n")}}
+	s := mustNew(t, o)
+	log.Reset()
+	from(s, "192.0.2.1", "ada", "correct horse", nil)
+	if got := log.String(); !strings.Contains(got, "level=INFO msg=\"a person signed in on the page\" person=ada method=password") {
+		t.Errorf("a sign-in: %s", got)
+	}
+	log.Reset()
+	for range 2 * limitOfPair.most {
+		from(s, "192.0.2.1", "hunter2", "hunter2", nil)
+	}
+	got := log.String()
+	if n := strings.Count(got, "level=INFO msg=\"a sign-in on the page failed\" method=password result=wrong"); n != limitOfPair.most || strings.Count(got, "\n") != n || !strings.Contains(got, "address=192.0.2.1") {
+		t.Errorf("%d failures: %s", n, got)
+	}
+	if strings.Contains(got, "hunter2") {
+		t.Errorf("what was typed in is logged: %s", got)
 	}
 }
