@@ -162,35 +162,59 @@ func (r Rules) Who(right Right, s Service) []string {
 	return all
 }
 
-// Of lists what the rules let an actor do, one line for each grant: "pause, unpause: all
-// services". Rights for which usable returns false are left out: the actor's credential
-// may not be used for them.
+// Of lists what the rules let an actor do, e.g. "pause, unpause: all services". It leaves
+// out rights for which usable returns false: the actor's credential may not be used for
+// them. It leaves out start if the configuration does not declare the actor, who then starts
+// nothing. Whoever approves has to be asked, in addition to the right.
 func (r Rules) Of(a Actor, usable func(Right) bool) []string {
 	var all []string
+	add := func(line string) {
+		if !slices.Contains(all, line) {
+			all = append(all, line)
+		}
+	}
 	for _, g := range r.grants {
+		where, ok := g.where(a)
+		if !ok {
+			continue
+		}
 		var may []string
 		for _, right := range g.May {
-			if usable(right) {
+			switch {
+			case !usable(right), right == Start && !a.Person:
+			case right == Approve && slices.Contains(g.To, Asked) && len(g.Services) == 0:
+				add("approve: what you are asked")
+			case right == Approve:
+				add("approve: what you are asked, on " + where)
+			default:
 				may = append(may, string(right))
 			}
 		}
-		where := ""
-		switch {
-		case slices.ContainsFunc(g.To, func(who string) bool { return who != Asked && who != Owners && a.is(who, Service{}) }):
-			where = "services " + strings.Join(g.Services, ", ")
-			if len(g.Services) == 0 || slices.Contains(g.Services, "*") {
-				where = "all services"
-			}
-		case slices.Contains(g.To, Owners):
-			where = "services that you own"
-		case slices.Contains(g.To, Asked):
-			where = "what you are asked"
-		}
-		if len(may) > 0 && where != "" {
-			all = append(all, strings.Join(may, ", ")+": "+where)
+		if len(may) > 0 {
+			add(strings.Join(may, ", ") + ": " + where)
 		}
 	}
 	return all
+}
+
+// where returns about which services the grant gives an actor rights, and false if it gives
+// them none.
+func (g Grant) where(a Actor) (services string, ok bool) {
+	services = "services " + strings.Join(g.Services, ", ")
+	everywhere := len(g.Services) == 0 || slices.Contains(g.Services, "*")
+	if everywhere {
+		services = "all services"
+	}
+	switch {
+	case slices.ContainsFunc(g.To, func(who string) bool { return a.is(who, Service{}) }): // Asked is everybody
+		return services, true
+	case !slices.Contains(g.To, Owners):
+		return "", false
+	case everywhere:
+		return "services that you own", true
+	default:
+		return "those of the " + services + " that you own", true
+	}
 }
 
 // Anywhere lists who has the right about any service.

@@ -127,23 +127,33 @@ func FuzzGrant(f *testing.F) {
 	})
 }
 
-// A person is told of the rights that name them, and of no right that their credential
-// may not be used for.
+// A person is told of the rights that name them, as far as they go, and of no right that
+// their credential may not be used for.
 func TestOf(t *testing.T) {
 	rules, err := New(append(Default(),
 		Grant{To: []string{"group:sre"}, May: []Right{Pause, Unpause}, Services: []string{"*"}},
 		Grant{To: []string{"user:ada", "user:bob"}, May: []Right{Start}, Services: []string{"serving/chat*", "batch/*"}},
 		Grant{To: []string{"user:cleo"}, May: []Right{Promote}, Services: []string{"*"}},
+		Grant{To: []string{Owners}, May: []Right{Resolve}, Services: []string{"serving/*"}},
+		Grant{To: []string{Asked, Owners}, May: []Right{Approve}, Services: []string{"batch"}},
+		Grant{To: []string{"user:ada"}, May: []Right{Approve, Release}, Services: []string{"*"}},
 	)...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := rules.Of(Actor{By: "user:ada", Groups: []string{"sre"}}, func(r Right) bool { return r != Unpause })
-	want := []string{"approve: what you are asked", "cancel, pause: services that you own", "pause: all services", "start: services serving/chat*, batch/*"}
-	if !slices.Equal(got, want) {
+	ada := Actor{By: "user:ada", Groups: []string{"sre"}, Person: true}
+	want := []string{
+		"approve: what you are asked", "cancel, pause: services that you own", "pause: all services", "start: services serving/chat*, batch/*",
+		"resolve: those of the services serving/* that you own", "approve: what you are asked, on services batch", "approve: what you are asked, on all services", "release: all services",
+	}
+	if got := rules.Of(ada, func(r Right) bool { return r != Unpause }); !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
-	if got := rules.Of(Actor{By: "user:ada"}, func(Right) bool { return false }); got != nil {
+	ada.Person = false
+	if got := rules.Of(ada, func(r Right) bool { return r == Start }); got != nil {
+		t.Errorf("whom nobody declares, and who starts nothing: %q", got)
+	}
+	if got := rules.Of(ada, func(Right) bool { return false }); got != nil {
 		t.Errorf("a credential that reads: %q", got)
 	}
 }

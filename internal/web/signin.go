@@ -80,6 +80,7 @@ func personView(p page, d SignIn) g.Node {
 			h.Dt(g.Text("Strong authentication")), h.Dd(g.Text(strong)),
 			h.Dt(g.Text("Rights")), h.Dd(
 				h.Ul(h.Class("plain"), g.Map(d.Rights, func(s string) g.Node { return h.Li(text(s)) })),
+				some(len(d.Rights) > 0, quiet(g.Text("This page has buttons for approve, cancel, resolve and release. The others take the command line, with a credential for it."))),
 				some(len(d.Rights) == 0, g.Text("You may read. Whoever runs Responder gives rights, to people or groups, under auth.rights of its configuration.")),
 			),
 		),
