@@ -2,7 +2,6 @@ package webhook
 
 import (
 	"cmp"
-	"context"
 	"crypto/sha256"
 	"crypto/subtle"
 	"crypto/x509"
@@ -15,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/inference-responder/responder/internal/rights"
 )
@@ -142,6 +142,12 @@ func (id Identity) Can(want Scope) bool {
 	}
 }
 
+// sends reports whether the credential is good for nothing but to deliver notifications and
+// to scrape metrics.
+func (id Identity) sends() bool {
+	return !slices.ContainsFunc(id.scopes, func(s Scope) bool { return s != ScopeIntake && s != ScopeMetrics })
+}
+
 var (
 	errNoCredential  = errors.New("no credential")
 	errBadCredential = errors.New("unknown credential")
@@ -221,7 +227,7 @@ func (a *authenticator) credential(r *http.Request, page bool) (Identity, error)
 	switch header := r.Header.Values("Authorization"); len(header) {
 	case 0:
 	case 1:
-		return a.header(r.Context(), header[0])
+		return a.header(r, header[0])
 	default:
 		return Identity{}, errBadCredential
 	}
@@ -255,16 +261,40 @@ func (a *authenticator) rebound(r *http.Request) bool {
 
 // header returns the identity of an Authorization header: of a credential file or,
 // if it is in none, of the issuer's token.
-func (a *authenticator) header(ctx context.Context, header string) (Identity, error) {
+func (a *authenticator) header(r *http.Request, header string) (Identity, error) {
 	id, err := a.files.lookup(header)
+	if scheme, _, _ := strings.Cut(header, " "); strings.EqualFold(scheme, "Basic") && a.browsers != nil {
+		if err := a.guessed(r, id, err != nil); err != nil {
+			return Identity{}, err
+		}
+	}
 	if err == nil {
 		return a.people.ofCredential(id), nil
 	}
 	if token, ok := jwtOf(header); ok && a.oidc != nil && a.oidc.o.Audience != "" {
-		return a.oidc.identify(ctx, token)
+		return a.oidc.identify(r.Context(), token)
 	}
 	return Identity{}, err
 }
+
+// guessed refuses a password by Authorization: Basic after too many wrong ones from the
+// address, even if it is right: else a guesser would see which one is. A right password of a
+// sender is never refused, so that no stranger keeps alerts out.
+func (a *authenticator) guessed(r *http.Request, id Identity, wrong bool) error {
+	wait := a.browsers.failures.basic(r.RemoteAddr, wrong, time.Now())
+	if wait == 0 || !wrong && id.sends() {
+		return nil
+	}
+	a.browsers.guesses.Do(func() {
+		a.logger.Warn("too many wrong passwords by Authorization: Basic: people's passwords are refused that way from this address for a while, senders' are not", "address", r.RemoteAddr)
+	})
+	return &guessedError{wait}
+}
+
+// guessedError reports that too many passwords from an address were wrong.
+type guessedError struct{ wait time.Duration }
+
+func (g *guessedError) Error() string { return "too many wrong passwords came from this address" }
 
 // client finds the client that the certificate names. A certificate that names
 // several is nobody's: each of them could be meant.

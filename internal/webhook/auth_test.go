@@ -45,6 +45,7 @@ func TestCredentialsAndScopes(t *testing.T) {
 			t.Errorf("%s %s: add it to this test", r.Method, r.Path)
 		}
 	}
+	asked := 0
 	for header, may := range map[string][]Scope{
 		"":                                    nil,
 		"Bearer " + intakeToken:               {ScopeIntake},
@@ -76,6 +77,8 @@ func TestCredentialsAndScopes(t *testing.T) {
 				body = untouchable{t}
 			}
 			r := httptest.NewRequest(method, path, body)
+			asked++
+			r.RemoteAddr = fmt.Sprintf("198.51.%d.%d:1", asked/200, asked%200) // wrong passwords are limited by address
 			if header != "" {
 				r.Header.Set("Authorization", header)
 			}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"math"
 	"net/http"
 	"strings"
 
@@ -110,7 +112,11 @@ const (
 // caller's own.
 func unauthorized(err error) *Problem {
 	var refused *refusedToken
+	var guessed *guessedError
 	switch {
+	case errors.As(err, &guessed):
+		return problem(http.StatusTooManyRequests, "limited", guessed.Error()+" by Authorization: Basic",
+			fmt.Sprintf("wait %.0f s, or use a token, a certificate or the sign-in page", math.Ceil(guessed.wait.Seconds())))
 	case errors.As(err, &refused):
 		return problem(http.StatusUnauthorized, "unauthorized", "token refused: "+refused.why, refused.hint)
 	case errors.Is(err, errIssuerDown):

@@ -103,7 +103,7 @@ func (s *Server) accepted(n playbook.Notification) {
 // resultOf is the metric label of a refused notification.
 func resultOf(p *Problem) string {
 	switch p.status {
-	case http.StatusUnauthorized, http.StatusForbidden:
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests:
 		return "unauthorized"
 	case http.StatusRequestEntityTooLarge:
 		return "too_large"

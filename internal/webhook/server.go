@@ -312,7 +312,7 @@ func (s *Server) fail(c echo.Context, scope Scope, err error) {
 // unread reports whether p is answered before the body was read whole.
 func unread(p *Problem) bool {
 	switch p.status {
-	case http.StatusUnauthorized, http.StatusForbidden, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType:
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType:
 		return true
 	default:
 		return slices.Contains([]string{"slow", codeIssuer, codeQuota, codeMemory, codeDisk}, p.Code)

@@ -43,6 +43,7 @@ type browsers struct {
 	spent    session.Spent
 	failures *failures
 	troubles rate.Sometimes // to log what goes wrong before a sign-in begins, which is not limited
+	guesses  rate.Sometimes // to log that passwords are guessed
 	external *url.URL       // under which browsers know the service; nil: under what they send as Host
 }
 
@@ -64,7 +65,7 @@ func newBrowsers(o Auth, logger *slog.Logger) (*browsers, error) {
 	stolen := func(person string) {
 		logger.Warn("a session was ended: its browser's old cookie came again, so somebody may have copied it", "person", person)
 	}
-	b := &browsers{sessions: session.NewStore[signedIn](l, stolen), failures: newFailures(), troubles: rate.Sometimes{Interval: time.Minute}}
+	b := &browsers{sessions: session.NewStore[signedIn](l, stolen), failures: newFailures(), troubles: rate.Sometimes{Interval: time.Minute}, guesses: rate.Sometimes{Interval: time.Minute}}
 	var err error
 	if b.sealer, err = session.NewSealer(); err != nil {
 		return nil, err

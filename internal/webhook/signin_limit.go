@@ -38,9 +38,9 @@ func (b *bucket) wait(l failLimit, now time.Time) time.Duration {
 	return max(0, time.Duration(over*float64(l.every)))
 }
 
-// failures bounds how often a sign-in may fail. Memory is constant: names share
-// buckets by a hash that nobody outside can compute, so no name, whether it exists or
-// not, is told apart from another.
+// failures bounds how often passwords may be wrong. Memory is constant: names share
+// buckets by a hash that nobody outside can compute. A name that does not exist is counted
+// like one that does.
 type failures struct {
 	seed maphash.Seed
 
@@ -48,6 +48,7 @@ type failures struct {
 	pairs     [8192]bucket
 	names     [4096]bucket
 	addresses [4096]bucket
+	basics    [4096]bucket // of wrong passwords by Authorization: Basic, by address
 }
 
 func newFailures() *failures { return &failures{seed: maphash.MakeSeed()} }
@@ -109,6 +110,20 @@ func (f *failures) begin(remote, device string, now time.Time) (good func(), ok 
 		defer f.mu.Unlock()
 		l.failed = max(0, l.failed-1)
 	}, true
+}
+
+// basic counts a password by Authorization: Basic if it is wrong, and returns how long to
+// wait; 0: what it proved may be told. It is asked after the password was compared, whether
+// it is right or wrong: that takes the same time, and however many come at once, no more
+// than the limit are told to be right or wrong.
+func (f *failures) basic(remote string, wrong bool, now time.Time) (wait time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	l := f.of(f.basics[:], limitOfAddress, network(remote))
+	if wait = l.wait(l.failLimit, now); wait == 0 && wrong {
+		l.failed++
+	}
+	return wait
 }
 
 func (f *failures) of(buckets []bucket, l failLimit, key string) limited {
