@@ -84,6 +84,7 @@ func TestScripts(t *testing.T) {
 			"learned":      learned,
 			"aged":         aged,
 			"post":         post,
+			"signin":       signIn,
 			"await":        await,
 			"columns":      columns,
 			"address":      freeAddress,

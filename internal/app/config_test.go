@@ -95,7 +95,7 @@ func TestCrossChecks(t *testing.T) {
 		"auth: {insecure: true, rights: [{to: ['group:sre'], may: [start]}]}":                                          `auth.rights[0]: services is missing for group:sre`,
 		"auth: {insecure: true, rights: [{to: ['group:sre'], may: [decide], services: ['*']}]}":                        `auth.rights[0].may[0]: must be one of approve, cancel,`,
 		"auth: {insecure: true, mtls: {ca_file: c, clients: [{name: a, kind: dns, scopes: [approve], strong: true}]}}": `auth.mtls.clients[0].strong: a DNS name names a machine`,
-		"auth: {tokens: [{name: a, file: b, scopes: [root]}]}":                                                         "auth.tokens[0].scopes[0]: must be one of intake, metrics, read, admin, approve, cancel, pause, unpause, resolve, release, promote, start, not \"root\"",
+		"auth: {tokens: [{name: a, file: b, scopes: [root]}]}":                                                         "auth.tokens[0].scopes[0]: must be one of intake, metrics, read, admin, sessions, approve, cancel, pause, unpause, resolve, release, promote, start, not \"root\"",
 	} {
 		if !strings.Contains(in, "auth:") {
 			in += "\nauth: {insecure: true}"

@@ -26,6 +26,7 @@ func commands(p *command.Process) []*cobra.Command {
 		newUnpauseCommand(p),
 		newPausesCommand(p),
 		newLadderCommand(p),
+		newSessionsCommand(p),
 		newServicesCommand(p),
 		newSLOCommand(p),
 		newGPUCommand(p),

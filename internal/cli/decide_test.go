@@ -28,6 +28,10 @@ func TestDecisionsAnswerPrograms(t *testing.T) {
 				{"playbook":"p","service":"s","lever":"less","kind":"kube.scale","level":"auto","heldBy":[],"results":[],"changed":"2026-03-01T12:00:00Z"}]}`)
 			return
 		}
+		if r.URL.Path == client.SessionsPath {
+			fmt.Fprint(w, `{"sessions":[],"ended":2}`)
+			return
+		}
 		fmt.Fprint(w, `{"run":{"run":"r-1","playbook":"p","status":"planning"}}`)
 	}))
 	defer server.Close()
@@ -38,6 +42,7 @@ func TestDecisionsAnswerPrograms(t *testing.T) {
 		{"runs cancel r-1 --reason x", "POST /api/v1/runs/r-1/cancel", "asked r-1 to stop", "run: r-1"},
 		{"runs resolve r-1 --applied --reason x", "POST /api/v1/runs/r-1/resolve", "told r-1", "run: r-1"},
 		{"runs release r-1 --reason x", "POST /api/v1/runs/r-1/release", "released r-1", "run: r-1"},
+		{"sessions end --person ada", "DELETE /api/v1/sessions", "sessions ended: 2; still signed in: 0", "ended: 2"},
 		{"ladder promote p s kube.scale --reason x", "POST /api/v1/ladder/promote", "promoted: less of playbook p on s is at auto", "lever: less"},
 	} {
 		for _, format := range []string{"table", "json", "yaml"} {

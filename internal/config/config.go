@@ -87,7 +87,7 @@ type Grant struct {
 type Token struct {
 	Name   string   `yaml:"name" doc:"Who this is, e.g. alertmanager or ada. Decisions are recorded as user:NAME; the prefix may be written."`
 	File   string   `yaml:"file" doc:"File with the token. With two lines both are valid, for rotation."`
-	Scopes []string `yaml:"scopes" enum:"intake,metrics,read,admin,approve,cancel,pause,unpause,resolve,release,promote,start" doc:"What it may be used for: intake (post alerts), metrics (scrape /metrics), read, admin (also copy the journal), and the rights, of those that its person has by auth.rights. All but intake and metrics include read, which includes metrics."`
+	Scopes []string `yaml:"scopes" enum:"intake,metrics,read,admin,sessions,approve,cancel,pause,unpause,resolve,release,promote,start" doc:"What it may be used for: intake (post alerts), metrics (scrape /metrics), read, admin (also copy the journal), sessions (also list and end sessions of the page), and the rights, of those that its person has by auth.rights. All but intake and metrics include read, which includes metrics."`
 	Groups []string `yaml:"groups" doc:"Groups it belongs to when it decides, e.g. ml-platform, as approval rules name them after group:."`
 }
 
@@ -95,7 +95,7 @@ type Token struct {
 type Basic struct {
 	Name         string   `yaml:"name" doc:"The user name."`
 	PasswordFile string   `yaml:"password_file" doc:"File with the password."`
-	Scopes       []string `yaml:"scopes" enum:"intake,metrics,read,admin,approve,cancel,pause,unpause,resolve,release,promote,start" doc:"As for tokens."`
+	Scopes       []string `yaml:"scopes" enum:"intake,metrics,read,admin,sessions,approve,cancel,pause,unpause,resolve,release,promote,start" doc:"As for tokens."`
 	Groups       []string `yaml:"groups" doc:"As for tokens."`
 }
 
@@ -109,7 +109,7 @@ type MTLS struct {
 type MTLSClient struct {
 	Name   string   `yaml:"name" doc:"The name in the certificate, and of the client here. A certificate that names several clients is refused."`
 	Kind   string   `yaml:"kind" enum:"common_name,dns,email,uri" doc:"Which name of the certificate that is. Empty: common_name."`
-	Scopes []string `yaml:"scopes" enum:"intake,metrics,read,admin,approve,cancel,pause,unpause,resolve,release,promote,start" doc:"As for tokens."`
+	Scopes []string `yaml:"scopes" enum:"intake,metrics,read,admin,sessions,approve,cancel,pause,unpause,resolve,release,promote,start" doc:"As for tokens."`
 	Groups []string `yaml:"groups" doc:"As for tokens."`
 	Strong bool     `yaml:"strong" doc:"The key cannot be copied, e.g. from a smart card, so that the certificate proves strong authentication. Not for kind dns, which names a machine."`
 }

@@ -135,7 +135,7 @@ services:
 - {namespace: a, workload: {nam: b}, max_scale: -1}
 - {namespace: a, workload: {name: c}, engine: triton}
 `))
-	want := `c.yaml:1:47: auth.tokens[0].scopes[0]: must be one of intake, metrics, read, admin, approve, cancel, pause, unpause, resolve, release, promote, start, not "root"
+	want := `c.yaml:1:47: auth.tokens[0].scopes[0]: must be one of intake, metrics, read, admin, sessions, approve, cancel, pause, unpause, resolve, release, promote, start, not "root"
 c.yaml:2:9: listen: "nowhere" is not an address (write it like 127.0.0.1:8080 or :8080)
 c.yaml:3:1: unknown field "lsiten" (did you mean "listen"?
 c.yaml:4:22: receiver.max_body: "lots": not a size: write 16MiB, 512KiB, 1GiB or a number of bytes

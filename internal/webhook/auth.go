@@ -31,11 +31,13 @@ const (
 	ScopeMetrics Scope = "metrics" // the service's own metrics
 	ScopeRead    Scope = "read"    // runs, playbooks, services, the audit log
 	ScopeAdmin   Scope = "admin"   // export and archive the journal
+
+	ScopeSessions Scope = "sessions" // list and end the sessions of people who are signed in on the page
 )
 
 // Scopes lists every scope.
 func Scopes() []Scope {
-	all := []Scope{ScopeIntake, ScopeMetrics, ScopeRead, ScopeAdmin}
+	all := []Scope{ScopeIntake, ScopeMetrics, ScopeRead, ScopeAdmin, ScopeSessions}
 	for _, r := range rights.All() {
 		all = append(all, Scope(r))
 	}

@@ -54,6 +54,7 @@ func TestCredentialsAndScopes(t *testing.T) {
 		"Bearer " + readToken:                 {ScopeMetrics, ScopeRead},
 		"Bearer " + decideToken:               append(deciding(), ScopeMetrics, ScopeRead),
 		"Bearer " + adminToken:                {ScopeMetrics, ScopeRead, ScopeAdmin},
+		"Bearer " + sessionsToken:             {ScopeMetrics, ScopeRead, ScopeSessions},
 		"Bearer " + adminToken[:21]:           nil,
 		"Bearer " + adminToken + "x":          nil,
 		"Bearer ":                             nil,
@@ -170,7 +171,7 @@ func scopesOfRoutes() map[string]Scope {
 		"POST /api/v1/runs/r-1/approve": "approve", "POST /api/v1/runs/r-1/deny": "approve", "POST /api/v1/runs/r-1/replan": "approve", "POST /api/v1/runs/r-1/cancel": "cancel", "POST /api/v1/runs/r-1/proceed": "release",
 		"POST /api/v1/runs/r-1/resolve": "resolve", "POST /api/v1/runs/r-1/release": "release", "POST /api/v1/pauses": "pause", "DELETE /api/v1/pauses": "unpause",
 		"POST /api/v1/ladder/promote": "promote", "POST /api/v1/runs": "start", "GET /api/v1/audit/export": ScopeAdmin,
-		"GET /metrics": ScopeMetrics, "GET /api/v1/journal": ScopeRead, "POST /api/v1/journal/archive": ScopeAdmin,
+		"GET /metrics": ScopeMetrics, "GET /api/v1/sessions": ScopeSessions, "DELETE /api/v1/sessions": ScopeSessions, "GET /api/v1/journal": ScopeRead, "POST /api/v1/journal/archive": ScopeAdmin,
 	}
 	for _, page := range []string{"/", "/runs/r-1", "/audit", "/alerts", "/loans", "/ladder", "/policy"} {
 		routes["GET "+page], routes["HEAD "+page] = ScopeRead, ScopeRead

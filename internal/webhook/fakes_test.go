@@ -254,6 +254,8 @@ const (
 	readToken    = "read-token-0123456789"
 	decideToken  = "decide-token-0123456789"
 	adminToken   = "admin-token-0123456789"
+
+	sessionsToken = "sessions-token-0123456789"
 )
 
 // deciding is every right, as scopes of a credential.
@@ -273,7 +275,7 @@ func options(t testing.TB, h *fakeHouse) Options {
 	}
 	dir := t.TempDir()
 	var a Auth
-	for name, token := range map[string]string{"intake": intakeToken, "metrics": metricsToken, "read": readToken, "decide": decideToken, "admin": adminToken} {
+	for name, token := range map[string]string{"intake": intakeToken, "metrics": metricsToken, "read": readToken, "decide": decideToken, "admin": adminToken, "sessions": sessionsToken} {
 		file := write(t, dir, name, token+"\n")
 		scopes := []Scope{Scope(name)}
 		if name == "decide" {

@@ -208,6 +208,9 @@ func (s *Server) routes() {
 	s.route(http.MethodGet, "/api/v1/journal", ScopeRead, s.journalStatus)
 	s.route(http.MethodPost, "/api/v1/journal/archive", ScopeAdmin, s.archiveJournal)
 
+	s.route(http.MethodGet, "/api/v1/sessions", ScopeSessions, s.listSessions)
+	s.route(http.MethodDelete, "/api/v1/sessions", ScopeSessions, s.endSessions)
+
 	s.route(http.MethodGet, "/api/v1/playbooks", ScopeRead, s.listPlaybooks)
 	s.route(http.MethodGet, "/api/v1/services", ScopeRead, s.listServices)
 	s.route(http.MethodGet, "/api/v1/version", ScopeRead, s.version)

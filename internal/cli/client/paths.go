@@ -19,5 +19,6 @@ const (
 	ServicesPath   = "/api/v1/services"
 	LadderPath     = "/api/v1/ladder"
 	PromotePath    = "/api/v1/ladder/promote"
+	SessionsPath   = "/api/v1/sessions"
 	LastGoodPath   = "/api/v1/last-good"
 )
