@@ -72,30 +72,28 @@ func (s *Server) fromIssuer(c echo.Context, _ Identity) error {
 	b, d, r, now := s.auth.browsers, s.auth.oidc, c.Request(), time.Now()
 	a, err := s.attemptOf(c, now)
 	q := r.URL.Query()
-	page := SignIn{Next: "/"}
 	if err != nil || !sameText(q.Get("state"), a.State) {
 		s.notBegunHere(c)
 		return nil
 	}
 	good, ok := b.failures.begin(r.RemoteAddr, b.deviceOf(r, "", now), now)
-	if ok { // so that one address fills the memory of attempts no faster than its sign-ins may fail
-		err = b.spent.Spend(a.State, now)
+	if !ok {
+		s.tooMany(c, a.Next, "Too many sign-ins from your address failed. Try again in a minute.")
+		return nil
 	}
+	// After the limit, so that no address fills the memory of attempts by failing.
+	err = b.spent.Spend(a.State, now)
 	switch {
 	case errors.Is(err, session.ErrSpent):
 		s.notBegunHere(c)
 		return nil
-	case !ok, err != nil:
-		page.Status, page.Next, page.Message = http.StatusTooManyRequests, a.Next, "Too many sign-ins from your address failed. Try again in a minute."
-		if ok {
-			page.Message = "Too many people sign in at present. Try again in a few minutes."
-		}
-		s.signInFails(c, methodOIDC, signInLimited, page)
+	case err != nil:
+		s.tooMany(c, a.Next, "Too many people sign in at present. Try again in a few minutes.")
 		return nil
 	case q.Get("iss") != "" && q.Get("iss") != d.o.Issuer: // RFC 9207
 		err = refuse("another issuer sent it", "sign in again")
 	case q.Get("error") != "":
-		page.Status, page.Next = http.StatusForbidden, a.Next
+		page := SignIn{Status: http.StatusForbidden, Next: a.Next}
 		page.Message, page.Hint = denialOf(d.host(), q.Get("error"), q.Get("error_description"))
 		s.signInFails(c, methodOIDC, signInRefused, page)
 		return nil
@@ -120,6 +118,11 @@ func (s *Server) notBegunHere(c echo.Context) {
 		Status: http.StatusBadRequest, Next: "/",
 		Message: "This sign-in was not begun in this browser, took too long, or is over.", Hint: "Sign in again, in one tab.",
 	})
+}
+
+// tooMany refuses an answer of the issuer for now.
+func (s *Server) tooMany(c echo.Context, next, why string) {
+	s.signInFails(c, methodOIDC, signInLimited, SignIn{Status: http.StatusTooManyRequests, Next: next, Message: why})
 }
 
 // attemptOf returns the attempt that the browser kept, and has it forget it: an answer
