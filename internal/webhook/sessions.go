@@ -42,8 +42,8 @@ type browsers struct {
 	sealer   *session.Sealer // of cookies
 	spent    session.Spent
 	failures *failures
-	troubles rate.Sometimes // to log what goes wrong before a sign-in begins, which is not limited
-	guesses  rate.Sometimes // to log that passwords are guessed
+	troubles rate.Sometimes // limits what is logged of failures on the way to the issuer
+	guesses  rate.Sometimes // limits what is logged of wrong passwords by Authorization: Basic
 	external *url.URL       // under which browsers know the service; nil: under what they send as Host
 }
 

@@ -61,7 +61,7 @@ const (
 // maxPassword bounds a password, in bytes.
 const maxPassword = 1 << 10
 
-// signInRoutes ask for no credential. They are pages.
+// signInRoutes adds the routes that sign people in and out, which ask for no credential.
 func (s *Server) signInRoutes() {
 	s.route(http.MethodGet, pathSignIn, "", s.showSignIn, asPage)
 	s.route(http.MethodHead, pathSignIn, "", s.showSignIn, asPage)
@@ -170,8 +170,8 @@ func (s *Server) takePassword(c echo.Context, _ Identity) error {
 	return nil
 }
 
-// admit begins a session of who has proven who they are, and goes to the page that they
-// wanted, unless they may not even read.
+// admit begins a session of a person who has proven who they are, and leads to the page
+// that they wanted. It refuses a person who may not read.
 func (s *Server) admit(c echo.Context, method, name string, who signedIn, next string) {
 	b, r, now := s.auth.browsers, c.Request(), time.Now()
 	if !who.id.Can(ScopeRead) {

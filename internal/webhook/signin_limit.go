@@ -14,11 +14,11 @@ type failLimit struct {
 	every time.Duration
 }
 
-// Limits of failed sign-ins. A name from one address recovers slowly: it is what a
-// password is guessed for. All addresses together may fail much more often with a name,
-// so that strangers do not keep its person out.
+// Limits of failed sign-ins. Failures with one name from one address are forgotten slowly,
+// because whoever guesses causes them. All addresses together may fail much more often with
+// a name, so that strangers do not keep its person out.
 var (
-	limitOfPair    = failLimit{10, 15 * time.Second} // a name from an address, or in a browser that is known
+	limitOfPair    = failLimit{10, 15 * time.Second} // a name from one address, or a known browser
 	limitOfName    = failLimit{300, 5 * time.Second}
 	limitOfAddress = failLimit{30, 2 * time.Second}
 )
@@ -60,9 +60,9 @@ type limited struct {
 }
 
 // check calls proven, and counts its failure. After too many failures it does not call
-// it, and returns how long to wait. It calls one at a time, so that no number of
-// attempts at once exceeds the limits. A device is a browser that signed in with the
-// name before; empty: it is not known. It has failures of its own.
+// it, and returns how long to wait. It calls one at a time, so that many attempts at once
+// do not exceed the limits. A device is a browser that signed in with the name before, whose
+// failures are counted apart; empty: the browser is not known.
 func (f *failures) check(name, remote, device string, now time.Time, proven func() error) (wait time.Duration, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -90,8 +90,8 @@ func (f *failures) check(name, remote, device string, now time.Time, proven func
 	return 0, nil
 }
 
-// begin counts an answer of the issuer as failed before it is looked at, since that
-// takes a while, and reports whether it may be. good takes it back.
+// begin reports whether an answer of the issuer may be looked at. Looking takes a while, so
+// the answer counts as failed from the beginning; good takes that back.
 func (f *failures) begin(remote, device string, now time.Time) (good func(), ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -130,8 +130,8 @@ func (f *failures) of(buckets []bucket, l failLimit, key string) limited {
 	return limited{&buckets[maphash.String(f.seed, key)%uint64(len(buckets))], l}
 }
 
-// network is the address that a connection comes from; of IPv6, where one customer has
-// a whole one, the /64.
+// network is the address that a connection comes from. For IPv6 it is the /64, because one
+// customer has at least that many addresses.
 func network(remote string) string {
 	host, _, err := net.SplitHostPort(remote)
 	if err != nil {

@@ -83,8 +83,8 @@ func (s *Store[T]) Open(person string, value T, now time.Time) string {
 	return id
 }
 
-// Get returns the value of a session, and false if there is none, or no more. Without
-// touch the session is not taken for used.
+// Get returns the value of a session, and false if there is none or it has expired. With
+// touch the session counts as used now.
 func (s *Store[T]) Get(id string, now time.Time, touch bool) (value T, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -106,8 +106,8 @@ func (s *Store[T]) Get(id string, now time.Time, touch bool) (value T, ok bool) 
 	return r.value, true
 }
 
-// Rotate returns a new id for a session whose id is old, and false if it is not. The
-// present id is accepted until the new one is used.
+// Rotate returns a new id for a session, and false if its present id is not due to be
+// replaced. The present id is accepted until the new one is used.
 func (s *Store[T]) Rotate(id string, now time.Time) (string, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
