@@ -71,6 +71,31 @@ func TestFill(t *testing.T) {
 	}
 }
 
+// TestTriedAgain: with backoffLimit, the next pod starts when the one before has ended.
+func TestTriedAgain(t *testing.T) {
+	for limit, want := range map[string]string{"0": "", "1": "Failed"} {
+		tmpl, err := read(t, clearCache(), func(s string) string { return strings.Replace(s, "spec:\n", "spec:\n  backoffLimit: "+limit+"\n", 1) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := tmpl.Fill(map[string]string{"model": "m", "tenant": "a"}, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var job batchv1.Job
+		if err := json.Unmarshal(f.Manifest, &job); err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		if p := job.Spec.PodReplacementPolicy; p != nil {
+			got = string(*p)
+		}
+		if got != want {
+			t.Errorf("backoffLimit %s: podReplacementPolicy %q, want %q", limit, got, want)
+		}
+	}
+}
+
 // TestValues: a value that is no plain text of its parameter's form never gets into a Job.
 func TestValues(t *testing.T) {
 	tmpl, err := read(t, clearCache(), nil)
@@ -171,6 +196,8 @@ func TestRefused(t *testing.T) {
 		"no seccomp":         {container("securityContext: {seccompProfile: {type: Unconfined}}"), "(privileged)", ""},
 		"no seccomp at all":  {pod("securityContext: {seccompProfile: {type: Unconfined}}"), "(privileged)", ""},
 		"another SELinux":    {container("securityContext: {seLinuxOptions: {type: spc_t}}"), "(privileged)", ""},
+		"two at a time":      {spec("backoffLimit: 1\n  podReplacementPolicy: TerminatingOrFailed"), "spec.podReplacementPolicy: cannot be set", "9:25"},
+		"never ends":         {pod("terminationGracePeriodSeconds: 121"), "terminationGracePeriodSeconds: must be between 0 and 120 (what takes the Job back starts only when its pods have ended", "10:38"},
 		"controlled by more": {spec("managedBy: example.com/x"), "spec.managedBy: cannot be set", ""},
 	} {
 		t.Run(name, func(t *testing.T) {

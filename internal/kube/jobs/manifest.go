@@ -27,6 +27,7 @@ const (
 	leastKeep   = 3600      // seconds that a Job stays after its end: its logs are read, and the proof looks at it
 	defaultKeep = 24 * 3600 // where the manifest says nothing
 	mostRetries = 5
+	mostGrace   = 120 // seconds: a Job that is stopped holds up for as long what takes it back
 )
 
 // Set holds the templates by their names. A nil Set has none.
@@ -294,6 +295,13 @@ func (m *manifest) bound(job *batchv1.Job) {
 	}
 	if n := *spec.BackoffLimit; n < 0 || n > mostRetries {
 		m.report("spec.backoffLimit", "", "must be between 0 and %d", mostRetries)
+	}
+	if policy := batchv1.Failed; *spec.BackoffLimit > 0 { // else the next pod may start while the one before still ends
+		refuse(spec.PodReplacementPolicy != nil && *spec.PodReplacementPolicy != policy, "spec.podReplacementPolicy", "one pod runs at a time: the next one starts when the one before has ended")
+		spec.PodReplacementPolicy = &policy
+	}
+	if n := spec.Template.Spec.TerminationGracePeriodSeconds; n != nil && (*n < 0 || *n > mostGrace) {
+		m.report("spec.template.spec.terminationGracePeriodSeconds", "what takes the Job back starts only when its pods have ended", "must be between 0 and %d", mostGrace)
 	}
 	keep := int32(defaultKeep)
 	if spec.TTLSecondsAfterFinished == nil {
