@@ -300,7 +300,7 @@ func PlanOf(p machine.Plan) Plan {
 		Undo: p.Undo, Risk: string(p.Risk), Why: p.Why, Locks: list(p.Locks), MissingRight: p.Lacks, Unobservable: p.Unseen, Asks: p.Asks,
 		LastGood: some(p.Good, func(s machine.Setting) Setting { return Setting(s) }), Payload: p.Payload,
 		Class: string(p.Class), Back: p.Back,
-		MergeWithin: duration(p.MergeWithin), Staged: duration(p.Staged), Unrepeatable: p.Unrepeatable, Capacity: Capacity(p.Capacity),
+		MergeWithin: duration(p.MergeWithin), Staged: duration(p.Staged), Stops: p.Stops, Unrepeatable: p.Unrepeatable, Capacity: Capacity(p.Capacity),
 		NodeOwners: one(p.NodeOwners, func(o machine.NodeOwners) NodeOwners { return NodeOwners(o) }),
 		Touches:    some(p.Touches, func(t machine.Touched) Touched { return Touched(t) }),
 		OtherServices: some(p.Others, func(a machine.Affected) AffectedService {
@@ -320,7 +320,7 @@ func (p Plan) machine() machine.Plan {
 		Lacks: p.MissingRight, Unseen: p.Unobservable, Asks: p.Asks,
 		Good: some(p.LastGood, func(s Setting) machine.Setting { return machine.Setting(s) }), Payload: p.Payload,
 		Class: playbook.Class(p.Class), Back: p.Back,
-		MergeWithin: parseDuration(p.MergeWithin), Staged: parseDuration(p.Staged), Unrepeatable: p.Unrepeatable, Capacity: machine.Capacity(p.Capacity),
+		MergeWithin: parseDuration(p.MergeWithin), Staged: parseDuration(p.Staged), Stops: p.Stops, Unrepeatable: p.Unrepeatable, Capacity: machine.Capacity(p.Capacity),
 		NodeOwners: one(p.NodeOwners, func(o NodeOwners) machine.NodeOwners { return machine.NodeOwners(o) }),
 		Touches:    some(p.Touches, func(t Touched) machine.Touched { return machine.Touched(t) }),
 		Others: some(p.OtherServices, func(a AffectedService) machine.Affected {

@@ -46,6 +46,7 @@ type Plan struct {
 	Back         map[string]any  `json:"back,omitempty"`         // parameters of the same kind that take it back after the incident
 	MergeWithin  string          `json:"mergeWithin,omitempty"`  // how long its pull request may wait to be merged
 	Staged       string          `json:"staged,omitempty"`       // duration: how long its steps take beside the start of replicas; half done it is taken back. Absent: it has none
+	Stops        bool            `json:"stops,omitempty"`        // its undo only stops it: what it did until then stays
 	Unrepeatable bool            `json:"unrepeatable,omitempty"` // it is never applied again after an unknown outcome
 	NodeOwners   *NodeOwners     `json:"nodeOwners,omitempty"`   // of a lever on a node: whom node.owners asks
 	Touches      []Touched       `json:"touches,omitempty"`      // of a lever on a node: what else it acts on

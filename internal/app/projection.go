@@ -56,6 +56,7 @@ type fact struct {
 	Plan    *struct{ Step string }     `json:"plan"`
 	Ending  *struct{ Outcome string }  `json:"ending"`
 	Verdict machine.Verdict            `json:"verdict"`
+	Then    machine.Consequence        `json:"then"`
 
 	Decision *struct {
 		BreakGlass bool `json:"breakGlass"`
@@ -291,7 +292,11 @@ func (p *projection) countLever(r *runFacts, kind machine.EventKind, f fact) {
 	case machine.Declined:
 		result("declined")
 	case machine.Undone:
-		p.changes.add(1, r.lever, "undone")
+		word := "undone"
+		if f.Then == machine.Keep {
+			word = "stopped"
+		}
+		p.changes.add(1, r.lever, word)
 	case machine.Verified:
 		result("verified")
 	case machine.VerifyEnded:

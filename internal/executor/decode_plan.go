@@ -7,7 +7,7 @@ import (
 func (d *decoder) plan(p *machine.Plan) *problem {
 	fields := [...]string{
 		"step", "target", "summary", "diff", "undo", "risk", "class", "back", "why", "locks", "lacks", "unseen", "asks", "good", "payload", "mergeWithin", "staged", "ends",
-		"stepwise", "unrepeatable", "nodeOwners", "touches", "capacity", "others", "rest", "pool", "notes", "loading", "lowest", "beside",
+		"stepwise", "stops", "unrepeatable", "nodeOwners", "touches", "capacity", "others", "rest", "pool", "notes", "loading", "lowest", "beside",
 	}
 	return d.object(fields[:], func(field string) *problem {
 		switch field {
@@ -47,6 +47,8 @@ func (d *decoder) plan(p *machine.Plan) *problem {
 			return whole(d, &p.Staged)
 		case "stepwise":
 			return d.truth(&p.Stepwise)
+		case "stops":
+			return d.truth(&p.Stops)
 		case "loading":
 			return whole(d, &p.Loading)
 		case "ends":

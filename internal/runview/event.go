@@ -168,8 +168,14 @@ func describeLever(kind machine.EventKind, e machine.Event) (string, []string) {
 		if e.Waits != "" {
 			return "UNDO ASKED FOR, and undone when it is merged: " + e.Waits, nil
 		}
+		if e.Then == machine.Keep {
+			return JoinClauses("STOPPED, not undone", e.Message), nil
+		}
 		return JoinClauses("UNDONE", e.Message), nil
 	case machine.Unwound:
+		if e.Then != "" {
+			return JoinClauses("stopped", e.Message), e.Facts
+		}
 		return "the undo is in effect", e.Facts
 	default:
 		return string(kind), nil

@@ -127,6 +127,10 @@ func changed(all []api.IncidentChange, e machine.Event) []api.IncidentChange {
 		c.Applied, c.Result = e.At, "applied, and not proven"
 	case machine.Verified, machine.VerifyEnded, machine.Kept, machine.Undone, machine.Declined, machine.WouldApply, machine.PlanRefused:
 		c.Result = what
+	case machine.Unwound:
+		if e.Then != "" {
+			c.Result = what // what is known of a change that was only stopped
+		}
 	}
 	return all
 }

@@ -67,7 +67,7 @@ func (s *Set) Do(ctx context.Context, e machine.Effect) (out machine.Outcome) {
 		ctx, cancel = context.WithTimeout(ctx, e.Timeout)
 		defer cancel()
 	}
-	in := Input{Run: e.Run, Key: e.Key, Service: e.Service, Alert: e.Alert, With: e.With, Now: s.deps.Now(), OperatorConfirmed: e.OperatorConfirmed, MergeBy: e.MergeBy}
+	in := Input{Run: e.Run, Key: e.Key, Service: e.Service, Alert: e.Alert, With: e.With, Now: s.deps.Now(), OperatorConfirmed: e.OperatorConfirmed, OperatorMade: e.OperatorMade, MergeBy: e.MergeBy}
 	switch e.Action {
 	case machine.ActionCheck:
 		if len(e.Gather) > 0 {
@@ -193,7 +193,7 @@ func (s *Set) observe(ctx context.Context, e machine.Effect, in Input, l Lever) 
 		return machine.Outcome{Status: machine.StatusRefused, Reason: fault.Denied, Message: o.Progress}
 	case o.Unsure:
 		return machine.Outcome{Status: machine.StatusFailed, Reason: fault.Interrupted, Message: "looked: " + o.Progress}
-	case !o.Applied && !o.Pending:
+	case !o.Applied && !o.Pending, o.Next:
 		return machine.Outcome{Status: machine.StatusFailed, Reason: fault.Interrupted, Message: "looked: it did not happen; " + o.Progress}
 	}
 	out := machine.Outcome{Status: machine.StatusOK, Data: o.Receipt, Message: "looked: it happened; " + o.Progress, Waits: o.Waits}
@@ -268,8 +268,8 @@ func (s *Set) settle(ctx context.Context, e machine.Effect, in Input, l Lever) m
 	case !o.Settled:
 		return machine.Outcome{Status: machine.StatusPending, Message: o.Progress, Facts: o.Seen, Again: o.Again}
 	}
-	out := machine.Outcome{Status: machine.StatusOK, Message: o.Progress, Facts: o.Seen}
-	if _, ok := l.(nudger); ok {
+	out := machine.Outcome{Status: machine.StatusOK, Message: o.Progress, Facts: o.Seen, Next: o.Next, Stays: o.Stays}
+	if _, ok := l.(nudger); ok || o.Renews {
 		out.Data = o.Receipt // by now it names the commit, also of what had to be merged first
 	}
 	return out

@@ -18,6 +18,7 @@ type Input struct {
 	With              map[string]any // parameters, typed as the kind declares them
 	Now               time.Time
 	OperatorConfirmed bool            // undo of a request: the operator confirmed that nothing is requested; only its marks on the target are removed
+	OperatorMade      machine.Action  // what nobody saw and a person says was made: apply or undo; empty: nothing
 	MergeBy           machine.MergeBy // who merges a pull request of the change; empty: people
 }
 
@@ -69,6 +70,9 @@ type Observation struct {
 	Unsure     bool            // Applied is as far as the target tells: whether the change was made elsewhere too cannot be read back, and takes somebody's word
 	Unread     error           // Applied is certain, whether it has taken effect could not be asked
 	Overridden bool            // it is made, and what runs has another value: something else sets it
+	Next       bool            // of an undo: it has one more part, for which Undo is called again; Applied and Settled are of the part before
+	Stays      bool            // of an undo: the change was only stopped, what it did until then stays
+	Renews     bool            // Settled: Receipt has more than that of the apply, and takes its place
 	Progress   string          // for people: "2 of 3 replicas updated"
 	Seen       []string        // how it came to that during the look, for people, oldest first
 	Receipt    json.RawMessage // as Apply would have returned it, when Applied

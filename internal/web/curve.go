@@ -158,7 +158,7 @@ func marksOf(d *runData, c Curve, s scale) []mark {
 		add(x.Applied, x.appliedWord(), toneBusy)
 		add(x.Settled, "in effect", toneBusy)
 		add(x.Judged, x.Verdict, x.Tone)
-		add(x.Undone, "undone", toneWait)
+		add(x.Undone, x.undoneWord(), toneWait)
 	}
 	out = out[max(0, len(out)-maxMarks):]
 	add(c.Began, "breach", toneBad)

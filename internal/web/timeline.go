@@ -30,6 +30,7 @@ type change struct {
 	Verdict      string
 	Tone         string // of the verdict
 	Undone       time.Time
+	Stopped      bool // its undo only stopped it
 	Results      []runview.Line
 }
 
@@ -93,7 +94,7 @@ func (t *timeline) add(e machine.Event) {
 	case machine.VerifyEnded:
 		c.Judged, c.Verdict, c.Tone = e.At, strings.ReplaceAll(string(e.Verdict), "_", " "), string(line.Tone)
 	case machine.Undone:
-		c.Undone = e.At
+		c.Undone, c.Stopped = e.At, e.Then == machine.Keep
 	case machine.Sampled:
 		if e.Sample != nil {
 			c.Samples = append(c.Samples, *e.Sample)
@@ -112,6 +113,14 @@ func (c *change) appliedWord() string {
 		return "asked for"
 	}
 	return "applied"
+}
+
+// undoneWord is what the undo did.
+func (c *change) undoneWord() string {
+	if c.Stopped {
+		return "stopped"
+	}
+	return "undone"
 }
 
 // asks keeps the query of a check, or those of a gather's checks, by the name of

@@ -247,8 +247,8 @@ func (t *turn) clear() bool {
 		}
 	case s.Kept > 0:
 		e.Outcome, e.Message = OutcomeResolved, "a lever helped and the alert resolved"
-	case s.Stays > 0:
-		e.Message = "the alert resolved" + s.standing()
+	case s.Stays > 0, s.stopped() != "":
+		e.Message = "the alert resolved" + s.stopped() + s.standing()
 	case s.Levers > 0:
 		e.Message = "the alert resolved; the change had been undone"
 	}
@@ -316,7 +316,7 @@ func (t *turn) stop() bool {
 	if t.s.Cancel.Reason != "" {
 		msg += ": " + t.s.Cancel.Reason
 	}
-	msg += t.s.standing()
+	msg += t.s.stopped() + t.s.standing()
 	t.end(Ending{Outcome: OutcomeCanceled, Reason: fault.Canceled, Message: msg})
 	return true
 }

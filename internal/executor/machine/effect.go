@@ -43,22 +43,23 @@ type Effect struct {
 	Service           playbook.Service `json:"service"`
 	Alert             playbook.Alert   `json:"alert"` // the first alert of the run
 	With              map[string]any   `json:"with,omitempty"`
-	Gather            []Asked          `json:"gather,omitempty"`  // check: the checks of a gather, which run side by side
-	Plan              *Plan            `json:"plan,omitempty"`    // apply, settle, verify, undo, unwind
-	Receipt           json.RawMessage  `json:"receipt,omitempty"` // what apply or undo returned
-	Proof             *Proof           `json:"proof,omitempty"`   // verify; apply: only its Spec.Traffic is read, for Outcome.Before
-	MergeBy           MergeBy          `json:"mergeBy,omitempty"` // apply, settle, undo, unwind: who merges, if the change waits for a merge
-	Text              string           `json:"text,omitempty"`    // notify
-	To                []string         `json:"to,omitempty"`      // notify: channels by name; empty: the default ones
-	Urgent            bool             `json:"urgent,omitempty"`  // notify: a person has to take over
-	Asks              bool             `json:"asks,omitempty"`    // notify: about a question that was just asked
-	At                time.Time        `json:"at"`                // when it was decided; for an observation of an apply, when that was planned
-	Attempt           int              `json:"attempt"`           // 1-based
-	NotUntil          time.Time        `json:"notUntil,omitzero"` // earliest time to issue it (retry backoff, next sample)
-	Timeout           time.Duration    `json:"timeout"`           // for this attempt
-	Paused            string           `json:"paused,omitempty"`  // settle: why everything is paused; a stepwise change makes no step then
-	OperatorConfirmed bool             `json:"said,omitempty"`    // undo, unwind of a request: the operator confirmed that nothing is requested any more; only its traces on the target are removed
-	Observe           bool             `json:"observe,omitempty"` // the outcome of an earlier attempt is unknown: observe, do not apply
+	Gather            []Asked          `json:"gather,omitempty"`   // check: the checks of a gather, which run side by side
+	Plan              *Plan            `json:"plan,omitempty"`     // apply, settle, verify, undo, unwind
+	Receipt           json.RawMessage  `json:"receipt,omitempty"`  // what apply or undo returned
+	Proof             *Proof           `json:"proof,omitempty"`    // verify; apply: only its Spec.Traffic is read, for Outcome.Before
+	MergeBy           MergeBy          `json:"mergeBy,omitempty"`  // apply, settle, undo, unwind: who merges, if the change waits for a merge
+	Text              string           `json:"text,omitempty"`     // notify
+	To                []string         `json:"to,omitempty"`       // notify: channels by name; empty: the default ones
+	Urgent            bool             `json:"urgent,omitempty"`   // notify: a person has to take over
+	Asks              bool             `json:"asks,omitempty"`     // notify: about a question that was just asked
+	At                time.Time        `json:"at"`                 // when it was decided; for an observation of an apply, when that was planned
+	Attempt           int              `json:"attempt"`            // 1-based
+	NotUntil          time.Time        `json:"notUntil,omitzero"`  // earliest time to issue it (retry backoff, next sample)
+	Timeout           time.Duration    `json:"timeout"`            // for this attempt
+	Paused            string           `json:"paused,omitempty"`   // settle: why everything is paused; a stepwise change makes no step then
+	OperatorConfirmed bool             `json:"said,omitempty"`     // undo, unwind of a request: the operator confirmed that nothing is requested any more; only its traces on the target are removed
+	OperatorMade      Action           `json:"saidMade,omitempty"` // undo, settle, unwind: what nobody saw and a person says was made, apply or undo; empty: nothing
+	Observe           bool             `json:"observe,omitempty"`  // the outcome of an earlier attempt is unknown: observe, do not apply
 }
 
 // Proof is the input of one verification sample.
@@ -122,6 +123,14 @@ type Outcome struct {
 	// Slow tells of a change with [fault.Degraded] that its rollout only makes no
 	// progress: its pods may load a model.
 	Slow bool `json:"slow,omitempty"`
+
+	// Next tells of an unwind that the undo has one more part, for which Undo is called
+	// again: what was under way is stopped, and what takes it back is to be started.
+	Next bool `json:"next,omitempty"`
+
+	// Stays tells of an unwind that the change was only stopped: what it did until then
+	// is not taken back.
+	Stays bool `json:"stays,omitempty"`
 
 	// Again is when the next step of a stepwise change may be made, at least a
 	// second; 0: at the usual pace.

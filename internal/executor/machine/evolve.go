@@ -396,6 +396,11 @@ func evolveRun(s State, e Event) State {
 			l.OperatorConfirmed = true
 			s.Lever = l
 		}
+		if s.Lever != nil && e.Decision != nil && e.Decision.Approve {
+			l := s.lever()
+			l.OperatorMade = s.Held.Action
+			s.Lever = l
+		}
 		s.Held, s.Open = nil, nil
 	case RunEnded:
 		s = s.untold()

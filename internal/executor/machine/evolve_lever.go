@@ -29,6 +29,10 @@ func evolveLever(s State, e Event) State {
 		s.Open, s.Fails, s.Phase = nil, 0, PhaseEntering
 	case Settling:
 		l.Message = e.Message
+		if e.Then == Undo { // one part of the undo is in effect, and the next one is to be made
+			s.Open, s.Fails, s.Phase = nil, 0, PhaseUndoing
+			return s
+		}
 		if l.Waits != "" && e.Waits == "" {
 			l.Deadline = e.At.Add(s.rolloutWithin()) // it was merged, and the rollout starts
 		}
@@ -143,6 +147,13 @@ func evolveUndo(s State, e Event) State {
 	case Unwound:
 		if l.unproven() {
 			s.Unproven = cmp.Or(l.Reason, fault.NoData)
+		}
+		if e.Then != "" {
+			l.Stopped = e.Message
+		}
+		if e.Then == Keep {
+			l.Applied = true // what it did until then stays
+			s.Stays++
 		}
 		s.Phase = PhaseEntering
 	}

@@ -163,7 +163,9 @@ func (t *turn) slow(out Outcome) bool {
 func (t *turn) notInEffect(reason fault.Reason, msg string) {
 	class, _ := t.s.class()
 	switch {
-	case t.s.Lever.Waits != "", t.s.Lever.Plan.Staged > 0: // it was asked for and never made: the request is withdrawn; or it is half done
+	case t.s.Lever.Waits != "", t.s.Lever.Plan.Staged > 0, t.s.Lever.Plan.Stops && reason == fault.Deadline:
+		// It was asked for and never made, and the request is withdrawn; or it is half
+		// done; or it would begin when nobody looks.
 		t.abandon(reason, msg)
 	case class == playbook.ClassHardware, class != playbook.ClassSetting && reason != fault.Degraded:
 		t.concluded(VerdictInconclusive, reason, msg)
@@ -386,15 +388,43 @@ func (t *turn) undoFailed(reason fault.Reason, msg string) {
 }
 
 func (t *turn) undone(out Outcome) {
-	t.emit(Event{Kind: Undone, State: t.s.Current, Data: out.Data, Message: out.Message, Waits: out.Waits})
+	e := Event{Kind: Undone, State: t.s.Current, Data: out.Data, Message: out.Message, Waits: out.Waits}
+	if t.s.Lever.Plan.Stops {
+		e.Then = Keep
+	}
+	t.emit(e)
 	t.open(ActionUnwind)
+}
+
+// unwound ends an undo that is in effect.
+func (t *turn) unwound(o OpenEffect, out Outcome) {
+	e := Event{Kind: Unwound, State: t.s.Current, Effect: o.Key, Data: out.Data, Message: out.Message, Facts: out.Facts}
+	switch {
+	case out.Stays:
+		e.Then = Keep
+	case t.s.Lever.Plan.Stops:
+		e.Then = Undo
+	}
+	t.emit(e)
+	t.signal(t.s.Lever.Signal)
+}
+
+// undoNext makes the next part of an undo.
+func (t *turn) undoNext(out Outcome) {
+	if int(*t.s.Tries.of(ActionUndo)) >= MaxUndos {
+		t.undoFailed(fault.Deadline, out.Message)
+		return
+	}
+	t.emit(Event{Kind: Settling, State: t.s.Current, Action: ActionUnwind, Message: out.Message, Facts: out.Facts, Then: Undo})
+	t.open(ActionUndo)
 }
 
 func (t *turn) unwindOutcome(o OpenEffect, out Outcome) {
 	switch {
+	case out.Status == StatusOK && out.Next:
+		t.undoNext(out)
 	case out.Status == StatusOK:
-		t.emit(Event{Kind: Unwound, State: t.s.Current, Effect: o.Key, Data: out.Data, Message: out.Message, Facts: out.Facts})
-		t.signal(t.s.Lever.Signal)
+		t.unwound(o, out)
 	case out.Status == StatusForeign && t.s.Lever.Waits != "":
 		t.foreign(o, out, "what this run changed may be in place")
 	case out.Status == StatusForeign:

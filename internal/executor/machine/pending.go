@@ -88,6 +88,10 @@ func (s State) leverEffect(e *Effect) {
 	}
 	e.Step, e.Plan, e.Receipt = l.Step, l.Plan, l.Receipt
 	e.OperatorConfirmed = l.OperatorConfirmed && (e.Action == ActionUndo || e.Action == ActionUnwind)
+	switch e.Action {
+	case ActionUndo, ActionSettle, ActionUnwind:
+		e.OperatorMade = l.OperatorMade
+	}
 	if l.Plan != nil && l.Plan.MergeWithin > 0 {
 		e.MergeBy = s.MergeBy()
 	}

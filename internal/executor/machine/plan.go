@@ -39,6 +39,11 @@ type Plan struct {
 	// is held.
 	Unrepeatable bool `json:"unrepeatable,omitempty"`
 
+	// Stops is set if Undo cannot take back what the change does and only stops it. A
+	// change that is not in effect in time is stopped, so that it does not begin later,
+	// when nobody looks.
+	Stops bool `json:"stops,omitempty"`
+
 	// Staged is set if the lever makes the change step by step, and half done it
 	// must not stay: what is not in effect in time is taken back. It is how long the
 	// steps take beside the start of replicas. A pause stops them, so its time does

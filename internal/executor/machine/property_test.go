@@ -369,6 +369,10 @@ func (d *driver) anyOutcome(e Effect) Outcome {
 		out.Plan.Target.Generation = int64(rapid.IntRange(1, 3).Draw(t, "generation"))
 		out.Plan.Staged = rapid.SampledFrom([]time.Duration{0, time.Minute}).Draw(t, "staged")
 		out.Plan.Unrepeatable = rapid.Bool().Draw(t, "unrepeatable")
+		out.Plan.Stops = rapid.Bool().Draw(t, "stops")
+	}
+	if e.Action == ActionUnwind {
+		out.Next, out.Stays = rapid.Bool().Draw(t, "next"), rapid.Bool().Draw(t, "stays")
 	}
 	return out
 }

@@ -88,6 +88,9 @@ func stateLine(s State, now time.Time) string {
 		if e.Observe {
 			owed = "owes a look at " + string(e.Action)
 		}
+		if e.OperatorMade != "" {
+			owed += " (people say that the " + string(e.OperatorMade) + " was made)"
+		}
 		if !e.NotUntil.IsZero() {
 			owed += " at " + e.NotUntil.Format(time.TimeOnly)
 		}

@@ -293,7 +293,7 @@ func (s *script) outcome(words []string, opts map[string]string, has func(string
 		e = Effect{Key: s.state.Open.Key, Action: s.state.Open.Action}
 	}
 	out := Outcome{Status: Status(words[0]), Reason: fault.Reason(opts["reason"]), Slow: opts["slow"] == "true", Message: strings.ReplaceAll(opts["message"], "_", " ")}
-	out.Waits = opts["waits"]
+	out.Waits, out.Next, out.Stays = opts["waits"], has("next"), has("stays")
 	if fact := opts["fact"]; fact != "" {
 		out.Facts = []string{strings.ReplaceAll(fact, "_", " ")}
 	}
@@ -318,6 +318,7 @@ func (s *script) outcome(words []string, opts map[string]string, has func(string
 		if out.Status == StatusOK {
 			out.Plan = testPlan(opts["generation"], e.With["to"])
 			out.Plan.Unseen, out.Plan.Asks = opts["unseen"], opts["asks"]
+			out.Plan.Stops, out.Plan.Unrepeatable = has("stops"), has("unrepeatable")
 			if staged := opts["staged"]; staged != "" {
 				out.Plan.Staged = s.duration(staged)
 			}

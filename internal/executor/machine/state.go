@@ -196,6 +196,8 @@ type Lever struct {
 	Deadline          time.Time       `json:"deadline,omitzero"`  // of settling or verification
 	Waits             string          `json:"waits,omitempty"`    // pull request whose merge it waits for; empty: none
 	OperatorConfirmed bool            `json:"said,omitempty"`     // of a request: the operator confirmed that it is not made, or withdrawn; only its traces remain
+	OperatorMade      Action          `json:"saidMade,omitempty"` // apply or undo, if nobody saw it and a person says that it was made
+	Stopped           string          `json:"stopped,omitempty"`  // its undo only stopped it: what is known of it; empty: it was not stopped, or is undone
 	Panicked          bool            `json:"panicked,omitempty"` // a step panicked in apply or undo: it is not retried automatically
 	Judged            bool            `json:"judged,omitempty"`   // its proof has ended, and what becomes of it is not carried out yet
 	Signal            playbook.Signal `json:"signal,omitempty"`   // result, once known

@@ -294,7 +294,16 @@ func (s State) because() string {
 	if s.Lever == nil || s.Lever.Message == "" {
 		return ""
 	}
-	return ": " + s.Lever.Message
+	return ": " + s.Lever.Message + s.stopped()
+}
+
+// stopped describes a change that was stopped and not taken back, as the end of a
+// sentence; empty: the current lever's was not.
+func (s State) stopped() string {
+	if s.Lever == nil {
+		return ""
+	}
+	return after(s.Lever.Stopped)
 }
 
 func edgeText(e playbook.Edge, sig playbook.Signal) string {

@@ -51,6 +51,9 @@ func (c *channel) Follows() []machine.EventKind {
 func (c *channel) TellFact(ctx context.Context, f notify.Fact) error {
 	start := f.State.Start
 	verb := map[machine.EventKind]string{machine.Applied: "changed", machine.Undone: "put back"}[f.Event.Kind]
+	if f.Event.Kind == machine.Undone && f.Event.Then == machine.Keep {
+		verb = "stopped, not put back"
+	}
 	switch {
 	case verb != "":
 		what := f.Plan()
