@@ -31,6 +31,7 @@ type Job struct {
 	Leaving   bool     // it was deleted, and its pods are ending
 	Pods      []JobPod // the oldest first
 	Waits     string   // why its pod does not run; empty: it does, or the Job has ended
+	Began     bool     // a pod of it has run, or may have
 }
 
 // Over reports whether no pod of the Job runs any more.
@@ -38,9 +39,11 @@ func (j Job) Over() bool { return j.Complete || j.Failed && !slices.ContainsFunc
 
 // JobPod is a pod of a Job.
 type JobPod struct {
-	Name  string
-	Phase string
-	Ends  []ContainerEnd // of its containers, the first that ended first
+	Name    string
+	Phase   string
+	Reason  string         // of its own end: DeadlineExceeded, Evicted; empty: its containers ended by themselves
+	Message string         // about Reason
+	Ends    []ContainerEnd // of its containers, the first that ended first
 }
 
 func (p JobPod) runs() bool { return p.Phase != "Succeeded" && p.Phase != "Failed" }
@@ -90,6 +93,7 @@ func (c *Client) Job(ctx context.Context, namespace, name string) (Job, error) {
 	})
 	for i := range pods {
 		out.Pods = append(out.Pods, describeJobPod(&pods[i]))
+		out.Began = out.Began || hasRun(&pods[i])
 	}
 	if !out.Complete && !out.Failed {
 		out.Waits = c.jobWaits(ctx, out, pods)
@@ -190,12 +194,16 @@ func describeJob(j *batchv1.Job) Job {
 	out := Job{
 		Namespace: j.Namespace, Name: j.Name, UID: string(j.UID), Labels: maps.Clone(j.Labels), Annotations: maps.Clone(j.Annotations),
 		Suspended: j.Spec.Suspend != nil && *j.Spec.Suspend, Leaving: j.DeletionTimestamp != nil,
+		Began: j.Status.Succeeded+j.Status.Failed > 0,
 	}
 	for _, cond := range j.Status.Conditions {
 		if cond.Status != corev1.ConditionTrue {
 			continue
 		}
 		switch cond.Type {
+		case batchv1.JobSuspended:
+			// Suspended anew, as Kueue does to make room: its pods are gone and not counted.
+			out.Began = out.Began || cond.LastTransitionTime.Sub(j.CreationTimestamp.Time) > suspendedAtOnce
 		case batchv1.JobComplete:
 			out.Complete = true
 		case batchv1.JobFailed, batchv1.JobFailureTarget:
@@ -205,8 +213,18 @@ func describeJob(j *batchv1.Job) Job {
 	return out
 }
 
+// suspendedAtOnce is how soon after its creation a Job that never ran is suspended.
+const suspendedAtOnce = 10 * time.Second
+
+// hasRun reports whether a container of a pod has run.
+func hasRun(p *corev1.Pod) bool {
+	return p.Status.Phase != corev1.PodPending || slices.ContainsFunc(slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses), func(cs corev1.ContainerStatus) bool {
+		return cs.State.Running != nil || cs.State.Terminated != nil || cs.LastTerminationState.Terminated != nil
+	})
+}
+
 func describeJobPod(p *corev1.Pod) JobPod {
-	out := JobPod{Name: p.Name, Phase: string(p.Status.Phase)}
+	out := JobPod{Name: p.Name, Phase: string(p.Status.Phase), Reason: p.Status.Reason, Message: clip(credential.Redact(p.Status.Message))}
 	for _, cs := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
 		if e := cs.State.Terminated; e != nil {
 			out.Ends = append(out.Ends, ContainerEnd{

@@ -224,7 +224,11 @@ func TestJob(t *testing.T) {
 		b := newJobBox(t, cp, client, true)
 		plan, receipt := b.apply(t, "runs")
 		undone := b.do(t, b.effect(machine.ActionUndo, "runs", plan, receipt), "")
-		o := b.do(t, b.effect(machine.ActionUnwind, "runs", plan, undone.Data), "")
+		if o := b.do(t, b.effect(machine.ActionUnwind, "runs", plan, undone.Data), "is next"); !o.Next || len(b.list(t)) > 0 {
+			t.Errorf("%s %s, Jobs %+v", o.Status, o.Message, b.list(t))
+		}
+		next := b.do(t, b.effect(machine.ActionUndo, "runs", plan, undone.Data), "")
+		o := b.do(t, b.effect(machine.ActionUnwind, "runs", plan, next.Data), "")
 		if all := b.list(t); o.Status != machine.StatusOK || len(all) != 1 || all[0].Name != plan.Target.Name+"-undo" {
 			t.Errorf("%s %s, Jobs %+v", o.Status, o.Message, all)
 		}

@@ -30,6 +30,9 @@ type JobPlay struct {
 	Hangs         bool   // it runs until its deadline, which takes its pod
 	Waiting       string // reason of the container that does not start, e.g. ImagePullBackOff
 	Unschedulable string // message of the scheduler
+	Suspended     bool   // somebody else starts it, as Kueue does
+	PodReason     string // of the pod's own end, e.g. Evicted
+	PodMessage    string
 }
 
 // printed is the body of a log, sent without JSON.
@@ -161,6 +164,8 @@ func (s *Server) PlayJob(path string, p JobPlay) {
 		job.Status.Conditions = []batchv1.JobCondition{{Type: kind, Status: corev1.ConditionTrue, Reason: reason, Message: message}}
 	}
 	switch {
+	case p.Suspended:
+		job.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobSuspended, Status: corev1.ConditionTrue, Reason: "JobSuspended"}}
 	case p.Unschedulable != "":
 		pod.Spec.NodeName = ""
 		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: p.Unschedulable}}
@@ -180,10 +185,12 @@ func (s *Server) PlayJob(path string, p JobPlay) {
 		}
 	}
 	pod.Status.ContainerStatuses = []corev1.ContainerStatus{status}
+	pod.Status.Reason, pod.Status.Message = p.PodReason, p.PodMessage
 	m := s.objects[path]
 	m["status"] = asMap(job.Status)
+	sub(m, "spec")["suspend"] = p.Suspended
 	s.put(path, m)
-	if p.Hangs {
+	if p.Hangs || p.Suspended {
 		delete(s.objects, at)
 		return
 	}

@@ -183,10 +183,19 @@ func TestJobRunEnds(t *testing.T) {
 		text   string
 		fact   string
 	}{
-		"well":           {kubetest.JobPlay{Reason: "Completed", Log: "dropped 12 blocks\n"}, machine.StatusOK, "", "ended well", "it printed: dropped 12 blocks"},
-		"exit code":      {kubetest.JobPlay{ExitCode: 3, Reason: "Error", Log: "a\nb\nc\nno such model\n"}, machine.StatusFailed, fault.Degraded, "container clear exited with 3 (Error); it printed: b; it printed: c; it printed: no such model", "it printed: a"},
-		"out of memory":  {kubetest.JobPlay{ExitCode: 137, Reason: "OOMKilled"}, machine.StatusFailed, fault.Degraded, "exited with 137 (OOMKilled)", "container clear exited with 137 (OOMKilled)"},
-		"deadline":       {kubetest.JobPlay{Hangs: true}, machine.StatusFailed, fault.Degraded, "DeadlineExceeded", "its pods are gone: the exit code is not known"},
+		"well":          {kubetest.JobPlay{Reason: "Completed", Log: "dropped 12 blocks\n"}, machine.StatusOK, "", "ended well", "it printed: dropped 12 blocks"},
+		"exit code":     {kubetest.JobPlay{ExitCode: 3, Reason: "Error", Log: "a\nb\nc\nno such model\n"}, machine.StatusFailed, fault.Degraded, "container clear exited with 3 (Error); it printed: b; it printed: c; it printed: no such model", "it printed: a"},
+		"out of memory": {kubetest.JobPlay{ExitCode: 137, Reason: "OOMKilled"}, machine.StatusFailed, fault.Degraded, "exited with 137 (OOMKilled)", "container clear exited with 137 (OOMKilled)"},
+		"deadline":      {kubetest.JobPlay{Hangs: true}, machine.StatusFailed, fault.Degraded, "DeadlineExceeded", "its pods are gone: the exit code is not known"},
+		"evicted": {
+			kubetest.JobPlay{ExitCode: 137, Reason: "Error", PodReason: "Evicted", PodMessage: "The node was low on resource: memory."}, machine.StatusFailed, fault.Degraded,
+			"-abcde was ended: Evicted: The node was low on resource: memory.", "",
+		},
+		"deadline of the pod": {
+			kubetest.JobPlay{ExitCode: 143, Reason: "Error", PodReason: "DeadlineExceeded", Log: "dropping\n"}, machine.StatusFailed, fault.Degraded,
+			"-abcde was ended: DeadlineExceeded; container clear exited with 143 (Error); it printed: dropping", "it printed: dropping",
+		},
+		"suspended":      {kubetest.JobPlay{Suspended: true}, machine.StatusPending, "", "waits: it is suspended", ""},
 		"runs":           {kubetest.JobPlay{Runs: true}, machine.StatusPending, "", "runs", ""},
 		"no image":       {kubetest.JobPlay{Waiting: "ImagePullBackOff"}, machine.StatusPending, "", "the image cannot be pulled", ""},
 		"no node":        {kubetest.JobPlay{Unschedulable: "0/2 nodes are available: 2 Insufficient cpu."}, machine.StatusPending, "", "no node with enough CPU or memory", ""},
@@ -251,16 +260,57 @@ func TestJobRunCanceled(t *testing.T) {
 	}
 	x.s.EndPods(x.path)
 	x.wants(machine.Effect{Action: machine.ActionUndo, Receipt: receipt, Observe: true}, machine.StatusFailed, fault.Interrupted, "-undo is not there") // after kill -9: it is undone again
-	x.wants(machine.Effect{Action: machine.ActionUnwind, Receipt: undone.Data}, machine.StatusPending, "", "is next")
+	if o := x.wants(machine.Effect{Action: machine.ActionUnwind, Receipt: undone.Data}, machine.StatusOK, "", "is next"); !o.Next || len(x.s.Jobs()) != 0 {
+		t.Fatalf("%+v, Jobs %q", o, x.s.Jobs())
+	}
+	next := x.wants(machine.Effect{Action: machine.ActionUndo, Receipt: undone.Data}, machine.StatusOK, "", "")
 	if jobs := x.s.Jobs(); len(jobs) != 1 || jobs[0] != x.path+"-undo" {
 		t.Fatalf("Jobs %q", jobs)
 	}
-	x.wants(machine.Effect{Action: machine.ActionUndo, Receipt: receipt}, machine.StatusOK, "", "") // found
+	x.wants(machine.Effect{Action: machine.ActionUndo, Receipt: undone.Data}, machine.StatusOK, "", "")                // found
+	x.wants(machine.Effect{Action: machine.ActionUndo, Receipt: undone.Data, Observe: true}, machine.StatusOK, "", "") // after kill -9
 	x.s.PlayJob(x.path+"-undo", kubetest.JobPlay{Reason: "Completed"})
-	x.wants(machine.Effect{Action: machine.ActionUnwind, Receipt: undone.Data}, machine.StatusOK, "", "ended well")
+	if o := x.wants(machine.Effect{Action: machine.ActionUnwind, Receipt: next.Data}, machine.StatusOK, "", "ended well"); o.Next || o.Stays {
+		t.Errorf("%+v", o)
+	}
 	if w := x.s.Writes(); len(w) != 3 {
 		t.Errorf("writes %q", w)
 	}
+}
+
+// TestJobRunUndoDeleted: an undo's Job that somebody deletes is not made again by Responder:
+// people are told, or asked.
+func TestJobRunUndoDeleted(t *testing.T) {
+	x := startsJob(t, "clear-cache")
+	receipt := x.applied()
+	x.s.PlayJob(x.path, kubetest.JobPlay{Runs: true})
+	stopped := x.do(machine.Effect{Action: machine.ActionUndo, Receipt: receipt})
+	x.s.EndPods(x.path)
+	made := x.do(machine.Effect{Action: machine.ActionUndo, Receipt: stopped.Data})
+	x.s.Delete(x.path + "-undo")
+	x.wants(machine.Effect{Action: machine.ActionUnwind, Receipt: made.Data}, machine.StatusForeign, fault.ForeignChange, "-undo is not there: what it did is not known")
+	// The process died before it knew that the undo's Job was made: the run is held, as for the first Job.
+	x.wants(machine.Effect{Action: machine.ActionUndo, Receipt: stopped.Data, Observe: true}, machine.StatusFailed, fault.Interrupted, "it did not happen")
+	x.wants(machine.Effect{Action: machine.ActionUnwind, Receipt: stopped.Data, OperatorMade: machine.ActionUndo}, machine.StatusForeign, fault.ForeignChange, "-undo is not there")
+	if jobs := x.s.Jobs(); len(jobs) != 0 {
+		t.Errorf("Jobs %q", jobs)
+	}
+}
+
+// TestJobRunSaidMade: where people say that a Job was made which nobody saw, its undo runs.
+func TestJobRunSaidMade(t *testing.T) {
+	x := startsJob(t, "clear-cache")
+	said := machine.Effect{Action: machine.ActionSettle, OperatorMade: machine.ActionApply}
+	x.wants(said, machine.StatusForeign, fault.ForeignChange, "was made, as people say, and is gone")
+	x.wants(machine.Effect{Action: machine.ActionUndo}, machine.StatusRefused, fault.NothingToDo, "no attempt is known to have made it")
+	said.Action = machine.ActionUndo
+	undone := x.wants(said, machine.StatusOK, "", "")
+	if jobs := x.s.Jobs(); len(jobs) != 1 || jobs[0] != x.path+"-undo" {
+		t.Fatalf("Jobs %q", jobs)
+	}
+	x.s.PlayJob(x.path+"-undo", kubetest.JobPlay{Reason: "Completed"})
+	said.Action, said.Receipt = machine.ActionUnwind, undone.Data
+	x.wants(said, machine.StatusOK, "", "ended well")
 }
 
 // TestJobRunUndoFails: what is known of the Job that should take it back is told.
@@ -276,7 +326,7 @@ func TestJobRunUndoFails(t *testing.T) {
 // TestJobRunWithoutUndo: what cannot be taken back is never said to be.
 func TestJobRunWithoutUndo(t *testing.T) {
 	x := startsJob(t, "wipe-disk")
-	if p := x.plan; !strings.Contains(p.Undo, "cannot be taken back") || p.Risk != machine.RiskHigh || p.Asks == "" || p.Class != playbook.ClassHardware {
+	if p := x.plan; !strings.Contains(p.Undo, "cannot be taken back") || p.Risk != machine.RiskHigh || p.Asks == "" || p.Class != playbook.ClassHardware || !p.Stops {
 		t.Errorf("%+v", p)
 	}
 	receipt := x.applied()
@@ -288,7 +338,21 @@ func TestJobRunWithoutUndo(t *testing.T) {
 	x.s.PlayJob(x.path, kubetest.JobPlay{Runs: true})
 	undone := x.wants(machine.Effect{Action: machine.ActionUndo, Receipt: receipt}, machine.StatusOK, "", "")
 	x.s.EndPods(x.path)
-	x.wants(machine.Effect{Action: machine.ActionUnwind, Receipt: undone.Data}, machine.StatusOK, "", "what it did until then is not known, and stays")
+	if o := x.wants(machine.Effect{Action: machine.ActionUnwind, Receipt: undone.Data}, machine.StatusOK, "", "what it did until then is not known, and stays"); !o.Stays {
+		t.Errorf("%+v", o)
+	}
+
+	for name, play := range map[string]kubetest.JobPlay{"suspended": {Suspended: true}, "no image": {Waiting: "ImagePullBackOff"}} {
+		x = startsJob(t, "wipe-disk")
+		receipt = x.applied()
+		x.s.PlayJob(x.path, play)
+		undone = x.wants(machine.Effect{Action: machine.ActionUndo, Receipt: receipt}, machine.StatusOK, "", "")
+		x.s.EndPods(x.path)
+		o := x.wants(machine.Effect{Action: machine.ActionUnwind, Receipt: undone.Data}, machine.StatusOK, "", "removed while it waited for its start; it was not seen to run")
+		if o.Stays || len(x.s.Jobs()) > 0 {
+			t.Errorf("%s: %+v, Jobs %q", name, o, x.s.Jobs())
+		}
+	}
 
 	x = startsJob(t, "dump-stacks")
 	if p := x.plan; p.Risk != machine.RiskLow || p.Asks != "" {
@@ -298,6 +362,22 @@ func TestJobRunWithoutUndo(t *testing.T) {
 	x.s.PlayJob(x.path, kubetest.JobPlay{Reason: "Completed"})
 	x.wants(machine.Effect{Action: machine.ActionUndo, Receipt: receipt}, machine.StatusRefused, fault.NothingToDo, "changes nothing")
 	x.wants(machine.Effect{Action: machine.ActionUnwind, Receipt: receipt}, machine.StatusOK, "", "changes nothing")
+}
+
+// TestJobRunNamesItsTemplate: which templates a playbook may run is read in it, so an
+// expression in its place is refused by the loader.
+func TestJobRunNamesItsTemplate(t *testing.T) {
+	for with, want := range map[string]string{
+		"{template: clear-cache, parameters: {model: '${alert.labels.model}'}}": "",
+		"{template: '${alert.labels.template}'}":                                "cap.yaml:15:24: spec.states.cap.with.template: the name of a template cannot be an expression",
+		"{template: 'clear-${alert.labels.what}'}":                              "the name of a template cannot be an expression",
+	} {
+		text := strings.NewReplacer("gitops.set_flag", "job.run", "{WITH}", with).Replace(flagPlaybook)
+		_, err := playbook.Parse("cap.yaml", []byte(text), kinds.Declarations())
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, want %q", with, err, want)
+		}
+	}
 }
 
 // TestJobRunRefused: what cannot or must not run is refused with the reason.

@@ -34,20 +34,31 @@ and the last lines of its log are evidence, with credentials redacted (role resp
 not start. A Job that fails or runs into its deadline did not come into effect.
 
 Undo stops a Job that still runs, then runs the template that its entry names in ` + "`undo`" + `, with the same values, as it was approved with the plan. Without one the
-change cannot be taken back: it stays whatever the proof says, and the plan says so.
+change cannot be taken back: it stays whatever the proof says, and the plan says so. A Job without one that has not ended in time, or waits for its start (Kueue), is
+stopped all the same, so that it does not run when nobody looks.
 
 Refused for a template that is not known or is not for the service, values that do not fit their parameters, and when a Job of the same name is there.`,
 		// The name of the Job is that of the run and the visit, so it never runs twice while it
 		// is there. One that is gone before it was seen is for people: see Plan.Unrepeatable.
 		Idempotent: true,
 		With:       step.Fields[jobWith](),
+		Lint:       jobLint,
 	}
+}
+
+// jobLint refuses a template that only a run would know: which templates a playbook may run
+// is read in it, and reviewed with it.
+func jobLint(with map[string]any) []playbook.Complaint {
+	if v, given := with["template"]; !given || v != nil {
+		return nil
+	}
+	return []playbook.Complaint{{At: []string{"template"}, Message: "the name of a template cannot be an expression", Hint: "write the name out; a state for each template chooses between them"}}
 }
 
 const jobRun = "job.run"
 
 type jobWith struct {
-	Template   string            `json:"template" required:"yes" doc:"Name of the template in jobs of the configuration."`
+	Template   string            `json:"template" required:"yes" doc:"Name of the template in jobs of the configuration. It is written out: no ${...}."`
 	Parameters map[string]string `json:"parameters" doc:"Values of the template's parameters. Numbers are in quotes."`
 }
 
@@ -254,13 +265,14 @@ func jobPlan(in step.Input, f jobs.Filled, undo *jobs.Filled, p jobPayload) mach
 		plan.Risk, plan.Why = machine.RiskMedium, "it does what its image does; template "+undo.Template+" takes it back"
 	case f.ReadOnly:
 		plan.Class = playbook.ClassHardware // what changes nothing stays, whatever the proof says
-		plan.Undo = "nothing to take back: the template changes nothing; a Job that still runs is stopped"
+		plan.Undo = "nothing to take back: the template changes nothing; a Job that waits or runs is stopped"
 		plan.Risk, plan.Why = machine.RiskLow, "the template changes nothing, as the platform team says"
 	default:
 		plan.Class = playbook.ClassHardware
-		plan.Undo = "cannot be taken back: the template names no undo; a Job that still runs is stopped, and what it did until then stays"
+		plan.Undo = "cannot be taken back: the template names no undo; a Job that waits or runs is stopped, and what it did until then stays"
 		plan.Risk, plan.Why = machine.RiskHigh, "it cannot be taken back"
 	}
+	plan.Stops = undo == nil
 	plan.Unrepeatable = !f.ReadOnly // gone before it was seen, it may have run: people say what is true
 	if len(f.Allow) > 0 || undo != nil && len(undo.Allow) > 0 {
 		plan.Risk, plan.Why = machine.RiskHigh, plan.Why+"; it reaches beyond its pod"

@@ -17,7 +17,8 @@ import (
 type jobReceipt struct {
 	Action  machine.Action `json:"action"`
 	UID     string         `json:"uid"`
-	Stopped bool           `json:"stopped,omitempty"` // of an undo: the Job still ran and was deleted
+	Stopped bool           `json:"stopped,omitempty"` // of an undo: the Job had not ended and was deleted
+	Waited  bool           `json:"waited,omitempty"`  // and waited for its start
 	Ended   *jobEnd        `json:"ended,omitempty"`   // how it ended; nil: it has not been seen to
 }
 
@@ -100,8 +101,9 @@ func (l runJob) Apply(ctx context.Context, in step.Input, plan machine.Plan) (js
 	return l.make(ctx, in, p.Job, machine.ActionApply)
 }
 
-// Undo implements [step.Lever]. A Job that still runs is stopped first: the one that takes
-// it back starts when its pods have ended, see Nudge.
+// Undo implements [step.Lever]. A Job that has not ended is stopped first: Undo is called
+// again for the one that takes it back, once its pods have ended (see Observation.Next).
+// That one is made once, also if somebody deletes it.
 func (l runJob) Undo(ctx context.Context, in step.Input, plan machine.Plan, receipt json.RawMessage) (json.RawMessage, error) {
 	p, err := step.Payload[jobPayload](plan.Step, plan.Payload)
 	if err != nil {
@@ -120,11 +122,11 @@ func (l runJob) Undo(ctx context.Context, in step.Input, plan machine.Plan, rece
 		return nil, err
 	case at.there && !at.ours:
 		return nil, &fault.Error{Reason: fault.ForeignChange, Message: fmt.Sprintf("%s: there is another %s, %s", jobRun, p.Job, madeBy(at.Job))}
-	case !at.there && len(receipt) == 0:
+	case !at.there && len(receipt) == 0 && in.OperatorMade != machine.ActionApply:
 		return nil, &fault.Error{Reason: fault.NothingToDo, Message: fmt.Sprintf("%s: %s is not there, and no attempt is known to have made it", jobRun, p.Job)}
 	case at.runs():
 		err := l.jobs.DeleteJob(ctx, kube.JobDeletion{Namespace: at.Namespace, Name: at.Name, UID: at.UID})
-		return step.EncodeJSON(jobReceipt{Action: machine.ActionUndo, UID: at.UID, Stopped: true}), err
+		return step.EncodeJSON(jobReceipt{Action: machine.ActionUndo, UID: at.UID, Stopped: true, Waited: !at.Began}), err
 	case p.Undo != nil:
 		return l.make(ctx, in, *p.Undo, machine.ActionUndo)
 	case p.ReadOnly:
@@ -132,25 +134,6 @@ func (l runJob) Undo(ctx context.Context, in step.Input, plan machine.Plan, rece
 	default:
 		return nil, &fault.Error{Reason: fault.OutOfBounds, Message: fmt.Sprintf("%s: %s cannot be taken back: template %s names no undo", jobRun, p.Job, p.Job.Template)}
 	}
-}
-
-// Nudge implements nudger of package step: it starts the Job that takes back one which was
-// stopped.
-func (l runJob) Nudge(ctx context.Context, in step.Input, plan machine.Plan, undo bool) error {
-	p, err := step.Payload[jobPayload](plan.Step, plan.Payload)
-	if err != nil || !undo || p.Undo == nil {
-		return err
-	}
-	at, err := l.see(ctx, in, p.Job, machine.ActionApply, "")
-	if err != nil || at.runs() || at.Leaving {
-		return err
-	}
-	back, err := l.see(ctx, in, *p.Undo, machine.ActionUndo, "")
-	if err == nil && !back.there {
-		in.Key = step.Visit(in.Key) + "/" + string(machine.ActionUndo) // the effect's key: the Job belongs to the undo
-		_, err = l.make(ctx, in, *p.Undo, machine.ActionUndo)
-	}
-	return err
 }
 
 // Observe implements [step.Lever].
@@ -177,6 +160,8 @@ func (l runJob) Observe(ctx context.Context, in step.Input, plan machine.Plan, r
 		return l.observeUndo(ctx, in, plan, receipt, p, at)
 	}
 	switch {
+	case !at.there && in.OperatorMade == machine.ActionApply:
+		return step.Observation{Foreign: true, Progress: p.Job.String() + " was made, as people say, and is gone: what it did is not known"}, nil
 	case !at.there && r.UID == "":
 		return step.Observation{Progress: p.Job.String() + " is not there"}, nil
 	case !at.there && r.Ended == nil, at.Leaving && at.runs():
@@ -193,15 +178,15 @@ func (l runJob) observeUndo(ctx context.Context, in step.Input, plan machine.Pla
 	if err != nil {
 		return step.Observation{}, err
 	}
-	stopped := step.EncodeJSON(jobReceipt{Action: machine.ActionUndo, UID: at.UID, Stopped: true})
 	if at.runs() {
 		if !at.Leaving {
 			return step.Observation{Progress: p.Job.String() + " runs"}, nil
 		}
-		return step.Observation{Applied: true, Progress: p.Job.String() + " was stopped, and its pods are ending", Receipt: stopped}, nil
+		stopped := jobReceipt{Action: machine.ActionUndo, UID: at.UID, Stopped: true, Waited: !at.Began}
+		return step.Observation{Applied: true, Progress: p.Job.String() + " was stopped, and its pods are ending", Receipt: step.EncodeJSON(stopped)}, nil
 	}
 	if p.Undo == nil {
-		return undoneAlone(p, at, r, stopped), nil
+		return undoneAlone(p, at, r), nil
 	}
 	back, err := l.see(ctx, in, *p.Undo, machine.ActionUndo, "")
 	switch {
@@ -216,16 +201,16 @@ func (l runJob) observeUndo(ctx context.Context, in step.Input, plan machine.Pla
 		return l.ended(ctx, back.Job, jobReceipt{Action: machine.ActionUndo, UID: back.UID, Ended: r.Ended}), nil
 	case r.Ended != nil:
 		return step.Observation{Applied: true, Settled: true, Progress: p.Undo.String() + " ended well, and is deleted since", Receipt: receipt}, nil
-	case r.Stopped:
-		return step.Observation{Applied: true, Progress: fmt.Sprintf("%s was stopped; %s is next", p.Job, p.Undo), Receipt: receipt}, nil
+	case r.Stopped && in.OperatorMade != machine.ActionUndo:
+		return step.Observation{Applied: true, Settled: true, Next: true, Progress: fmt.Sprintf("%s was stopped; %s is next", p.Job, p.Undo), Receipt: receipt}, nil
 	}
-	return step.Observation{Progress: p.Undo.String() + " is not there"}, nil
+	return step.Observation{Progress: p.Undo.String() + " is not there: what it did is not known"}, nil
 }
 
 // undoneAlone observes the undo of a Job that no other takes back. at does not run, and r is
 // the receipt of the undo.
-func undoneAlone(p jobPayload, at seenJob, r jobReceipt, stopped json.RawMessage) step.Observation {
-	o := step.Observation{Applied: true, Settled: true, Receipt: stopped}
+func undoneAlone(p jobPayload, at seenJob, r jobReceipt) step.Observation {
+	o := step.Observation{Applied: true, Settled: true, Receipt: step.EncodeJSON(jobReceipt{Action: machine.ActionUndo, UID: at.UID, Stopped: true, Waited: r.Waited})}
 	switch {
 	case at.there && !p.ReadOnly:
 		return step.Observation{Progress: p.Job.String() + " has ended, and nothing takes it back"}
@@ -233,8 +218,10 @@ func undoneAlone(p jobPayload, at seenJob, r jobReceipt, stopped json.RawMessage
 		o.Progress = p.Job.String() + " runs no more; its template changes nothing"
 	case !r.Stopped:
 		return step.Observation{Progress: p.Job.String() + " is gone, and nothing shows that it was stopped"}
+	case r.Waited:
+		o.Progress = p.Job.String() + " was removed while it waited for its start; it was not seen to run"
 	default:
-		o.Progress = p.Job.String() + " was stopped; what it did until then is not known, and stays"
+		o.Stays, o.Progress = true, p.Job.String()+" was stopped; what it did until then is not known, and stays"
 	}
 	return o
 }

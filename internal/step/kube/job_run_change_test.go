@@ -17,7 +17,7 @@ func TestUndoneAlone(t *testing.T) {
 		"gone, changes nothing":  {p: jobPayload{ReadOnly: true}, applied: true},
 		"ended, changes nothing": {p: jobPayload{ReadOnly: true}, at: seenJob{there: true}, applied: true},
 	} {
-		if o := undoneAlone(tt.p, tt.at, tt.r, nil); o.Applied != tt.applied || o.Settled != tt.applied {
+		if o := undoneAlone(tt.p, tt.at, tt.r); o.Applied != tt.applied || o.Settled != tt.applied {
 			t.Errorf("%s: %+v", name, o)
 		}
 	}

@@ -28,7 +28,7 @@ type jobEnd struct {
 	Pod       string `json:"pod,omitempty"`
 	Container string `json:"container,omitempty"`
 	ExitCode  *int   `json:"exitCode,omitempty"` // nil: no container of it ended
-	Reason    string `json:"reason,omitempty"`   // of the Job, or else of the container
+	Reason    string `json:"reason,omitempty"`   // of the Job, or else of the pod, or else of the container
 	SHA256    string `json:"sha256,omitempty"`   // of the log that was read; empty: it was not
 }
 
@@ -57,7 +57,7 @@ func (l runJob) ended(ctx context.Context, j kube.Job, r jobReceipt) step.Observ
 			o.Progress = strings.Join(append(facts, lines[max(0, len(lines)-jobInText):]...), "; ")
 		}
 	}
-	o.Receipt = step.EncodeJSON(r)
+	o.Receipt, o.Renews = step.EncodeJSON(r), true
 	return o
 }
 
@@ -69,18 +69,20 @@ func (l runJob) evidence(ctx context.Context, j kube.Job) (end jobEnd, facts, li
 		return end, []string{"its pods are gone: the exit code is not known"}, nil
 	}
 	pod := j.Pods[len(j.Pods)-1]
-	end.Pod = pod.Name
+	end.Pod, end.Reason = pod.Name, cmp.Or(j.Reason, pod.Reason)
 	if len(j.Pods) > 1 {
 		facts = append(facts, fmt.Sprintf("it was tried %d times; the last pod is %s", len(j.Pods), pod.Name))
 	}
+	for _, p := range j.Pods {
+		if p.Reason != "" {
+			facts = append(facts, fmt.Sprintf("pod %s was ended: %s", p.Name, withMessage(p.Reason, p.Message)))
+		}
+	}
 	for i, c := range pod.Ends {
 		fact := fmt.Sprintf("container %s exited with %d (%s)", c.Container, c.ExitCode, cmp.Or(c.Reason, "no reason"))
-		if c.Message != "" {
-			fact += ": " + shown(c.Message)
-		}
-		facts = append(facts, fact)
+		facts = append(facts, withMessage(fact, c.Message))
 		if end.ExitCode == nil || *end.ExitCode == 0 { // the first that failed decides, or the last
-			end.Container, end.ExitCode, end.Reason = c.Container, &pod.Ends[i].ExitCode, cmp.Or(j.Reason, c.Reason)
+			end.Container, end.ExitCode, end.Reason = c.Container, &pod.Ends[i].ExitCode, cmp.Or(j.Reason, pod.Reason, c.Reason)
 		}
 	}
 	if end.Container == "" {
@@ -103,4 +105,12 @@ func (l runJob) evidence(ctx context.Context, j kube.Job) (end jobEnd, facts, li
 		}
 	}
 	return end, facts, lines
+}
+
+// withMessage adds what a pod or a container says of its end.
+func withMessage(text, message string) string {
+	if message == "" {
+		return text
+	}
+	return text + ": " + shown(message)
 }
