@@ -75,7 +75,7 @@ func SummaryOf(s machine.State) RunSummary {
 		Alert: s.Start.Cause(), DivertedFrom: s.Start.DivertedFrom, Loan: s.Start.Loan, Began: s.Began.UTC(), Updated: s.Updated.UTC(),
 	}
 	if s.Start.Loan != "" {
-		out.Change = s.Start.Alert.Labels["change"]
+		out.LoanLever, out.Change = s.Start.Alert.Labels["lever"], s.Start.Alert.Labels["change"]
 	}
 	switch {
 	case s.Ending != nil:
@@ -301,6 +301,7 @@ func PlanOf(p machine.Plan) Plan {
 		LastGood: some(p.Good, func(s machine.Setting) Setting { return Setting(s) }), Payload: p.Payload,
 		Class: string(p.Class), Back: p.Back,
 		MergeWithin: duration(p.MergeWithin), Staged: duration(p.Staged), Stops: p.Stops, Unrepeatable: p.Unrepeatable, Capacity: Capacity(p.Capacity),
+		Rehold:     one(p.Rehold, func(h machine.Rehold) Rehold { return Rehold{h.Step, h.Summary, h.Back} }),
 		NodeOwners: one(p.NodeOwners, func(o machine.NodeOwners) NodeOwners { return NodeOwners(o) }),
 		Touches:    some(p.Touches, func(t machine.Touched) Touched { return Touched(t) }),
 		OtherServices: some(p.Others, func(a machine.Affected) AffectedService {
@@ -321,6 +322,7 @@ func (p Plan) machine() machine.Plan {
 		Good: some(p.LastGood, func(s Setting) machine.Setting { return machine.Setting(s) }), Payload: p.Payload,
 		Class: playbook.Class(p.Class), Back: p.Back,
 		MergeWithin: parseDuration(p.MergeWithin), Staged: parseDuration(p.Staged), Stops: p.Stops, Unrepeatable: p.Unrepeatable, Capacity: machine.Capacity(p.Capacity),
+		Rehold:     one(p.Rehold, func(h Rehold) machine.Rehold { return machine.Rehold{Step: h.Kind, Summary: h.Summary, Back: h.Back} }),
 		NodeOwners: one(p.NodeOwners, func(o NodeOwners) machine.NodeOwners { return machine.NodeOwners(o) }),
 		Touches:    some(p.Touches, func(t Touched) machine.Touched { return machine.Touched(t) }),
 		Others: some(p.OtherServices, func(a AffectedService) machine.Affected {

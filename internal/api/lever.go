@@ -48,6 +48,7 @@ type Plan struct {
 	Staged       string          `json:"staged,omitempty"`       // duration: how long its steps take beside the start of replicas; half done it is taken back. Absent: it has none
 	Stops        bool            `json:"stops,omitempty"`        // its undo only stops it: what it did until then stays
 	Unrepeatable bool            `json:"unrepeatable,omitempty"` // it is never applied again after an unknown outcome
+	Rehold       *Rehold         `json:"rehold,omitempty"`       // hold that its undo begins again
 	NodeOwners   *NodeOwners     `json:"nodeOwners,omitempty"`   // of a lever on a node: whom node.owners asks
 	Touches      []Touched       `json:"touches,omitempty"`      // of a lever on a node: what else it acts on
 
@@ -58,6 +59,13 @@ type Plan struct {
 	Loading          string            `json:"loading,omitempty"`          // duration: how long the replicas that are there took to become ready
 	LowestReady      map[string]int    `json:"lowestReady,omitempty"`      // ready replicas that each workload keeps while the change is made step by step
 	PreExistingDrift []Drift           `json:"preExistingDrift,omitempty"` // objects that were out of sync or unhealthy before
+}
+
+// Rehold is a hold that the undo of a change begins again.
+type Rehold struct {
+	Kind    string         `json:"kind"`    // of the lever that ends it
+	Summary string         `json:"summary"` // of the hold
+	Back    map[string]any `json:"back"`    // parameters of the lever that end it
 }
 
 // NodeOwners are the owners of the pool that a node is in.

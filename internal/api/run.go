@@ -21,6 +21,7 @@ type RunSummary struct {
 	Alert        string    `json:"alert"`                  // the name of the first alert, or who started the run
 	DivertedFrom string    `json:"divertedFrom,omitempty"` // the run that handed over to this one
 	Loan         string    `json:"loan,omitempty"`         // the loan that the run gives back
+	LoanLever    string    `json:"loanLever,omitempty"`    // kind of lever that gives it back; absent: only a person can
 	Change       string    `json:"change,omitempty"`       // of that loan, in words
 	Began        time.Time `json:"began"`
 	Updated      time.Time `json:"updated"`

@@ -7,7 +7,7 @@ import (
 func (d *decoder) plan(p *machine.Plan) *problem {
 	fields := [...]string{
 		"step", "target", "summary", "diff", "undo", "risk", "class", "back", "why", "locks", "lacks", "unseen", "asks", "good", "payload", "mergeWithin", "staged", "ends",
-		"stepwise", "stops", "unrepeatable", "nodeOwners", "touches", "capacity", "others", "rest", "pool", "notes", "loading", "lowest", "beside",
+		"stepwise", "stops", "unrepeatable", "rehold", "nodeOwners", "touches", "capacity", "others", "rest", "pool", "notes", "loading", "lowest", "beside",
 	}
 	return d.object(fields[:], func(field string) *problem {
 		switch field {
@@ -55,6 +55,8 @@ func (d *decoder) plan(p *machine.Plan) *problem {
 			return text(d, &p.Ends)
 		case "unrepeatable":
 			return d.truth(&p.Unrepeatable)
+		case "rehold":
+			return d.other(&p.Rehold)
 		case "nodeOwners":
 			return d.other(&p.NodeOwners)
 		case "touches":

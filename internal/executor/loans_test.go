@@ -235,3 +235,30 @@ func TestLoansReturnInAnyOrder(t *testing.T) {
 		}
 	})
 }
+
+// TestHeldAgain: a run whose undo holds a rollout again, which another run had held, owes
+// that hold: it is watched for at once, while the run goes on.
+func TestHeldAgain(t *testing.T) {
+	bubble(t, func(t *testing.T, h *rig) {
+		h.world.helps = func(int) bool { return false }
+		h.world.rehold = &machine.Rehold{Step: "rollout.hold", Summary: "hold it again", Back: map[string]any{"back": true, "held": "chat-7c9f"}}
+		h.start()
+		h.incident("a", 13*time.Minute) // the first lever is undone, the second one asks
+		run := h.runs()[slices.IndexFunc(h.runs(), func(s machine.State) bool { return s.Start.Loan == "" })]
+		if run.Phase != machine.PhaseDeciding || len(h.runs()) != 2 {
+			t.Fatalf("%d runs, the incident's is %s in %s", len(h.runs()), run.Phase, run.Current)
+		}
+		i := slices.IndexFunc(h.runs(), func(s machine.State) bool { return s.Start.Loan != "" })
+		labels := h.runs()[i].Start.Alert.Labels
+		if labels["lever"] != "rollout.hold" || labels["held"] != "chat-7c9f" || labels["change"] != "hold it again" {
+			t.Errorf("the loan is %v", labels)
+		}
+		keep := machine.Command{Kind: machine.CmdCancel, Decision: &machine.Decision{By: "user:ada", Channel: "cli", Reason: "wait for the fix"}}
+		if err := h.e.Command(t.Context(), h.runs()[i].Start.Run, keep); err != nil {
+			t.Fatal(err)
+		}
+		if s := h.runs()[i]; s.Ending == nil || !strings.Contains(s.Ending.Message, "what it would have given back stays (run "+run.Start.Run+": hold it again)") {
+			t.Errorf("%+v", s.Ending)
+		}
+	})
+}

@@ -79,7 +79,8 @@ type world struct {
 	settles time.Duration
 	turned  map[string]time.Time
 	class   playbook.Class // of its lever; empty: the kind's
-	ends    string         // why its lever only ends another change
+	rehold  *machine.Rehold
+	ends    string // why its lever only ends another change
 }
 
 func newWorld(now func() time.Time) *world {
@@ -147,7 +148,7 @@ func (w *world) plan(e machine.Effect, o *object) machine.Outcome {
 		Good:   []machine.Setting{{Name: "knob", Value: fmt.Sprint(to)}},
 		Target: machine.Target{Kind: "Knob", Name: e.Service.Name, Generation: int64(o.generation)}, Risk: machine.RiskLow,
 		Capacity: machine.Capacity{ReadyNow: 2, LowestReady: 2, ReadyAfter: 2},
-		Class:    w.class, Ends: w.ends, Back: map[string]any{"to": o.value},
+		Class:    w.class, Ends: w.ends, Back: map[string]any{"to": o.value}, Rehold: w.rehold,
 	}}
 }
 

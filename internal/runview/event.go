@@ -171,6 +171,9 @@ func describeLever(kind machine.EventKind, e machine.Event) (string, []string) {
 		if e.Then == machine.Keep {
 			return JoinClauses("STOPPED, not undone", e.Message), nil
 		}
+		if e.Loan != nil {
+			return JoinClauses("UNDONE, and on loan until another release replaces it: "+e.Loan.Summary, e.Message), nil
+		}
 		return JoinClauses("UNDONE", e.Message), nil
 	case machine.Unwound:
 		if e.Then != "" {

@@ -172,12 +172,16 @@ type Loan struct {
 	Early bool `json:"early,omitempty"`
 }
 
+// visit names the current visit of the current state.
+func (t *turn) visit() string {
+	return fmt.Sprintf("%s/%s#%d", t.s.Start.Run, t.s.Current, t.s.Visits[t.s.Current])
+}
+
 // loan returns the loan of the current lever.
 func (t *turn) loan(v Verdict) *Loan {
 	l := t.s.Lever
 	loan := &Loan{
-		ID:    fmt.Sprintf("%s/%s#%d", t.s.Start.Run, t.s.Current, t.s.Visits[t.s.Current]),
-		State: t.s.Current, Step: l.Step, Summary: l.Plan.Summary, Back: plainMap(l.Plan.Back), Verdict: v, Since: t.now,
+		ID: t.visit(), State: t.s.Current, Step: l.Step, Summary: l.Plan.Summary, Back: plainMap(l.Plan.Back), Verdict: v, Since: t.now,
 	}
 	if class, _ := t.s.class(); class == playbook.ClassHold {
 		loan.Early = true

@@ -6,6 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
@@ -65,6 +68,8 @@ type bench struct {
 	value int
 	then  Consequence // of the last VerifyEnded, or of Verified
 	asked bool
+
+	rehold *Rehold // of the lever's plan
 }
 
 func (b *bench) do(c Command) {
@@ -110,7 +115,7 @@ func (b *bench) to(v Verdict) {
 	b.do(start)
 	b.answer(Outcome{Status: StatusOK, Data: []byte(`{"bad":true,"value":` + string(rune('0'+b.value)) + `}`)})
 	plan := testPlan("", 2)
-	plan.Back = map[string]any{"to": 1}
+	plan.Back, plan.Rehold = map[string]any{"to": 1}, b.rehold
 	b.answer(Outcome{Status: StatusOK, Plan: plan})
 	b.answer(Outcome{Status: StatusOK, Guards: []GuardVerdict{{Guard: "firing", OK: true}}})
 	b.answer(Outcome{Status: StatusOK})
@@ -166,5 +171,42 @@ func TestLateApprovalUndoesNothing(t *testing.T) {
 	late.Decision = &Decision{By: "user:ada", Approve: true, Digest: b.state.Gate.Digest}
 	if _, err := Decide(b.state, late); err != nil {
 		t.Errorf("an approval of the undo: %v", err)
+	}
+}
+
+// TestHoldEndRefused: what refuses the return of a loan is tried again after the next
+// recovery. What refuses the end of a hold is the playbook's: it tells people, and waits.
+func TestHoldEndRefused(t *testing.T) {
+	for value, again := range map[int]bool{2: true, 8: false} { // capacity, hold
+		b := bench{t: t, state: State{Playbook: testPlaybooks(t).ByName("fates")}, now: epoch}
+		start := testStart(testPlaybooks(t), "fates", playbook.Auto)
+		start.Playbook, start.Start.Loan = b.state.Playbook, "r-0/hold#1"
+		b.do(start)
+		b.answer(Outcome{Status: StatusOK, Data: []byte(`{"bad":true,"value":` + string(rune('0'+value)) + `}`)})
+		b.answer(Outcome{Status: StatusRefused, Reason: fault.Guard, Message: "a right is missing"})
+		if got := b.state.Current == "look" && b.state.Visits["look"] == 2; got != again {
+			t.Errorf("value %d: the run is in %s, %d visits of look", value, b.state.Current, b.state.Visits["look"])
+		}
+	}
+}
+
+// TestHeldAgain: the undo of a change that ended a hold begins it again. Whatever run that
+// is, it owes the hold from then on, and says so.
+func TestHeldAgain(t *testing.T) {
+	b := bench{t: t, state: State{Playbook: testPlaybooks(t).ByName("fates")}, now: epoch, value: 0}
+	b.rehold = &Rehold{Step: "test.stop", Summary: "hold the rollout of revision 3 again", Back: map[string]any{"to": 1}}
+	b.to(VerdictNoEffect)
+	if len(b.state.Loans) > 0 {
+		t.Fatalf("a hold before it is begun: %+v", b.state.Loans)
+	}
+	b.answer(Outcome{Status: StatusOK})
+	want := Loan{ID: "r-1/turn#1", State: "turn", Step: "test.stop", Summary: b.rehold.Summary, Back: map[string]any{"to": 1.0}, Since: b.now, Early: true}
+	if diff := cmp.Diff([]Loan{want}, b.state.Loans); diff != "" {
+		t.Error(diff)
+	}
+	b.answer(Outcome{Status: StatusOK})
+	b.do(Command{Kind: CmdCancel, Decision: &Decision{By: "user:ada", Reason: "by hand"}})
+	if e := b.state.Ending; e == nil || !strings.Contains(e.Message, "hold the rollout of revision 3 again: that lasts until another release replaces it") {
+		t.Errorf("%+v", e)
 	}
 }

@@ -287,7 +287,20 @@ func (t *turn) cancel(c Command) error {
 
 // standing describes the changes that stay when the run ends, as the end of a
 // sentence; empty: none.
-func (s State) standing() string {
+func (s State) standing() string { return s.staying() + s.holding() }
+
+// holding describes the holds of the run, which last longer than it.
+func (s State) holding() string {
+	text := ""
+	for _, l := range s.Loans {
+		if l.Early {
+			text += "; " + l.Summary + ": that lasts until another release replaces it (responder loans list)"
+		}
+	}
+	return text
+}
+
+func (s State) staying() string {
 	n := s.Kept + s.Stays
 	switch {
 	case n == 0:
@@ -315,6 +328,9 @@ func (t *turn) stop() bool {
 	msg := "canceled by " + t.s.Cancel.By
 	if t.s.Cancel.Reason != "" {
 		msg += ": " + t.s.Cancel.Reason
+	}
+	if t.s.Start.Loan != "" {
+		msg += fmt.Sprintf("; what it would have given back stays (%s)", t.s.Start.Reason)
 	}
 	msg += t.s.stopped() + t.s.standing()
 	t.end(Ending{Outcome: OutcomeCanceled, Reason: fault.Canceled, Message: msg})

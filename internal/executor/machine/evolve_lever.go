@@ -109,16 +109,6 @@ func (s State) lend(l *Loan) State {
 	return s
 }
 
-// late makes early loans due at the end of the run: a change that ended a hold was
-// undone, which begins it again.
-func late(loans []Loan) []Loan {
-	loans = slices.Clone(loans)
-	for i := range loans {
-		loans[i].Early = false
-	}
-	return loans
-}
-
 // signalOf returns the signal of a verdict that ends a proof unverified.
 func signalOf(v Verdict) playbook.Signal {
 	switch v {
@@ -142,7 +132,7 @@ func evolveUndo(s State, e Event) State {
 		}
 		l.Waits = e.Waits
 		l.Deadline = e.At.Add(l.settleWithin())
-		s.Loans = late(s.Loans)
+		s = s.lend(e.Loan)
 		s.Phase = PhaseUnwinding
 	case Unwound:
 		if l.unproven() {

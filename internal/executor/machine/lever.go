@@ -392,6 +392,9 @@ func (t *turn) undone(out Outcome) {
 	if t.s.Lever.Plan.Stops {
 		e.Then = Keep
 	}
+	if h := t.s.Lever.Plan.Rehold; h != nil {
+		e.Loan = &Loan{ID: t.visit(), State: t.s.Current, Step: h.Step, Summary: h.Summary, Back: h.Back, Since: t.now, Early: true}
+	}
 	t.emit(e)
 	t.open(ActionUnwind)
 }

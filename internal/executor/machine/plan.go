@@ -59,6 +59,10 @@ type Plan struct {
 	// A pause stops the steps, and so do a freeze and a lowered level of autonomy.
 	Stepwise bool `json:"stepwise,omitempty"`
 
+	// Rehold is the hold that the undo of the change begins again, in its own write. It is
+	// a loan from then on. Nil: none.
+	Rehold *Rehold `json:"rehold,omitempty"`
+
 	// NodeOwners are asked for node.owners, of a lever on a node; nil: of others.
 	NodeOwners *NodeOwners `json:"nodeOwners,omitempty"`
 
@@ -89,6 +93,13 @@ type Plan struct {
 	// out of sync or unhealthy before the change. The change is not blamed for
 	// it.
 	Drift []Drift `json:"beside,omitempty"`
+}
+
+// Rehold is a hold that the undo of a change begins again.
+type Rehold struct {
+	Step    string         `json:"step"`    // kind of lever that ends it
+	Summary string         `json:"summary"` // of the hold
+	Back    map[string]any `json:"back"`    // parameters of Step that end it
 }
 
 // NodeOwners are the owners of the pool that the catalog has a node in.

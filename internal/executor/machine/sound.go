@@ -38,6 +38,11 @@ func stored(out Outcome) Outcome {
 	if out.Plan != nil {
 		p := *out.Plan
 		p.Payload, p.Back = compact(p.Payload), plainMap(p.Back)
+		if p.Rehold != nil {
+			again := *p.Rehold
+			again.Back = plainMap(again.Back)
+			p.Rehold = &again
+		}
 		out.Plan = &p
 	}
 	if out.Terms != nil {

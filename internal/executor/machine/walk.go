@@ -251,11 +251,12 @@ func named(edges []playbook.Edge, sig playbook.Signal) []playbook.Edge {
 }
 
 // again begins the run of a loan anew where the return is refused: what refuses
-// it now, such as a cooldown or a freeze, may allow it after the next recovery.
+// it now, such as a cooldown or a freeze, may allow it after the next recovery. The
+// end of a hold waits for no recovery: the playbook says when it is tried again.
 // It reports whether it did; the length of the path bounds it.
 func (t *turn) again() bool {
 	l := t.s.Lever
-	if t.s.Start.Loan == "" || l == nil || !l.AppliedAt.IsZero() || !slices.Contains([]fault.Reason{fault.Guard, fault.Conflict, fault.Deadline}, l.Reason) {
+	if t.s.Start.Loan == "" || t.s.current().Class == playbook.ClassHold || l == nil || !l.AppliedAt.IsZero() || !slices.Contains([]fault.Reason{fault.Guard, fault.Conflict, fault.Deadline}, l.Reason) {
 		return false
 	}
 	start := t.s.Playbook.State(t.s.Playbook.Start)

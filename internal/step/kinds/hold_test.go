@@ -260,3 +260,33 @@ func TestHoldSaysWhatServes(t *testing.T) {
 		}
 	}
 }
+
+// TestHeldAgain: the plan of a rollback that ends a hold says which hold its undo begins
+// again, and that one ends as the first would have.
+func TestHeldAgain(t *testing.T) {
+	s := halfWay(t)
+	c := s.Client(t)
+	first := holds(t, c)
+	s.Settle(ref("Deployment"), kubetest.Epoch().Add(40*time.Minute))
+	e := machine.Effect{Action: machine.ActionPlan, Step: "kube.rollout_undo", Key: "r-1/back#1/plan#1"}
+	e.Plan = as(t, c, e).Plan
+	if h := e.Plan.Rehold; h == nil || h.Step != "rollout.hold" || h.Back["held"] != first.Back["held"] || !strings.Contains(h.Summary, "of revision 3 of Deployment serving/chat again") {
+		t.Fatalf("%+v", h)
+	}
+	e.Action, e.Key = machine.ActionApply, "r-1/back#1/apply#1"
+	e.Receipt = as(t, c, e).Data
+	s.Settle(ref("Deployment"), kubetest.Epoch().Add(50*time.Minute))
+	e.Action, e.Key = machine.ActionUndo, "r-1/back#1/undo#1"
+	if o := as(t, c, e); o.Status != machine.StatusOK {
+		t.Fatalf("undo: %s %s", o.Status, o.Message)
+	}
+	end := machine.Effect{Action: machine.ActionPlan, Step: "rollout.hold", Key: "r-2/resume#1/plan#1", With: e.Plan.Rehold.Back}
+	if o := as(t, c, end); o.Reason != fault.OutOfBounds {
+		t.Errorf("its release would go on: %s %s", o.Status, o.Message)
+	}
+	s.Edit(kubetest.Path(ref("Deployment")), func(spec map[string]any) { spec["template"] = toMap(t, kubetest.Template("chat", "vllm:v4")) })
+	s.Settle(ref("Deployment"), kubetest.Epoch().Add(time.Hour))
+	if o := as(t, c, end); o.Status != machine.StatusOK || o.Plan.Ends == "" {
+		t.Errorf("its end: %s %s", o.Status, o.Message)
+	}
+}

@@ -182,7 +182,7 @@ func holdPlan(in step.Input, w kube.Workload) machine.Plan {
 		Locks:   step.Locks(in.Service), Payload: step.EncodeJSON(holdPayload{Set: w.Template, Revision: w.Revision}),
 		Risk: machine.RiskLow, Why: "changes no pod, and restarts nothing",
 		Capacity: machine.Capacity{ReadyNow: w.Ready, LowestReady: w.Ready, ReadyAfter: old + current + more},
-		Back:     map[string]any{"back": true, "held": w.Template},
+		Back:     holdBack(w.Template),
 		Notes: []string{
 			fmt.Sprintf("while it is held, %d replicas of the release before and %d of revision %d stay; %d are ready now, and those that load go on loading", old, current, w.Revision, w.Ready),
 			"every rollout of it waits; Responder resumes them as soon as the pod template has another spec (responder loans list)",
@@ -197,6 +197,9 @@ func holdPlan(in step.Input, w kube.Workload) machine.Plan {
 	}
 	return plan
 }
+
+// holdBack returns the parameters that end the hold of a ReplicaSet's rollout.
+func holdBack(set string) map[string]any { return map[string]any{"back": true, "held": set} }
 
 // resumePlan ends a hold whose release is no longer the one that would roll out.
 func resumePlan(w kube.Workload, held string) (machine.Plan, error) {

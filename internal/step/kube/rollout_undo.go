@@ -100,6 +100,9 @@ func (l kubeRolloutUndo) Plan(ctx context.Context, in step.Input) (machine.Plan,
 	if w.Held != "" {
 		plan.Diff = append(plan.Diff, machine.FieldChange{Path: "spec.paused", From: "true"})
 		plan.Undo += ", and hold its rollout again"
+		plan.Rehold = &machine.Rehold{
+			Step: hold, Summary: fmt.Sprintf("hold the rollout of revision %d of %s again", from.Number, step.RefText(ref)), Back: holdBack(w.Held),
+		}
 	}
 	if step.OwnsReplicas(w) {
 		// An autoscaler moves the generation all the time; the revision, which
