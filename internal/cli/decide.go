@@ -205,13 +205,27 @@ it, a few times for one lever.`,
 func newRunsCancelCommand(p *command.Process) *cobra.Command {
 	var d api.DecisionRequest
 	cmd := &cobra.Command{
-		Use:     "cancel RUN --reason TEXT",
-		Short:   "Stop a run; a change that is half done is finished or undone first",
+		Use:   "cancel RUN --reason TEXT",
+		Short: "Stop a run; a change that is half done is finished or undone first",
+		Long: `Stop a run. A change that is half done is finished or undone first; one that was
+kept stays. A rollout that the run holds (rollout.hold) stays held until another
+release replaces it: its loan watches on. To cancel the run of a loan is to keep the
+loan, as 'responder loans keep' does.`,
 		Example: "  responder runs cancel r-01JDXYZ --reason 'handled by hand'",
 	}
 	return decision{
 		verb: "cancel", reason: "why; it is recorded", needs: "missing --reason: a cancellation needs one",
-		said: says("asked %s to stop"),
+		said: func(id string, after api.Run) string {
+			if after.LoanLever == runview.HoldLever {
+				return fmt.Sprintf("asked %s to stop: %s", id, runview.HoldKept(after))
+			}
+			for _, l := range after.Loans {
+				if l.Kind == runview.HoldLever {
+					return fmt.Sprintf("asked %s to stop; the rollout that it holds stays held until another release replaces it: responder loans list", id)
+				}
+			}
+			return fmt.Sprintf("asked %s to stop", id)
+		},
 	}.command(p, &d, cmd)
 }
 

@@ -75,3 +75,39 @@ func TestDecisionsAnswerPrograms(t *testing.T) {
 		}
 	}
 }
+
+// TestHoldCommands: keep, return and cancel say what they mean for a hold, which pauses
+// every rollout of the service until it ends.
+func TestHoldCommands(t *testing.T) {
+	const loan = `{"run":{"run":"r-1","playbook":"loan-return","status":"watching","service":"serving/chat","loan":"r-0/hold#1","loanLever":"rollout.hold",
+		"serviceSpec":{"namespace":"serving","workload":{"kind":"Deployment","name":"chat"}}}}`
+	const resume = "kubectl -n serving rollout resume deployment/chat"
+	for _, tt := range []struct {
+		args, run string
+		says      []string
+	}{
+		{"loans keep r-1 --reason x", loan, []string{"r-1 is kept: nothing ends the hold of serving/chat any more", "a fix too", resume}},
+		{"loans return r-1 --reason x", loan, []string{"r-1 looks now", "if it is, the hold stays", "To let that release go on: " + resume}},
+		{"runs cancel r-1 --reason x", loan, []string{"asked r-1 to stop: nothing ends the hold", resume}},
+		{
+			"runs cancel r-0 --reason x", `{"run":{"run":"r-0","status":"deciding","loans":[{"loan":"r-0/hold#1","kind":"rollout.hold"}]}}`,
+			[]string{"asked r-0 to stop; the rollout that it holds stays held until another release replaces it"},
+		},
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", client.JSONType)
+			fmt.Fprint(w, tt.run)
+		}))
+		var stdout, stderr strings.Builder
+		p := &command.Process{Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: &stderr, Getenv: os.Getenv, Temp: &command.Temporary{}}
+		if code := Run(t.Context(), append(strings.Fields(tt.args), "--server", server.URL), p); code != command.ExitOK {
+			t.Errorf("%s: exit code %d: %s", tt.args, code, stderr.String())
+		}
+		for _, want := range tt.says {
+			if !strings.Contains(stdout.String(), want) {
+				t.Errorf("%s: %q, want %q in it", tt.args, stdout.String(), want)
+			}
+		}
+		server.Close()
+	}
+}

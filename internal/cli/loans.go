@@ -97,14 +97,23 @@ func returnable(run api.Run) error {
 func newLoansKeepCommand(p *command.Process) *cobra.Command {
 	var d api.DecisionRequest
 	cmd := &cobra.Command{
-		Use:     "keep RUN --reason TEXT",
-		Short:   "Keep a loan for good; it is no longer given back",
+		Use:   "keep RUN --reason TEXT",
+		Short: "Keep a loan for good; it is no longer given back",
+		Long: `Keep a loan for good; it is no longer given back.
+
+A hold that is kept (rollout.hold) keeps the Deployment paused: every rollout of it
+waits, a fix too, until a person resumes it with 'kubectl rollout resume'.`,
 		Example: "  responder loans keep r-01JDXYZ --reason 'traffic stays at this level'",
 	}
 	return decision{
 		first: onlyLoans,
 		verb:  "cancel", reason: "why; it is recorded", needs: "missing --reason: state why it stays",
-		said: says("%s is kept"),
+		said: func(id string, after api.Run) string {
+			if after.LoanLever == runview.HoldLever {
+				return id + " is kept: " + runview.HoldKept(after)
+			}
+			return id + " is kept"
+		},
 	}.command(p, &d, cmd)
 }
 
@@ -115,12 +124,21 @@ func newLoansReturnCommand(p *command.Process) *cobra.Command {
 		Short: "Give a loan back now, without waiting for recovery",
 		Long: `Give a loan back now, without waiting until the service has recovered. Guards,
 policy and approvals hold as for any other change, and where the load does not fit
-without the loan, people are asked first.`,
+without the loan, people are asked first.
+
+A hold (rollout.hold) is looked at now: its rollouts are resumed if the pod template
+is another one than that of the release that is held. If it is the same, the hold
+stays. Responder never lets that release go on; 'kubectl rollout resume' does.`,
 		Example: "  responder loans return r-01JDXYZ --reason 'the nodes are needed elsewhere'",
 	}
 	return decision{
 		first: returnable,
 		verb:  "proceed", reason: "why; it is recorded", needs: "missing --reason: state why it is returned now",
-		said: says("%s is being returned"),
+		said: func(id string, after api.Run) string {
+			if after.LoanLever == runview.HoldLever {
+				return id + " looks now: " + runview.HoldReturned(after)
+			}
+			return id + " is being returned"
+		},
 	}.command(p, &d, cmd)
 }
