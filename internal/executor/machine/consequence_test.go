@@ -210,3 +210,13 @@ func TestHeldAgain(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 }
+
+// TestHeldAgainByNothing: an undo that finds nothing to undo begins no hold.
+func TestHeldAgainByNothing(t *testing.T) {
+	b := bench{t: t, state: State{Playbook: testPlaybooks(t).ByName("fates")}, now: epoch, rehold: &Rehold{Step: "test.stop", Summary: "hold it again"}}
+	b.to(VerdictNoEffect)
+	b.answer(Outcome{Status: StatusRefused, Reason: fault.NothingToDo})
+	if len(b.state.Loans) > 0 || b.state.Phase != PhaseUnwinding {
+		t.Errorf("%s, loans %+v", b.state.Phase, b.state.Loans)
+	}
+}

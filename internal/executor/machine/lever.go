@@ -392,7 +392,7 @@ func (t *turn) undone(out Outcome) {
 	if t.s.Lever.Plan.Stops {
 		e.Then = Keep
 	}
-	if h := t.s.Lever.Plan.Rehold; h != nil {
+	if h := t.s.Lever.Plan.Rehold; h != nil && out.Status != StatusRefused { // refused: there was nothing to undo
 		e.Loan = &Loan{ID: t.visit(), State: t.s.Current, Step: h.Step, Summary: h.Summary, Back: h.Back, Since: t.now, Early: true}
 	}
 	t.emit(e)
