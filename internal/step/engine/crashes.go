@@ -61,6 +61,7 @@ type crashesOut struct {
 	Phase       string    `json:"phase" enum:"none,start,service,unknown,mixed" doc:"Whether they crashed before they were ready or while they served."`
 	Crashed     int       `json:"crashed" unit:"replicas" doc:"Replicas that crashed within the window."`
 	Down        int       `json:"down" unit:"replicas" doc:"Those of them that are not ready now."`
+	Repeated    int       `json:"repeated" unit:"replicas" doc:"Those of them that crashed twice or more within the window."`
 	Ready       int       `json:"ready" unit:"replicas" doc:"Replicas that are ready."`
 	CurrentOnly bool      `json:"current_only" doc:"Only replicas of the current revision crash, while one of an earlier revision is ready."`
 	Node        string    `json:"node" doc:"The node on which all of them crashed, while replicas on other nodes did not; empty otherwise."`
@@ -78,7 +79,8 @@ type crashed struct {
 	Phase     string  `json:"phase" enum:"start,service,unknown" doc:"When in its life."`
 	What      string  `json:"what" doc:"Name of the error, or amounts of memory that it gives; empty: none."`
 	ExitCode  int     `json:"exit_code" doc:"Of the container."`
-	Restarts  int     `json:"restarts" doc:"How often containers of the pod were started again."`
+	Restarts  int     `json:"restarts" doc:"How often containers of the pod were started again in its whole life."`
+	Again     bool    `json:"again" doc:"It crashed twice or more within the window: what ended last had itself been started again within it."`
 	Age       float64 `json:"age_seconds" unit:"seconds" doc:"Since it ended."`
 	Ready     bool    `json:"ready" doc:"The pod is ready again."`
 }
@@ -115,6 +117,9 @@ func (c crashes) Run(ctx context.Context, in step.Input) (step.Finding, error) {
 		r, lack := c.judge(ctx, w.Ref.Namespace, p, i < maxLogs)
 		r.Age = in.Now.Sub(p.Ended.At).Seconds()
 		out.Missing = cmp.Or(out.Missing, lack)
+		if r.Again = again(p, in.Now.Add(-time.Duration(with.Window))); r.Again {
+			out.Repeated++
+		}
 		out.Replicas = append(out.Replicas, r)
 		if !p.Ready {
 			out.Down++
@@ -134,6 +139,17 @@ func (c crashes) Run(ctx context.Context, in step.Input) (step.Finding, error) {
 		facts = append(facts, out.Missing)
 	}
 	return step.Finding{Out: out, Facts: facts}, nil
+}
+
+// again reports whether a pod crashed more than once since a moment. Kubernetes keeps
+// only the last end of a container, and when what ended then began: where that was a
+// restart, the crash before it came just before.
+func again(p kube.Pod, since time.Time) bool {
+	before := p.Restarts
+	if p.Ended.Again {
+		before-- // the start after the last end
+	}
+	return before > 0 && !p.Ended.Began.Before(since)
 }
 
 // judge returns why one replica crashed. lack says why that is not known.

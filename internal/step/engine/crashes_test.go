@@ -124,3 +124,29 @@ func TestCrashesKeepNoText(t *testing.T) {
 		t.Errorf("%s", all)
 	}
 }
+
+// Restarts over the whole life of a pod are no crash loop.
+func TestCrashesAgain(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		restarts int
+		began    time.Duration // before now
+		waits    bool          // it is not started again yet
+		want     bool
+	}{
+		{name: "once, for the first time", restarts: 1, began: 10 * time.Minute},
+		{name: "once after hours, and often before", restarts: 31, began: 5 * time.Hour},
+		{name: "twice within the hour", restarts: 2, began: 10 * time.Minute, want: true},
+		{name: "twice, and waits for its start", restarts: 1, began: 10 * time.Minute, waits: true, want: true},
+	} {
+		p := died("chat-a", "gpu-1", 5, kube.ServedYes, "Error", 1, time.Minute)
+		p.Restarts, p.Ended.Began, p.Ended.Again = c.restarts, noonOfCrash.Add(-c.began), !c.waits
+		f, err := NewCrashes(step.Deps{Workloads: podsOf{pods: []kube.Pod{p}}}).Run(t.Context(), step.Input{Now: noonOfCrash})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out := f.Out.(crashesOut); out.Replicas[0].Again != c.want || (out.Repeated == 1) != c.want {
+			t.Errorf("%s: again %v, repeated %d; want %v", c.name, out.Replicas[0].Again, out.Repeated, c.want)
+		}
+	}
+}
