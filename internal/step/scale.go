@@ -2,8 +2,10 @@ package step
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/inference-responder/responder/internal/fault"
+	"github.com/inference-responder/responder/internal/kube"
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
@@ -11,6 +13,7 @@ import (
 type ScaleWith struct {
 	Replicas *int    `json:"replicas" min:"1" unit:"replicas" doc:"Number to set. Exactly one of replicas and by."`
 	By       *int    `json:"by" unit:"replicas" doc:"Number to add; negative: to take away."`
+	From     *int    `json:"from" min:"0" unit:"replicas" doc:"With a positive by: the number that it is counted from, such as those that were ready as the evidence was gathered; without it the number there is now. Nothing is added where somebody has made it so many meanwhile."`
 	Max      *int    `json:"max" min:"1" unit:"replicas" doc:"Most replicas to end at; can only tighten the service's max_scale."`
 	Above    *int    `json:"above" min:"0" unit:"replicas" doc:"With a negative by: takes away only those above this number. A loan is returned so, as somebody may have taken some of it back."`
 	Bounds   *string `json:"bounds" doc:"With a negative by, where an autoscaler owns the replicas: its bounds before the loan, as MIN..MAX, which it gets back with the last replicas on loan; empty: not known."`
@@ -37,6 +40,12 @@ func ScaleTarget(kind string, with ScaleWith, svc playbook.Service, now int) (to
 		return 0, "", &fault.Error{Reason: fault.OutOfBounds, Message: kind + ": " + fmt.Sprintf(format, args...)}
 	}
 	relative := with.By != nil
+	base := now
+	if with.From != nil && relative && *with.By > 0 {
+		if base = *with.From; now >= base+min(*with.By, 1_000_000) {
+			return 0, "", &fault.Error{Reason: fault.NothingToDo, Message: fmt.Sprintf("%s: %d replicas already, and %d were to be reached", kind, now, base+*with.By)}
+		}
+	}
 	floor := 0
 	if with.Above != nil && relative && *with.By < 0 {
 		floor = *with.Above
@@ -46,7 +55,7 @@ func ScaleTarget(kind string, with ScaleWith, svc playbook.Service, now int) (to
 	}
 	if relative {
 		// Bounded before adding, so that no number wraps around.
-		to = now + max(min(*with.By, 1_000_000), -1_000_000)
+		to = base + max(min(*with.By, 1_000_000), -1_000_000)
 		if to < floor {
 			to, note = floor, fmt.Sprintf("stops at %d, what was there before the loan: somebody took the rest away", floor)
 		}
@@ -72,6 +81,40 @@ func ScaleTarget(kind string, with ScaleWith, svc playbook.Service, now int) (to
 		return 0, "", &fault.Error{Reason: fault.NothingToDo, Message: fmt.Sprintf("%s: %d replicas already", kind, now)}
 	}
 	return to, note, nil
+}
+
+// Startable refuses to add replicas to a workload whose current revision cannot start
+// while as many of another one serve as are wanted: they would be of that revision.
+func Startable(kind string, w kube.Workload) error {
+	if w.Revision == 0 || w.Replicas == 0 {
+		return nil
+	}
+	others, barred := 0, map[string]string{} // why pods do not start, by their names
+	for _, p := range w.Pending() {
+		if slices.Contains([]kube.PendingCause{kube.PendingImage, kube.PendingConfig, kube.PendingCrash}, p.Cause) {
+			barred[p.Name] = p.Why
+		}
+	}
+	name, why := "", ""
+	for _, p := range w.Pods {
+		current := p.Revision == w.Revision
+		switch {
+		case p.Worker || p.Revision == 0:
+		case p.Ready && current:
+			return nil
+		case p.Ready:
+			others++
+		case current && barred[p.Name] != "":
+			name, why = p.Name, barred[p.Name]
+		case current && name == "" && p.Restarts > 1 && p.Ended != nil && p.Ended.Served == kube.ServedNo: // up in between
+			name, why = p.Name, "its container ended before it served, more than once"
+		}
+	}
+	if name == "" || others < w.Replicas {
+		return nil
+	}
+	return &fault.Error{Reason: fault.OutOfBounds, Message: fmt.Sprintf(
+		"%s: revision %d cannot start (%s: %s), and more replicas would be of it: take it back first", kind, w.Revision, name, why)}
 }
 
 // ScaleAlternatives returns the groups of those parameters of which exactly one is given.

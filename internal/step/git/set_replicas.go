@@ -65,6 +65,11 @@ func (l gitopsSetReplicas) Plan(ctx context.Context, in step.Input) (machine.Pla
 	if err != nil {
 		return machine.Plan{}, err
 	}
+	if to > now {
+		if err := step.Startable(kind, at.w); err != nil {
+			return machine.Plan{}, err
+		}
+	}
 	plan, effect, err := l.planSet(ctx, in, at, kind, []gitops.Assignment{{Variable: variable, Value: strconv.Itoa(to)}}, "")
 	if err != nil {
 		return machine.Plan{}, err

@@ -76,6 +76,11 @@ func (l kubeAutoscaler) Plan(ctx context.Context, in step.Input) (machine.Plan, 
 	if err != nil {
 		return machine.Plan{}, err
 	}
+	if t.to > w.Replicas {
+		if err := step.Startable(autoscalerKind, w); err != nil {
+			return machine.Plan{}, err
+		}
+	}
 	after, err := l.a.SetBounds(ctx, kube.BoundsChange{Ref: a.Ref, UID: a.UID, Stamp: a.Stamp(), To: t.bounds, DryRun: true, Run: in.Run, Key: in.Key})
 	lacks, err := step.LackedRight(err)
 	if err != nil {

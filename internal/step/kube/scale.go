@@ -67,6 +67,11 @@ func (l kubeScale) Plan(ctx context.Context, in step.Input) (machine.Plan, error
 	if err != nil {
 		return machine.Plan{}, err
 	}
+	if to > w.Replicas {
+		if err := step.Startable("kube.scale", w); err != nil {
+			return machine.Plan{}, err
+		}
+	}
 	applied, err := l.c.Scale(ctx, kube.ScaleChange{
 		Ref: ref, Replicas: to, DryRun: true, Run: in.Run, Key: in.Key,
 		Pre: kube.Precondition{UID: w.UID, Generation: w.Generation},
