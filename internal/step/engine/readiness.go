@@ -19,8 +19,8 @@ func ReadinessKind() playbook.Kind {
 	return playbook.Kind{
 		Name: "engine.readiness",
 		Role: playbook.RoleCheck,
-		Doc: `Reports what readiness means for the service's replicas: what the readiness and startup probes of their pods prove, which ready replicas generate
-nothing while others do, and which are still loading. Probes of the kubelet prove that the engine ` + "`generates`" + ` (SGLang's /health_generate), that its model is
+		Doc: `Reports what readiness means for the service's replicas: what the readiness and startup probes of their pods prove, which ready replicas run
+requests and take no step, and which are still loading. Probes of the kubelet prove that the engine ` + "`generates`" + ` (SGLang's /health_generate), that its model is
 ` + "`loaded`" + ` (/v1/models, KServe's /v2/health/ready), that its process is ` + "`alive`" + ` (/health, /live, /ping), that something ` + "`listens`" + ` (a TCP probe), or
 ` + "`nothing`" + `: without a probe a pod is ready as soon as its container runs. ` + "`weak`" + ` is true of the last three. The stronger of the two probes counts, because
 both must have succeeded. SGLang's /health generates too in newer versions, unless SGLANG_ENABLE_HEALTH_ENDPOINT_GENERATION is false; which version
@@ -34,7 +34,7 @@ their leader answers.`,
 }
 
 type readinessWith struct {
-	Window step.Duration `json:"window" default:"5m" doc:"Over which tokens are counted. A replica that is ready for less is not judged. It must hold two scrapes."`
+	Window step.Duration `json:"window" default:"5m" doc:"Over which steps are counted. A replica that is ready for less is not judged. It must hold two scrapes."`
 }
 
 type readinessOut struct {
@@ -44,7 +44,7 @@ type readinessOut struct {
 	Probe  string `json:"probe" doc:"The readiness probe, such as GET /health, tcp, grpc, exec or none; empty: not known."`
 
 	Ready              int      `json:"ready" unit:"replicas" doc:"Replicas that are ready."`
-	Silent             int      `json:"ready_without_answer" unit:"replicas" doc:"Replicas that are ready for longer than the window and have no series of the engine, or generated nothing in it while others did; -1: not known."`
+	Silent             int      `json:"ready_without_answer" unit:"replicas" doc:"Replicas that are ready for longer than the window and have no series of the engine, or run requests and took no step in it; -1: not known."`
 	SilentPods         []string `json:"silent_pods" doc:"Their names, at most 20."`
 	SilentPod          string   `json:"silent_pod" doc:"The one, if it is one; empty otherwise."`
 	Loading            int      `json:"loading" unit:"replicas" doc:"Replicas that are not ready and whose engine's container runs."`
@@ -100,7 +100,7 @@ func (c readiness) Run(ctx context.Context, in step.Input) (step.Finding, error)
 			out.SilentPod = silent[0]
 		}
 	} else {
-		note = "which ready replicas generate nothing is not known: " + why
+		note = "which ready replicas take no step is not known: " + why
 	}
 	out.Why = out.words(time.Duration(with.Window))
 	facts := []string{out.Why}
@@ -215,8 +215,9 @@ func (out *readinessOut) loading(w kube.Workload, pods []kube.Pod, in step.Input
 	}
 }
 
-// silent returns the pods that are ready for longer than the window and generate
-// nothing while others do. why says why that is not known; empty: it is.
+// silent returns the pods that are ready for longer than the window, have requests and
+// take no step in it. A replica that got no request is idle, and SGLang counts generated
+// tokens only as a request ends. why says why that is not known; empty: it is.
 func (c readiness) silent(ctx context.Context, in step.Input, pods []kube.Pod, window time.Duration) (silent []string, why string) {
 	ask, err := asked(c.q, ReadinessKind().Name, in)
 	if err != nil {
@@ -235,7 +236,13 @@ func (c readiness) silent(ctx context.Context, in step.Input, pods []kube.Pod, w
 	if note != "" {
 		return nil, note
 	}
-	generates := slices.ContainsFunc(shown, func(r slo.Shown) bool { return r.Fresh() && r.OutTokens > 0 })
+	still, err := slo.StandStill(ctx, step.Patient(c.q), ask.Service, ask.Progress, in.Now)
+	if err != nil {
+		return nil, err.Error()
+	}
+	if still.Note != "" && slices.ContainsFunc(shown, func(r slo.Shown) bool { return !(r.Running <= 0) }) {
+		return nil, still.Note
+	}
 	for _, p := range pods {
 		if !p.Ready || p.ReadySince.IsZero() || in.Now.Sub(p.ReadySince) < window {
 			continue
@@ -244,7 +251,7 @@ func (c readiness) silent(ctx context.Context, in step.Input, pods []kube.Pod, w
 		switch {
 		case at < 0 && slices.ContainsFunc(dark, func(d progressing) bool { return d.Name == p.Name }):
 			silent = append(silent, p.Name)
-		case at >= 0 && generates && shown[at].Fresh() && shown[at].OutTokens == 0:
+		case at >= 0 && shown[at].Fresh() && shown[at].Steps == 0 && slices.ContainsFunc(still.Stuck, func(r slo.Replica) bool { return r.Name == p.Name }):
 			silent = append(silent, p.Name)
 		}
 	}
@@ -267,7 +274,7 @@ func (out readinessOut) words(window time.Duration) string {
 	}
 	parts = append(parts, fmt.Sprintf("%d replicas are ready", out.Ready))
 	if out.Silent > 0 {
-		parts = append(parts, fmt.Sprintf("%d of them generated nothing for %s: %s", out.Silent, step.DurationText(window), step.FirstOf(out.SilentPods, 5, ", ")))
+		parts = append(parts, fmt.Sprintf("%d of them took no step for %s: %s", out.Silent, step.DurationText(window), step.FirstOf(out.SilentPods, 5, ", ")))
 	}
 	if out.Loading > 0 {
 		parts = append(parts, fmt.Sprintf("%d are loading, the longest for %s: %s", out.Loading, durationOf(out.LongestLoading), step.FirstOf(out.LoadingPods, 5, ", ")))

@@ -68,8 +68,8 @@ type readying struct {
 
 func (r readying) Workload(context.Context, kube.Ref) (kube.Workload, error) { return r.is, r.err }
 
-// TestReadiness: a replica that is ready and generates nothing while others do is
-// silent; one that is young or idle with all others is not.
+// TestReadiness: a replica that is ready, runs requests and takes no step is silent; one
+// that is young or idle is not.
 func TestReadiness(t *testing.T) {
 	s := &store{}
 	usual().add(s, "busy", nil)
@@ -79,7 +79,8 @@ func TestReadiness(t *testing.T) {
 		}
 		return v
 	})
-	(vllm{}).add(s, "silent", nil)
+	(vllm{running: 3}).add(s, "silent", nil)
+	(vllm{}).add(s, "idle", nil)
 	(vllm{}).add(s, "young", nil)
 	ready := func(name string, since time.Duration) kube.Pod {
 		return kube.Pod{Name: name, Ready: true, Revision: 1, ReadySince: end.Add(-since), Loading: 4 * time.Minute, Containers: []kube.PodContainer{{Name: "e", Readiness: kube.HealthProbe{Kind: "http", Path: "/health"}}}}
@@ -88,7 +89,7 @@ func TestReadiness(t *testing.T) {
 		return kube.Pod{Name: name, Revision: 1, Containers: []kube.PodContainer{{Name: "e", Since: end.Add(-since)}}}
 	}
 	w := kube.Workload{Revision: 1, Pods: []kube.Pod{
-		ready("busy", time.Hour), ready("silent", time.Hour), ready("young", time.Minute), ready("dark", time.Hour),
+		ready("busy", time.Hour), ready("silent", time.Hour), ready("idle", time.Hour), ready("young", time.Minute), ready("dark", time.Hour),
 		loading("loads", 3*time.Minute), loading("overdue", 9*time.Minute),
 		{Name: "pending", Revision: 1, Containers: []kube.PodContainer{{Name: "e"}}},
 		{Name: "worker", Worker: true, Ready: true},
@@ -109,19 +110,19 @@ func TestReadiness(t *testing.T) {
 	out, facts := run(s, readying{is: w})
 	four, minute := 240.0, 60.0
 	want := readinessOut{
-		Why: out.Why, Weak: true, Proves: "alive", Probe: "GET /health", Ready: 4, Silent: 2, SilentPods: []string{"dark", "silent"},
+		Why: out.Why, Weak: true, Proves: "alive", Probe: "GET /health", Ready: 5, Silent: 2, SilentPods: []string{"dark", "silent"},
 		Loading: 2, LoadingPods: []string{"overdue", "loads"}, LongestLoading: 540, UsualLoading: &four, LongestUsual: &four, YoungestReady: &minute,
 		LoadingOverdue: 1, LoadingOverduePods: []string{"overdue"},
 	}
 	if diff := cmp.Diff(want, out); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
-	const why = "being ready (GET /health) proves only that the engine's process is alive; 4 replicas are ready; 2 of them generated nothing for 5m: dark, silent; " +
+	const why = "being ready (GET /health) proves only that the engine's process is alive; 5 replicas are ready; 2 of them took no step for 5m: dark, silent; " +
 		"2 are loading, the longest for 9m: overdue, loads; the ready ones took up to 4m; 1 of them are overdue"
 	if out.Why != why || len(facts) != 1 {
 		t.Errorf("%s\n%v", out.Why, facts)
 	}
-	if out, facts := run(nil, readying{is: w}); out.Silent != -1 || out.Loading != 2 || !strings.Contains(facts[1], "which ready replicas generate nothing is not known") {
+	if out, facts := run(nil, readying{is: w}); out.Silent != -1 || out.Loading != 2 || !strings.Contains(facts[1], "which ready replicas take no step is not known") {
 		t.Errorf("without Prometheus: %+v %v", out, facts)
 	}
 	idle := &store{}
