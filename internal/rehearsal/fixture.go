@@ -28,7 +28,8 @@ type Case struct {
 	Line int
 
 	alert   map[string]string
-	age     time.Duration // of the alert when the run starts
+	joined  []map[string]string // labels of alerts that join as the run starts
+	age     time.Duration       // of the alert when the run starts
 	service playbook.Service
 	answers map[string][]answer // by state, one for each time it is asked; the last one stays
 	want    Want
@@ -51,6 +52,7 @@ type Lever struct {
 // Limits and defaults of a suite.
 const (
 	maxCases   = 1000
+	maxJoined  = 20
 	maxAge     = 24 * time.Hour
 	defaultAge = 5 * time.Minute
 	maxWithin  = 90 * 24 * time.Hour
@@ -100,7 +102,7 @@ func (s *Suite) Compile(p *playbook.Playbook, kinds []playbook.Kind) error {
 		s.document.Report(cases, "cases", fmt.Sprintf("want a list of 1 to %d cases", maxCases), "")
 	default:
 		for i, n := range cases.Content {
-			if m := s.document.Mapping(n, fmt.Sprintf("cases[%d]", i), "name", "alert", "age", "service", "results", "want"); m != nil {
+			if m := s.document.Mapping(n, fmt.Sprintf("cases[%d]", i), "name", "alert", "joined", "age", "service", "results", "want"); m != nil {
 				s.Cases = append(s.Cases, r.one(m, common, s.Cases))
 			}
 		}
@@ -115,6 +117,14 @@ func (r *reader) one(m *yamldoc.Mapping, common Case, before []*Case) *Case {
 	c.Name, c.Line = m.Text("name"), r.d.Line+m.Node.Line
 	if slices.ContainsFunc(before, func(o *Case) bool { return o.Name == c.Name && c.Name != "" }) {
 		r.d.Report(m.Get("name"), m.At("name"), fmt.Sprintf("duplicate case %q", yamldoc.Clip(c.Name)), "")
+	}
+	if n := m.Get("joined"); n != nil {
+		if n.Kind != yaml.SequenceNode || len(n.Content) == 0 || len(n.Content) > maxJoined {
+			r.d.Report(n, m.At("joined"), fmt.Sprintf("want a list of 1 to %d alerts, each with its labels", maxJoined), "")
+		}
+		for i, a := range n.Content[:min(len(n.Content), maxJoined)] {
+			c.joined = append(c.joined, r.labels(a, fmt.Sprintf("%s[%d]", m.At("joined"), i)))
+		}
 	}
 	if n := m.Need("want", "what the run has to come to, e.g. {path: [triage, escalated], outcome: escalated}"); n != nil {
 		if wm := r.d.Mapping(n, m.At("want"), "path", "levers", "outcome", "within"); wm != nil {

@@ -83,6 +83,12 @@ func (r *runner) run() error {
 	if err := r.do(machine.Command{Kind: machine.CmdStart, Start: &start, Playbook: r.p}); err != nil {
 		return err
 	}
+	for i, labels := range r.c.joined {
+		a := playbook.Alert{Fingerprint: fmt.Sprintf("joined-%d", i), Status: playbook.Firing, Labels: labels, StartsAt: r.now}
+		if err := r.do(machine.Command{Kind: machine.CmdAlert, Alert: &a}); err != nil {
+			return err
+		}
+	}
 	for range maxTurns {
 		if r.s.Phase == machine.PhaseEnded {
 			return nil
