@@ -12,15 +12,6 @@ import (
 	"github.com/inference-responder/responder/internal/step/kinds"
 )
 
-// known are scenarios in which the product is known to do something wrong: what, in the
-// words of [worlds.Failure], and why. Another failure fails the test, and so does none,
-// so that nobody forgets to take an entry away.
-var known = map[string]struct{ what, why string }{
-	"hot-room":       {"runs", "every service starts a run, which finds out by itself that the cause is shared"},
-	"shared-release": {"runs", "every service starts a run, which finds out by itself that the cause is shared"},
-	"at-maximum":     {"runs", "after half an hour another alert starts a second run, which comes to the same end"},
-}
-
 // short are the scenarios of go test -short.
 var short = map[string]bool{"bad-release": true, "traffic-burst": true, "stuck-replica": true, "gpu-fault": true, "blip": true}
 
@@ -55,11 +46,16 @@ func TestWorlds(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				check(t, r)
+				for _, f := range r.Failures {
+					t.Errorf("%s", f.Text)
+				}
+				if t.Failed() {
+					t.Log(r.Story())
+				}
 				mu.Lock()
 				defer mu.Unlock()
 				sum.Add(r)
-				if _, fails := known[s.Name]; !fails {
+				if len(r.Excused) == 0 {
 					sound.Add(r)
 				}
 				if s.Alert == "InferenceTTFTFastBurn" && s.Cause != "" {
@@ -79,22 +75,6 @@ func TestWorlds(t *testing.T) {
 		t.Errorf("%d scenarios, %d causes behind one alert; want 40 and 12", len(files), len(behind))
 	}
 	t.Logf("\n%-20s %-5s %-6s %-4s %-9s %4s  %s\n%s\n%s\n%d causes behind one alert", "scenario", "cause", "lever", "harm", "recovered", "bad", "outcome, changes, runs", strings.Join(rows, ""), sum, len(behind))
-}
-
-// check compares what is wrong with what is known to be.
-func check(t *testing.T, r worlds.Result) {
-	t.Helper()
-	var what, texts []string
-	for _, f := range r.Failures {
-		what, texts = append(what, f.What), append(texts, f.Text)
-	}
-	switch k := known[r.Scenario.Name]; {
-	case strings.Join(what, " ") == k.what:
-	case len(what) == 0:
-		t.Errorf("it is right now; take it out of the known failures: %s", k.why)
-	default:
-		t.Errorf("%s\n%s", strings.Join(texts, "\n"), r.Story())
-	}
 }
 
 func row(r worlds.Result) string {

@@ -50,6 +50,7 @@ type PlaybookWorld struct {
 	Named     bool          `json:"named"`               // people were told the cause
 	Recovered string        `json:"recovered,omitempty"` // when the last bad minute ended; absent: the objectives are missed at the end
 	Bad       int           `json:"badMinutes"`          // in which a service missed its objectives
+	Known     string        `json:"known,omitempty"`     // what it fails in is known, and why that is accepted
 	Wrong     []string      `json:"wrong,omitempty"`     // of a failed one: how it differs from what is expected
 	Timeline  []WorldLine   `json:"timeline,omitempty"`  // of a failed one, and with --verbose
 }

@@ -57,11 +57,11 @@ Exit codes:
   0  every case and scenario passed
   1  at least one failed, or a file is wrong`,
 		Args: some("FILE or DIR..., such as queue-too-long.test.yaml"),
-		Example: `  responder playbook test playbooks/
+		Example: `  responder playbook test playbooks/tests
   responder playbook test queue-too-long.test.yaml -v --run 'replica'
-  responder playbook test playbooks/ --cover
+  responder playbook test playbooks/tests --cover
   responder playbook test queue-too-long.world.yaml -v --seed 7
-  responder playbook test playbooks/ --junit playbooks.xml`,
+  responder playbook test playbooks/tests --junit playbooks.xml`,
 		RunE: func(cmd *cobra.Command, args []string) error { return testPlaybooks(cmd.Context(), p, &out, f, args) },
 	}
 	cmd.Flags().StringVar(&f.run, "run", "", "only cases and scenarios whose name this regular expression matches")

@@ -114,6 +114,9 @@ func worldOf(r worlds.Result, verbose bool) api.PlaybookWorld {
 	for _, f := range r.Failures {
 		out.Result, out.Wrong = "failed", append(out.Wrong, f.Text)
 	}
+	if len(r.Excused) > 0 {
+		out.Known = s.Known.Why
+	}
 	for _, x := range r.Runs {
 		run := api.WorldRun{Service: x.Service, Path: append([]string{}, x.Path...), Outcome: x.Outcome, Returns: x.Return}
 		if x.Playbook != nil {
@@ -151,6 +154,9 @@ func writeWorlds(w io.Writer, r api.PlaybookTest, verbose bool) {
 		}
 		fmt.Fprintf(w, "%-6s  %s (%s, %s)\n", word, runview.Printable(x.Scenario), end, runview.Count(x.Bad, "bad minute"))
 		hanging(w, "        ", "", x.Title)
+		if x.Known != "" {
+			hanging(w, "        ", "", "known: "+x.Known)
+		}
 		for _, l := range x.Timeline {
 			for i, text := range strings.Split(l.Text, "\n") {
 				head := fmt.Sprintf("        %8s  %-4s", "+"+l.After, l.Run)

@@ -146,6 +146,23 @@ func (s *Scenario) judge(r *Result) {
 		add(named != w.notices, "notices", "%d messages name the cause, want %d: %s", named, w.notices, strings.Join(r.notices, "; "))
 	}
 	add(w.bad >= 0 && r.Bad > w.bad, "minutes", "%d bad minutes, want at most %d", r.Bad, w.bad)
+	if s.Known.Fails != "" {
+		r.excuse(s.Known)
+	}
+}
+
+// excuse takes the failures away that are known, or adds that they are no more.
+func (r *Result) excuse(k Known) {
+	var what []string
+	for _, f := range r.Failures {
+		what = append(what, f.What)
+	}
+	switch {
+	case strings.Join(what, " ") == k.Fails:
+		r.Excused, r.Failures = r.Failures, nil
+	case len(what) == 0:
+		r.Failures = []Failure{{"known", "it is right now; take what is known out of the scenario: " + k.Why}}
+	}
 }
 
 func (r Result) levers() string {

@@ -33,6 +33,7 @@ type Result struct {
 	started  int  // runs, without those that were handed over to and those that give back
 	shown    map[string]shown
 	Failures []Failure
+	Excused  []Failure // those that the scenario knows of
 }
 
 // shown is the last reading of a service in the timeline.

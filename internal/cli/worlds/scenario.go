@@ -33,6 +33,7 @@ type Scenario struct {
 	length    time.Duration
 	incident  *sandbox.Incident
 	want      want
+	Known     Known // what is known to be wrong; the zero value: nothing
 }
 
 // answers is what people do when they are asked.
@@ -41,6 +42,13 @@ type answers struct {
 	of     map[string]time.Duration // by the state that asks, where it is another time
 	deny   bool
 	nobody bool
+}
+
+// Known is something that the product is known to do wrong in a scenario. Another failure
+// is one, and so is none: nobody forgets to take the entry away.
+type Known struct {
+	Fails string // the kinds of the failures, with spaces between them
+	Why   string
 }
 
 // want is what a scenario has to come to. What is not set is not compared.
@@ -97,7 +105,7 @@ func Read(file string, data []byte, kinds []playbook.Kind) (*Scenario, error) {
 		}
 	}
 	s := &Scenario{Name: strings.TrimSuffix(filepath.Base(file), Suffix), File: file}
-	if m := r.d.Mapping(r.d.Root, "", "apiVersion", "kind", "title", "cause", "seed", "playbooks", "world", "faults", "alert", "answer", "length", "want"); m != nil {
+	if m := r.d.Mapping(r.d.Root, "", "apiVersion", "kind", "title", "cause", "seed", "playbooks", "world", "faults", "alert", "answer", "length", "want", "known"); m != nil {
 		r.scenario(m, s)
 	}
 	return s, problems.Err()
@@ -127,6 +135,13 @@ func (r *reader) scenario(m *yamldoc.Mapping, s *Scenario) {
 	if n := m.Need("want", "what it has to come to, e.g. {levers: [kube.scale], outcome: resolved}"); n != nil {
 		if w := r.d.Mapping(n, "want", "told", "evidence", "runs", "most_runs", "levers", "may", "harmful", "outcome", "recovered", "within", "bad_minutes", "notices"); w != nil {
 			r.want(w, &s.want)
+		}
+	}
+	if n := m.Get("known"); n != nil {
+		if k := r.d.Mapping(n, "known", "fails", "why"); k != nil {
+			k.Need("fails", "what fails, in the words of failures with spaces between them, e.g. runs")
+			k.Need("why", "why that is accepted")
+			s.Known = Known{Fails: k.Text("fails"), Why: k.Text("why")}
 		}
 	}
 	if s.Cause != "" && !s.want.named() {

@@ -115,6 +115,32 @@ func TestJudge(t *testing.T) {
 	}
 }
 
+// A failure that the scenario knows of is none; another one is, and so is that there is
+// none any more.
+func TestKnown(t *testing.T) {
+	for name, c := range map[string]struct {
+		runs    int
+		outcome string
+		words   string
+		excused bool
+	}{
+		"known":       {2, "resolved", "", true},
+		"and another": {2, "escalated", "outcome runs", false},
+		"no more":     {1, "resolved", "known", false},
+	} {
+		s := read(t, "faults: [{at: -5m, traffic: 3}]\nalert: Slow\nwant: {outcome: resolved}\nknown: {fails: runs, why: every service starts one}\n")
+		r := Result{Scenario: s, Outcome: c.outcome, Alerts: []string{"Slow"}, started: c.runs}
+		s.judge(&r)
+		var words []string
+		for _, f := range r.Failures {
+			words = append(words, f.What)
+		}
+		if got := strings.Join(words, " "); got != c.words || (len(r.Excused) > 0) != c.excused {
+			t.Errorf("%s: %q, excused %v", name, got, r.Excused)
+		}
+	}
+}
+
 // Every mistake in a file is reported, with its place and the words that are allowed.
 func TestBadScenarios(t *testing.T) {
 	_, err := Read("x.world.yaml", []byte(head+`cause: x
