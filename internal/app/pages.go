@@ -23,13 +23,18 @@ import (
 // in the same words.
 func (s *Service) openPages() (webhook.Pages, error) {
 	site, err := web.New(web.Options{
-		Runs:   pageRuns{views{s.executor}},
-		Log:    pageLog{s.journal},
-		Tables: s.tablePages(),
-		Pauses: s.pauseLines,
-		Curve:  newCurves(s.world.Deps.Querier, s.world.Now, s.log).of,
-		Now:    s.world.Now,
-		Logger: s.log,
+		Runs:      pageRuns{views{s.executor}},
+		Log:       pageLog{s.journal},
+		Tables:    s.tablePages(),
+		Pauses:    s.pagePauses,
+		Health:    s.health,
+		Services:  s.world.Known,
+		Playbooks: s.library.set,
+		Applies:   s.applies,
+		Budgets:   newBudgets(s.world.Deps.Querier, s.world.Now, s.log).of,
+		Curve:     newCurves(s.world.Deps.Querier, s.world.Now, s.log).of,
+		Now:       s.world.Now,
+		Logger:    s.log,
 	})
 	if err != nil {
 		return nil, err
@@ -114,6 +119,9 @@ func (p pages) Page(w http.ResponseWriter, r *http.Request, who webhook.Identity
 	if errors.Is(err, web.ErrNotFound) {
 		return &refused{as: webhook.ErrNotFound, message: strings.TrimPrefix(err.Error(), web.ErrNotFound.Error()+": ")}
 	}
+	if errors.Is(err, web.ErrInvalid) {
+		return &refused{as: webhook.ErrInvalid, message: strings.TrimPrefix(err.Error(), web.ErrInvalid.Error()+": ")}
+	}
 	return err
 }
 
@@ -138,9 +146,15 @@ func (p pages) SignIn(w http.ResponseWriter, r *http.Request, s webhook.SignIn) 
 // pageRuns reads runs for the site.
 type pageRuns struct{ views }
 
-// Runs lists runs, newest first.
-func (p pageRuns) Runs(f web.Filter) []machine.State {
-	return p.executor.Runs(executor.Filter{Service: f.Service, Open: &f.Open, Limit: f.Limit})
+// Open lists every run that has not ended, newest first.
+func (p pageRuns) Open() []machine.State {
+	open := true
+	return p.executor.Runs(executor.Filter{Open: &open})
+}
+
+// Search looks through all runs.
+func (p pageRuns) Search(q web.Search) web.Found {
+	return web.Found(p.executor.Search(executor.Search(q)))
 }
 
 // pageLog is the journal for the site.
@@ -168,13 +182,13 @@ func (l pageLog) Entries(from uint64) iter.Seq2[web.Entry, error] {
 // Checkpoint returns a signed checkpoint over everything.
 func (l pageLog) Checkpoint() ([]byte, error) { return l.journal.Checkpoint() }
 
-// pauseLines are the pauses in force, for people.
-func (s *Service) pauseLines() []string {
-	var lines []string
+// pagePauses are the pauses in force.
+func (s *Service) pagePauses() []web.Pause {
+	var all []web.Pause
 	for _, p := range (pauses{executor: s.executor, intake: s.intake}).Pauses() {
-		lines = append(lines, fmt.Sprintf("%s by %s since %s: %s", p.Scope(), p.By, runview.Time(p.Since), p.Reason))
+		all = append(all, web.Pause{Scope: p.Scope(), Service: p.Service, Playbook: p.Playbook, Intake: p.Intake, By: p.By, Reason: p.Reason, Since: p.Since})
 	}
-	return lines
+	return all
 }
 
 // ladderPage is the table of 'responder ladder'.

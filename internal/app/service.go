@@ -41,6 +41,7 @@ type Service struct {
 	rights   rights.Rules
 	metrics  *metrics
 	world    World
+	hearing  hearing
 
 	retention   *retention
 	checkpoints *checkpoints
@@ -72,6 +73,7 @@ func New(o Options) (_ *Service, err error) {
 	if s.world.Now == nil {
 		s.world.Now = time.Now
 	}
+	s.world.Deps, s.hearing = listen(s.world.Deps, s.world.Now)
 	appends := newAppendTimes()
 	observe := func(took time.Duration) { appends.Observe(took.Seconds()) }
 	if s.journal, err = openJournalOf(o, observe); err != nil {
@@ -292,7 +294,7 @@ func (s *Service) startChannels(start func(name string, part func(context.Contex
 		start("slack secrets", func(ctx context.Context) error { return s.world.Slack.RenewSecrets(ctx, p.approvals.Renewed) })
 		start("slack refusals", p.approvals.RecordRefusals)
 		if p.socket {
-			start("slack socket", func(ctx context.Context) error { return p.receiver.RunSocket(ctx, p.approvals.Socket) })
+			start("slack socket", func(ctx context.Context) error { return p.receiver.RunSocket(ctx, p.watchSocket) })
 		}
 	}
 	if s.world.Silences != nil {

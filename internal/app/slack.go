@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/inference-responder/responder/internal/config"
@@ -108,6 +109,14 @@ type slackParts struct {
 	approvals *approvals.Approvals
 	receiver  *slack.Receiver
 	socket    bool
+
+	socketState atomic.Pointer[slack.SocketState] // as it was last; nil: none, or not yet
+}
+
+// watchSocket records the state of the Socket Mode connection.
+func (p *slackParts) watchSocket(s slack.SocketState) {
+	p.socketState.Store(&s)
+	p.approvals.Socket(s)
 }
 
 // openApprovals makes the approvals of the service's workspace; nil when there is

@@ -172,6 +172,30 @@ func (e *Executor) observedEnd(run string, ended time.Time) (ladder.ObservedEnd,
 // Ladder lists the levers there is a record of, by playbook, service and state.
 // Of f only Service and Playbook are looked at.
 func (e *Executor) Ladder(f Filter) []ladder.Entry {
+	return e.ladder.List(f.Service, f.Playbook, e.levels())
+}
+
+// Outlook is a lever on a service, tried or not.
+type Outlook struct {
+	ladder.Entry
+	Missing int // proofs in a row until the next level is proposed; 0: none, or nothing ever is
+}
+
+// Levers lists the levers that a playbook has for a service, in the order of its document.
+func (e *Executor) Levers(p *playbook.Playbook, service string) []Outlook {
+	now := e.levels()
+	var out []Outlook
+	for _, st := range p.States {
+		if st.Kind == playbook.StateLever {
+			entry, missing := e.ladder.Of(ladder.LeverID{Playbook: p.Name, Service: service, State: st.Name, Lever: st.Step}, now)
+			out = append(out, Outlook{entry, missing})
+		}
+	}
+	return out
+}
+
+// levels are what configuration, catalog and playbooks say of levels now.
+func (e *Executor) levels() ladder.Levels {
 	now := ladder.Levels{Ceiling: e.o.Autonomy, Playbooks: e.o.Playbooks()}
 	if e.o.Catalog != nil {
 		now.Services = map[string]playbook.Service{}
@@ -180,5 +204,5 @@ func (e *Executor) Ladder(f Filter) []ladder.Entry {
 			now.Services[s.Name] = s
 		}
 	}
-	return e.ladder.List(f.Service, f.Playbook, now)
+	return now
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/inference-responder/responder/internal/executor/guard"
 	"github.com/inference-responder/responder/internal/executor/machine"
@@ -68,6 +69,66 @@ func (e *Executor) endedRuns(passes func(machine.State) bool, limit int) []machi
 		}
 	}
 	return out
+}
+
+// Search selects runs, open and ended. Zero fields select everything.
+type Search struct {
+	Passes func(machine.State) bool
+	Text   string // part of the ID; case does not count
+	Before string // an ID: only runs that began before it
+	Limit  int    // runs in one answer, > 0
+	Read   int    // runs that are looked at for one answer, > 0
+}
+
+// Found is the answer of a search, newest run first. Next is the Before with which the
+// search goes on; empty: no older run is left.
+type Found struct {
+	Runs []machine.State
+	Read int // runs that were looked at
+	Next string
+}
+
+// Search looks through all runs, back to the first. What one answer costs is bounded
+// whatever it finds: it may have fewer runs than its limit, and a Next.
+func (e *Executor) Search(q Search) Found {
+	e.mu.RLock()
+	ids := slices.Grow(slices.Clone(e.ended), len(e.open))
+	for id := range e.open {
+		ids = append(ids, id)
+	}
+	e.mu.RUnlock()
+	slices.Sort(ids) // ids sort by the time of their start
+	ids = slices.Compact(ids)
+	if q.Before != "" {
+		at, _ := slices.BinarySearch(ids, q.Before)
+		ids = ids[:at]
+	}
+	var out Found
+	last, part := "", strings.ToLower(q.Text)
+	for _, id := range slices.Backward(ids) {
+		if part != "" && !strings.Contains(strings.ToLower(id), part) {
+			continue
+		}
+		if len(out.Runs) == q.Limit || out.Read == q.Read {
+			out.Next = last
+			break
+		}
+		out.Read, last = out.Read+1, id
+		if s, err := e.glance(id); err == nil && (q.Passes == nil || q.Passes(s)) {
+			out.Runs = append(out.Runs, s)
+		}
+	}
+	return out
+}
+
+// glance returns a run as lists show it.
+func (e *Executor) glance(id string) (machine.State, error) {
+	if r := e.find(id); r != nil {
+		if s := r.view(); s.Head > 0 {
+			return s, nil
+		}
+	}
+	return e.look(id)
 }
 
 // RunState returns one run, open or ended; false when there is none.

@@ -3,6 +3,7 @@ package web
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"iter"
@@ -10,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -27,17 +29,46 @@ type house struct {
 	entries []Entry
 	note    string
 
-	asked int // runs, of the largest list
+	services  []playbook.Service
+	doubt     error // services may be missing
+	playbooks []*playbook.Playbook
+	pauses    []Pause
+	health    []Health
+	applied   []Applied
+	budgets   []Budget
+
+	asked int // runs that a search may look at
 	read  int // entries
 	from  uint64
 }
 
-func (h *house) Runs(f Filter) []machine.State {
-	h.asked = max(h.asked, f.Limit)
+func (h *house) Open() []machine.State {
 	var out []machine.State
 	for _, s := range h.runs {
-		if f.Open == (s.Phase != machine.PhaseEnded) && (f.Service == "" || f.Service == s.Start.Service.Name) && len(out) < f.Limit {
+		if s.Phase != machine.PhaseEnded {
 			out = append(out, s)
+		}
+	}
+	return out
+}
+
+func (h *house) Search(q Search) Found {
+	h.asked = max(h.asked, q.Read)
+	var out Found
+	seen, last := q.Before == "", ""
+	for _, s := range h.runs {
+		id := s.Start.Run
+		if !seen || !strings.Contains(strings.ToLower(id), strings.ToLower(q.Text)) {
+			seen = seen || id == q.Before
+			continue
+		}
+		if len(out.Runs) == q.Limit || out.Read == q.Read {
+			out.Next = last
+			break
+		}
+		out.Read, last = out.Read+1, id
+		if q.Passes(s) {
+			out.Runs = append(out.Runs, s)
 		}
 	}
 	return out
@@ -90,8 +121,15 @@ var now = time.Date(2026, 11, 22, 0, 10, 0, 0, time.UTC)
 
 func site(t testing.TB, h *house) *Site {
 	t.Helper()
+	set, err := playbook.NewSet(h.playbooks)
+	if err != nil {
+		t.Fatal(err)
+	}
 	s, err := New(Options{
 		Runs: h, Log: h, Now: func() time.Time { return now }, Logger: slog.New(slog.DiscardHandler),
+		Pauses: func() []Pause { return h.pauses }, Health: func() []Health { return h.health },
+		Services: func() ([]playbook.Service, error) { return h.services, h.doubt }, Playbooks: func() *playbook.Set { return set },
+		Applies: func(playbook.Service) []Applied { return h.applied }, Budgets: func(context.Context, playbook.Service) []Budget { return h.budgets },
 		Tables: []TablePage{
 			{"ladder", "Ladder", func() (Table, error) {
 				return Table{Table: &runview.Table{Columns: []runview.Column{{Head: "SERVICE"}}, Rows: [][]string{{"<b>chat</b>"}, {"r-00VHNCZB00N00H1NY9WZ9Q4QAJ"}}}, Notes: []string{"a note"}}, nil

@@ -76,7 +76,7 @@ func (s *Site) run(w http.ResponseWriter, r *http.Request, v Visitor, id string)
 	}
 	p := s.frame(r, v, run.Start.Service.Name+": "+run.Start.Playbook, "")
 	p.Here = "./" + segment(id)
-	p.Tag, p.Live = runTag(run, p.Pauses), run.Phase != machine.PhaseEnded
+	p.Tag, p.Live = runTag(run, lines(p.Pauses)), run.Phase != machine.PhaseEnded
 	if run.Phase != machine.PhaseEnded && run.Gate == nil && run.Held == nil && run.Quarantine == nil {
 		p.Refresh = 15 // no form on it loses input
 	}
@@ -90,7 +90,7 @@ func (s *Site) run(w http.ResponseWriter, r *http.Request, v Visitor, id string)
 
 // runTag changes with everything that a run's page shows.
 func runTag(run machine.State, pauses []string) string {
-	return listTag([]machine.State{run}, append(slices.Clone(pauses), fmt.Sprint(run.Quarantine != nil, run.ObservedOutcome != nil && run.ObservedOutcome.Known)))
+	return runsTag([]machine.State{run}, append(slices.Clone(pauses), fmt.Sprint(run.Quarantine != nil, run.ObservedOutcome != nil && run.ObservedOutcome.Known))...)
 }
 
 func (s *Site) runData(run machine.State, v Visitor, word string) *runData {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/url"
 	"regexp"
 	"strings"
 	"testing"
@@ -70,6 +71,32 @@ func poisoned(t *testing.T, s string) (machine.State, []machine.Event) {
 	return run, events
 }
 
+// poisonedService is a service in which every text is s.
+func poisonedService(s string) playbook.Service {
+	w := playbook.Workload{Kind: s, Name: s}
+	return playbook.Service{
+		Name: s, Namespace: s, Workload: w, Engine: s, Model: s, Owners: []string{s}, GitOps: playbook.GitOps{Application: s, Repository: s, Path: s},
+		SLOs: []playbook.SLO{{Name: s, Objective: 0.99, Model: s, Route: s, By: s}},
+	}
+}
+
+// poisonedPlaybook is a playbook in which every text that people write is s.
+func poisonedPlaybook(t *testing.T, s string) *playbook.Playbook {
+	t.Helper()
+	p := *small(t, "poisoned")
+	p.Title, p.Description, p.Runbook, p.Source, p.Digest = s, s, s, s, s
+	for _, st := range p.States {
+		st.Title, st.Step = s, s
+		if st.Approve != nil {
+			st.Approve.By = []string{s}
+		}
+		for i := range st.Next {
+			st.Next[i].Label = s
+		}
+	}
+	return &p
+}
+
 // active matches what a browser would run, load or send somewhere, if text
 // could become markup. What a page has by itself is taken out first.
 var active = regexp.MustCompile(`(?i)<script|<img|<iframe|<svg|<form[^>]*evil|<[a-z][^>]*\son[a-z]+=|(href|src|action|formaction)="?\s*(javascript|data|vbscript):|\{\{|[\x00\x1b\x{202e}\x{2066}]`)
@@ -84,8 +111,13 @@ func TestInjection(t *testing.T) {
 		h.add(run, events...)
 		run.Start.Run, run.Quarantine, run.Gate, run.Held = "r-held", nil, nil, &machine.Hold{Action: machine.Action(s), Message: s}
 		h.add(run, events...)
+		h.pauses = []Pause{{Scope: s, Service: s, By: s, Reason: s}, {Scope: s, Playbook: s, By: s, Reason: s}}
+		h.health = []Health{{Name: s, State: Failing, Text: s}}
+		h.services = []playbook.Service{poisonedService(s)}
+		h.playbooks, h.doubt = []*playbook.Playbook{poisonedPlaybook(t, s)}, errors.New(s)
+		h.applied = []Applied{{Playbook: s, Mode: s, Tone: "bad", Why: s, Levers: []LeverStanding{{State: s, Kind: s, Level: s, HeldBy: s, Next: s}}}}
+		h.budgets = []Budget{{Objective: s, Value: s, Why: s}}
 		page := site(t, h)
-		page.o.Pauses = func() []string { return []string{s} }
 		page.o.Curve = func(_ context.Context, run machine.State) (Curve, error) {
 			if run.Held != nil {
 				return Curve{}, errors.New(s)
@@ -94,7 +126,9 @@ func TestInjection(t *testing.T) {
 			c.Objective, c.Lines[0].Window = s, s
 			return c, nil
 		}
-		for _, path := range []string{"/", "/runs/" + h.runs[0].Start.Run, "/runs/r-quarantined", "/runs/r-held", "/audit", "/ladder", "/policy"} {
+		for _, path := range []string{"/", "/runs/" + h.runs[0].Start.Run, "/runs/r-quarantined", "/runs/r-held", "/audit", "/ladder", "/policy", "/history", "/services", "/playbooks",
+			"/history?" + url.Values{"service": {s}, "playbook": {s}, "run": {s}}.Encode(), "/services?" + url.Values{"name": {s}}.Encode(),
+			"/services?" + url.Values{"service": {s}}.Encode(), "/playbooks?playbook=poisoned"} {
 			for _, v := range []Visitor{{Name: s, Groups: []string{"ml-platform"}, Person: true, Lacks: nothing}, {Name: s}} {
 				w := look(t, page, v, http.MethodGet, path)
 				body := strings.ReplaceAll(ornament.ReplaceAllString(w.Body.String(), ""), `<svg class="`, "") // its own pictures
@@ -188,7 +222,7 @@ func TestLinks(t *testing.T) {
 // page, and no answer is kept.
 func TestHeaders(t *testing.T) {
 	h := &house{}
-	for _, path := range []string{"/", "/audit", "/ladder", "/nowhere"} {
+	for _, path := range []string{"/", "/history", "/services", "/playbooks", "/audit", "/ladder", "/nowhere"} {
 		w := look(t, site(t, h), ada, http.MethodGet, path)
 		policy := w.Header().Get("Content-Security-Policy")
 		for _, want := range []string{"default-src 'none'", "frame-ancestors 'none'", "form-action 'self'", "base-uri 'none'", "script-src 'sha256-", "style-src 'sha256-"} {
@@ -232,7 +266,7 @@ func TestWhoMayDecide(t *testing.T) {
 	h := &house{}
 	h.add(run, events...)
 	s := site(t, h)
-	s.o.Pauses = func() []string { return []string{"everything by user:dan since then: freeze"} }
+	h.pauses = []Pause{{Scope: "everything", By: "user:dan", Reason: "freeze"}}
 	for _, c := range []struct {
 		v                    Visitor
 		approve, deny, alone bool

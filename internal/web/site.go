@@ -26,24 +26,39 @@ import (
 //go:embed assets
 var assets embed.FS
 
-// ErrNotFound reports that a page or run does not exist.
-var ErrNotFound = errors.New("not found")
+// Why a page is not shown. Other errors are internal.
+var (
+	ErrNotFound = errors.New("not found")       // a page, run, service or playbook does not exist
+	ErrInvalid  = errors.New("invalid request") // the address asks for what cannot be
+)
 
 // Runs reads runs. Its results are not modified afterwards.
 type Runs interface {
-	// Runs returns runs, newest first, at most f.Limit.
-	Runs(f Filter) []machine.State
+	// Open returns every run that has not ended, newest first.
+	Open() []machine.State
+	// Search looks through all runs, newest first.
+	Search(q Search) Found
 	// Run returns one run; false if it does not exist.
 	Run(id string) (machine.State, bool)
 	// Events returns a run's events from an index on; the first event is 0.
 	Events(id string, from uint64) ([]machine.Event, error)
 }
 
-// Filter selects runs; zero fields select all.
-type Filter struct {
-	Service string
-	Open    bool // runs that have not ended, else those that have
-	Limit   int  // > 0
+// Search selects runs, open and ended.
+type Search struct {
+	Passes func(machine.State) bool
+	Text   string // part of the ID; empty: any
+	Before string // ID; only runs that began before it; empty: all
+	Limit  int    // runs that are returned at most
+	Read   int    // runs that are looked at, at most
+}
+
+// Found is the answer of a search. Next is the Before with which it goes on; empty: no
+// older run is left.
+type Found struct {
+	Runs []machine.State
+	Read int
+	Next string
 }
 
 // Log is the journal.
@@ -78,12 +93,21 @@ type TablePage struct {
 	Table func() (Table, error)
 }
 
-// Options configure a Site. Runs, Log, Now and Logger are required.
+// Options configure a Site. All but Tables and Curve are required.
 type Options struct {
 	Runs   Runs
 	Log    Log
-	Tables []TablePage     // further pages, in the order of the navigation
-	Pauses func() []string // current pauses, one line each; nil: none
+	Tables []TablePage    // further pages, in the order of the navigation
+	Pauses func() []Pause // in force now
+	Health func() []Health
+
+	Services  func() ([]playbook.Service, error) // the error tells people why some may be missing
+	Playbooks func() *playbook.Set
+	// Applies returns what each playbook may do for a service, in the order of their names.
+	Applies func(playbook.Service) []Applied
+	// Budgets returns what is left of the error budget of each objective of a service, within
+	// seconds.
+	Budgets func(context.Context, playbook.Service) []Budget
 
 	// Curve returns the burn rate around a run, within seconds. Its error tells people
 	// why there is none. Nil: there are none.
@@ -157,8 +181,8 @@ type Site struct {
 
 // New returns a site. It refuses incomplete options.
 func New(o Options) (*Site, error) {
-	if o.Runs == nil || o.Log == nil || o.Now == nil || o.Logger == nil {
-		return nil, errors.New("web: runs, log, now and logger are required")
+	if o.Runs == nil || o.Log == nil || o.Pauses == nil || o.Health == nil || o.Services == nil || o.Playbooks == nil || o.Applies == nil || o.Budgets == nil || o.Now == nil || o.Logger == nil {
+		return nil, errors.New("web: an option is missing")
 	}
 	style, err := assets.ReadFile("assets/style.css")
 	if err != nil {
@@ -192,11 +216,11 @@ type page struct {
 	Name    string // name of the visitor; empty: unknown
 	Session bool   // that ends: the visitor signed in
 	Parts   []part
-	Pauses  []string
-	Tag     string // changes with the content of the page
-	Live    bool   // it can still change: a script checks the tag
-	Refresh int    // seconds until a browser without scripts reloads it; 0: never
-	Here    string // the page's own address, without a result code
+	Pauses  []Pause // shown at the top
+	Tag     string  // changes with the content of the page
+	Live    bool    // it can still change: a script checks the tag
+	Refresh int     // seconds until a browser without scripts reloads it; 0: never
+	Here    string  // the page's own address, without a result code
 	Now     time.Time
 	Main    g.Node // the page's content; nil if only the headers are requested
 }
@@ -211,7 +235,13 @@ func (s *Site) Page(w http.ResponseWriter, r *http.Request, v Visitor) error {
 	case isRun && !strings.Contains(id, "/"):
 		return s.run(w, r, v, id)
 	case path == "/":
-		return s.list(w, r, v)
+		return s.now(w, r, v)
+	case path == "/history":
+		return s.history(w, r, v)
+	case path == "/services":
+		return s.services(w, r, v)
+	case path == "/playbooks":
+		return s.playbooks(w, r, v)
 	case path == "/audit":
 		return s.audit(w, r, v)
 	}
@@ -225,12 +255,13 @@ func (s *Site) Page(w http.ResponseWriter, r *http.Request, v Visitor) error {
 func (s *Site) frame(r *http.Request, v Visitor, title, at string) page {
 	p := page{
 		Title: title, At: at, Name: v.Name, Session: v.SignedIn, Root: root(r.URL.Path), Here: "?", Now: s.o.Now().UTC(),
-		Parts: []part{{"", "Runs"}, {"audit", "Audit"}},
+		Parts: []part{{"", "Now"}, {"history", "History"}, {"services", "Services"}, {"playbooks", "Playbooks"}},
 	}
 	for _, t := range s.o.Tables {
 		p.Parts = append(p.Parts, part{t.Path, t.Title})
 	}
-	if s.o.Pauses != nil && v.Name != "" {
+	p.Parts = append(p.Parts, part{"audit", "Audit"})
+	if v.Name != "" {
 		p.Pauses = s.o.Pauses()
 	}
 	return p

@@ -52,7 +52,7 @@ func banners(p page) g.Node {
 			some(p.Name != "" && !p.Session, h.P(h.Class("who"), g.Text("you are "), h.B(text(p.Name)))),
 			some(p.Session, h.Div(h.Class("who"), h.P(g.Text("you are "), h.A(h.Href(p.Root+"signin"), h.B(text(p.Name)))), signOutView(p))),
 		),
-		g.Map(p.Pauses, func(pause string) g.Node { return notice(toneBad, h.Role("status"), g.Text("Paused: "), text(pause)) }),
+		g.Map(p.Pauses, func(x Pause) g.Node { return notice(toneBad, h.Role("status"), g.Text("Paused: "), text(x.String())) }),
 		notice(toneWait, h.ID("moved"), h.Role("status"), g.Attr("hidden"),
 			g.Text("New events. "), h.A(h.Href(p.Here), g.Text("Reload")), g.Text("; your input on this page will be lost.")),
 		notice(toneBad, h.ID("silent"), h.Role("status"), g.Attr("hidden"), g.Text("The service does not answer. This page may be outdated.")),
@@ -158,7 +158,7 @@ func problemView(p page, d Problem) g.Node {
 	return g.Group{
 		h.H1(g.Text(strconv.Itoa(d.Status) + " " + p.Title)),
 		notice(toneBad, h.Role("alert"), h.B(text(d.Message)), some(d.Hint != "", h.Br(), text(d.Hint))),
-		h.P(h.A(h.Href(p.Root), g.Text("All runs"))),
+		h.P(h.A(h.Href(p.Root), g.Text("Now"))),
 	}
 }
 

@@ -3,6 +3,7 @@ package web
 import (
 	"fmt"
 	"strconv"
+	"strings"
 
 	g "maragu.dev/gomponents"
 	h "maragu.dev/gomponents/html"
@@ -30,25 +31,24 @@ func attrs(pairs ...string) g.Node {
 	return out
 }
 
-// diagramView renders the playbook with the path of the run.
-func diagramView(d *runData) g.Node {
-	if len(d.Diagram.Boxes) == 0 {
+// diagramView renders a playbook, with the path of a run if there is one. The label is what
+// a screen reader reads.
+func diagramView(p diagram, label, caption string) g.Node {
+	if len(p.Boxes) == 0 {
 		return nil
 	}
-	p := d.Diagram
 	width, height := strconv.Itoa(p.Width), strconv.Itoa(p.Height)
-	caption := "The path of the run is bold."
 	if p.Hidden > 0 {
 		caption += " " + runview.Count(p.Hidden, "edge") + " that lead to no later column are not drawn."
 	}
 	return g.Group{
-		wide("wide", "Diagram of the playbook, which scrolls", picture("diagram", "Diagram of playbook "+d.Playbook+" with the path of the run; the list above has the path in words",
+		wide("wide", "Diagram of the playbook, which scrolls", picture("diagram", label,
 			attrs("width", width, "height", height, "viewBox", "0 0 "+width+" "+height),
 			g.Map(p.Edges, func(e edge) g.Node { return edgeView(p, e) }),
 			g.Map(p.Boxes, boxView),
 			g.Map(p.Edges, func(e edge) g.Node { return edgeLabel(p, e) }),
 		)),
-		quiet(g.Text(caption)),
+		quiet(g.Text(strings.TrimSpace(caption))),
 	}
 }
 

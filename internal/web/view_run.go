@@ -137,7 +137,7 @@ func pathView(d *runData) g.Node {
 			return h.Li(h.B(text(v.What)), g.Text(" "), h.Small(clock(v.At)),
 				some(v.Edge != "", h.Br(), h.Span(h.Class("edge"), g.Text("→ "), text(v.Edge))))
 		})),
-		some(len(d.Diagram.Boxes) > 0, folded("diagram", true, "The playbook with the path of the run", diagramView(d))),
+		some(len(d.Diagram.Boxes) > 0, folded("diagram", true, "The playbook with the path of the run", diagramView(d.Diagram, "Diagram of playbook "+d.Playbook+" with the path of the run; the list above has the path in words", "The path of the run is bold."))),
 	)
 }
 

@@ -173,9 +173,10 @@ func scopesOfRoutes() map[string]Scope {
 		"POST /api/v1/ladder/promote": "promote", "POST /api/v1/runs": "start", "GET /api/v1/audit/export": ScopeAdmin,
 		"GET /metrics": ScopeMetrics, "GET /api/v1/sessions": ScopeSessions, "DELETE /api/v1/sessions": ScopeSessions, "GET /api/v1/journal": ScopeRead, "POST /api/v1/journal/archive": ScopeAdmin,
 	}
-	for _, page := range []string{"/", "/runs/r-1", "/audit", "/alerts", "/loans", "/ladder", "/policy"} {
+	for _, page := range []string{"/", "/history", "/services", "/playbooks", "/runs/r-1", "/audit", "/alerts", "/loans", "/ladder", "/policy"} {
 		routes["GET "+page], routes["HEAD "+page] = ScopeRead, ScopeRead
 	}
+	routes["POST /pause"], routes["POST /unpause"] = "pause", "unpause"
 	for _, verb := range []string{"approve", "deny", "replan", "cancel", "proceed", "resolve", "release"} {
 		routes["POST /runs/r-1/"+verb] = routes["POST /api/v1/runs/r-1/"+verb]
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/inference-responder/responder/internal/api"
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/rights"
 )
 
 // Pages render what people see in a browser. Requests are authenticated before
@@ -33,7 +34,7 @@ const isPage = "page"
 
 // pageRoutes is the list of everything for browsers.
 func (s *Server) pageRoutes() {
-	for _, path := range []string{"/", "/runs/:id", "/audit", "/alerts", "/loans", "/ladder", "/policy"} {
+	for _, path := range []string{"/", "/history", "/services", "/playbooks", "/runs/:id", "/audit", "/alerts", "/loans", "/ladder", "/policy"} {
 		for _, method := range []string{http.MethodGet, http.MethodHead} {
 			s.route(method, path, ScopeRead, s.showPage, asPage)
 		}
@@ -41,6 +42,8 @@ func (s *Server) pageRoutes() {
 	for _, verb := range verbs() {
 		s.route(http.MethodPost, "/runs/:id/"+verb, Scope(rightOf(verb)), s.takeForm(verb), asPage)
 	}
+	s.route(http.MethodPost, "/pause", Scope(rights.Pause), s.takePause(rights.Pause), asPage)
+	s.route(http.MethodPost, "/unpause", Scope(rights.Unpause), s.takePause(rights.Unpause), asPage)
 	s.signInRoutes()
 }
 

@@ -93,8 +93,12 @@ func (s *Server) askToSignIn(c echo.Context, p *Problem) {
 		page.Message, page.Hint = p.Message, p.Hint
 	}
 	if changes(c.Request()) {
-		page.Next = nextOf("/runs/" + url.PathEscape(c.Param("id")))
-		page.Message, page.Hint = "You are signed out: nothing was decided.", "Sign in, look at the run again, and decide."
+		page.Next = "/"
+		page.Message, page.Hint = "You are signed out: nothing was changed.", "Sign in, and look again before you change anything."
+		if id := c.Param("id"); id != "" {
+			page.Next = nextOf("/runs/" + url.PathEscape(id))
+			page.Message, page.Hint = "You are signed out: nothing was decided.", "Sign in, look at the run again, and decide."
+		}
 	} else if page.Message == "" && s.auth.browsers.idOf(c.Request()) != "" {
 		page.Message = "Your session has ended."
 	}

@@ -55,6 +55,19 @@ func (t *TrackRecord) List(service, name string, now Levels) []Entry {
 	return out
 }
 
+// Of returns one lever as List does, also when there is no record of it yet, and how many
+// proofs in a row are missing until the next level is proposed; 0: none, or nothing ever is.
+func (t *TrackRecord) Of(id LeverID, now Levels) (Entry, int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	l := t.levers[id]
+	if l == nil {
+		l = &leverRecord{}
+	}
+	e := l.view(id, slices.Concat(now.levels(id), l.limits()), t.config)
+	return e, max(0, t.config.ProposeAfter-e.Streak)
+}
+
 // DemotedBy counts the levers that are demoted now, by playbook.
 func (t *TrackRecord) DemotedBy() map[string]int {
 	out := map[string]int{}

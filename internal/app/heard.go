@@ -1,0 +1,137 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/inference-responder/responder/internal/fault"
+	"github.com/inference-responder/responder/internal/gitops"
+	"github.com/inference-responder/responder/internal/kube"
+	"github.com/inference-responder/responder/internal/runview"
+	"github.com/inference-responder/responder/internal/slo"
+	"github.com/inference-responder/responder/internal/step"
+	"github.com/inference-responder/responder/internal/web"
+)
+
+// heardFor is how long the last answer of a system tells how it is.
+const heardFor = 5 * time.Minute
+
+// heard remembers the last answer of a system to the steps of runs and to pages. Nobody is
+// asked for it.
+type heard struct {
+	now func() time.Time
+
+	mu  sync.Mutex // guards at and err
+	at  time.Time  // zero: it was not asked yet
+	err error      // of the last answer
+}
+
+// note records an answer. An error counts only if it tells that the system does not answer
+// as it should: one about a target that is not there is an answer too. It returns the error.
+func (h *heard) note(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() != nil && errors.Is(ctx.Err(), context.Canceled) {
+		return err // nobody waits for it any more
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.at, h.err = h.now(), nil
+	var e *fault.Error
+	switch {
+	case err == nil:
+	case !errors.As(err, &e):
+		h.err = err
+	default:
+		switch e.Reason {
+		case fault.Unreachable, fault.Timeout, fault.Throttled, fault.ServerError, fault.Forbidden:
+			h.err = err
+		}
+	}
+	return err
+}
+
+// health returns what the last answer tells.
+func (h *heard) health(name string) web.Health {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case h.at.IsZero():
+		return web.Health{Name: name, State: web.Unknown, Text: "it has not been asked since the start"}
+	case h.err != nil:
+		return web.Health{Name: name, State: web.Failing, Text: "at " + runview.Time(h.at) + ": " + h.err.Error()}
+	case h.now().Sub(h.at) > heardFor:
+		return web.Health{Name: name, State: web.Unknown, Text: "it last answered at " + runview.Time(h.at) + ", and has not been asked since"}
+	default:
+		return web.Health{Name: name, State: web.Healthy, Text: "it answered at " + runview.Time(h.at)}
+	}
+}
+
+// heardQuerier is Prometheus.
+type heardQuerier struct {
+	step.Querier
+	*heard
+}
+
+// Instant implements [step.Querier].
+func (q heardQuerier) Instant(ctx context.Context, expr string, at time.Time) (slo.Vector, error) {
+	v, err := q.Querier.Instant(ctx, expr, at)
+	return v, q.note(ctx, err)
+}
+
+// Range implements [step.Querier].
+func (q heardQuerier) Range(ctx context.Context, expr string, from, to time.Time, every time.Duration) (slo.Matrix, error) {
+	m, err := q.Querier.Range(ctx, expr, from, to, every)
+	return m, q.note(ctx, err)
+}
+
+// heardWorkloads is the Kubernetes API, by the questions that nearly every run asks.
+type heardWorkloads struct {
+	step.Workloads
+	*heard
+}
+
+// Workload implements [step.Workloads].
+func (w heardWorkloads) Workload(ctx context.Context, ref kube.Ref) (kube.Workload, error) {
+	x, err := w.Workloads.Workload(ctx, ref)
+	return x, w.note(ctx, err)
+}
+
+// Revisions implements [step.Workloads].
+func (w heardWorkloads) Revisions(ctx context.Context, ref kube.Ref) ([]kube.Revision, error) {
+	x, err := w.Workloads.Revisions(ctx, ref)
+	return x, w.note(ctx, err)
+}
+
+// heardApplications is Argo CD.
+type heardApplications struct {
+	step.Applications
+	*heard
+}
+
+// Application implements [step.Applications].
+func (a heardApplications) Application(ctx context.Context, name string) (gitops.Application, error) {
+	x, err := a.Applications.Application(ctx, name)
+	return x, a.note(ctx, err)
+}
+
+// hearing is the last answers of the systems that runs ask; nil: it is not configured.
+type hearing struct{ prometheus, kubernetes, argocd *heard }
+
+// listen returns the dependencies with their answers remembered.
+func listen(d step.Deps, now func() time.Time) (step.Deps, hearing) {
+	var h hearing
+	if d.Querier != nil {
+		h.prometheus = &heard{now: now}
+		d.Querier = heardQuerier{d.Querier, h.prometheus}
+	}
+	if d.Workloads != nil {
+		h.kubernetes = &heard{now: now}
+		d.Workloads = heardWorkloads{d.Workloads, h.kubernetes}
+	}
+	if d.Applications != nil {
+		h.argocd = &heard{now: now}
+		d.Applications = heardApplications{d.Applications, h.argocd}
+	}
+	return d, h
+}

@@ -1,0 +1,203 @@
+package web
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/rights"
+)
+
+// Limits of the pages of services.
+const (
+	pageServices = 50
+	lastRuns     = 10 // of one service
+)
+
+// Applied is what a playbook may do for a service.
+type Applied struct {
+	Playbook string
+	Mode     string // in two words: acts, asks first, only observes, paused, cannot act
+	Tone     string // good, wait or bad, as of runs; empty: none
+	Why      string // it does no more than that
+	Levers   []LeverStanding
+}
+
+// LeverStanding is how far a lever may go on a service.
+type LeverStanding struct {
+	State, Kind       string
+	Level, HeldBy     string // and what holds it there; empty: nothing
+	Tried, OK, Failed int
+	Next              string // what the next level needs; empty: there is none
+}
+
+// Budget is what is left of the error budget of an objective.
+type Budget struct {
+	Objective string
+	Value     string        // of the label by which the objective is judged; empty: none
+	Left      float64       // share: 1 is all of it, negative is overspent
+	Burn      float64       // of the last hour, in multiples of what the objective allows; NaN: unknown
+	Lasts     time.Duration // at that burn rate; 0: longer than the window, or unknown
+	Why       string        // Left is unknown; empty: it is known
+}
+
+// servicesData is one page of the catalog.
+type servicesData struct {
+	Name      string // part of it that is looked for
+	Rows      []serviceRow
+	All       int
+	Page      int // from 1
+	Pages     int
+	Doubt     string // why services may be missing
+	Prev, Nxt string
+}
+
+type serviceRow struct {
+	playbook.Service
+	Open, Waits int
+}
+
+// serviceData is one service.
+type serviceData struct {
+	playbook.Service
+	Applied []Applied
+	Budgets []Budget
+	Open    []row // runs that have not ended
+	Last    []row // that ended
+	Read    int   // runs that were looked at for them
+	Pauses  []Pause
+	Doubt   string
+	Lacks   string // why the visitor may not pause it; empty: they may
+}
+
+func (s *Site) services(w http.ResponseWriter, r *http.Request, v Visitor) error {
+	values := r.URL.Query()
+	if values.Has("service") {
+		return s.oneService(w, r, v, values.Get("service"))
+	}
+	part, err := field(values, "name")
+	if err != nil {
+		return err
+	}
+	number, err := pageOf(values.Get("page"))
+	if err != nil {
+		return err
+	}
+	p := s.frame(r, v, "Services", "services")
+	p.Here = "?" + r.URL.RawQuery
+	d, open, err := s.servicesData(part, number)
+	if err != nil {
+		return err
+	}
+	p.Tag, p.Live, p.Refresh = runsTag(open, append(lines(p.Pauses), fmt.Sprint(d.All, d.Doubt != ""))...), true, 30
+	p.Main = servicesView(p, d)
+	return s.write(w, r, http.StatusOK, p)
+}
+
+// pageOf reads the number of a page.
+func pageOf(text string) (int, error) {
+	if text == "" {
+		return 1, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		return 0, fmt.Errorf("%w: page: %.64q is no number of a page: pages are counted from 1", ErrInvalid, text)
+	}
+	return n, nil
+}
+
+func (s *Site) servicesData(part string, number int) (*servicesData, []machine.State, error) {
+	all, err := s.o.Services()
+	d := &servicesData{Name: part, Page: number}
+	if err != nil {
+		d.Doubt = err.Error()
+	}
+	open := s.o.Runs.Open()
+	counts := map[string]*serviceRow{}
+	for _, run := range open {
+		name := run.Start.Service.Name
+		if counts[name] == nil {
+			counts[name] = &serviceRow{}
+		}
+		counts[name].Open++
+		if rowOf(run).For != "" {
+			counts[name].Waits++
+		}
+	}
+	var found []serviceRow
+	for _, svc := range all {
+		if strings.Contains(strings.ToLower(svc.Name), strings.ToLower(part)) {
+			x := serviceRow{Service: svc}
+			if c := counts[svc.Name]; c != nil {
+				x.Open, x.Waits = c.Open, c.Waits
+			}
+			found = append(found, x)
+		}
+	}
+	slices.SortStableFunc(found, func(a, b serviceRow) int { return cmp.Or(b.Waits-a.Waits, b.Open-a.Open) })
+	d.All, d.Pages = len(found), max(1, (len(found)+pageServices-1)/pageServices)
+	if number > d.Pages {
+		return nil, nil, fmt.Errorf("%w: page: there is no page %d: the last is %d", ErrInvalid, number, d.Pages)
+	}
+	d.Rows = found[(number-1)*pageServices : min(number*pageServices, len(found))]
+	return d, open, nil
+}
+
+// service returns a service of the catalog.
+func (s *Site) service(name string) (playbook.Service, bool) {
+	all, _ := s.o.Services() //nolint:errcheck // the pages of services say what may be missing
+	i := slices.IndexFunc(all, func(x playbook.Service) bool { return x.Name == name })
+	if i < 0 {
+		return playbook.Service{}, false
+	}
+	return all[i], true
+}
+
+func (s *Site) oneService(w http.ResponseWriter, r *http.Request, v Visitor, name string) error {
+	svc, ok := s.service(name)
+	if !ok {
+		return fmt.Errorf("%w: the catalog has no service %.64q: Services lists those that it has", ErrNotFound, name)
+	}
+	var open []machine.State
+	for _, run := range s.o.Runs.Open() {
+		if run.Start.Service.Name == name {
+			open = append(open, run)
+		}
+	}
+	p := s.frame(r, v, name, "services")
+	p.Here = serviceAddress(p, name)
+	p.Tag, p.Live, p.Refresh = runsTag(open, lines(p.Pauses)...), true, 30
+	if r.Method != http.MethodHead {
+		p.Main = serviceView(p, s.serviceData(r, v, svc, open))
+	}
+	return s.write(w, r, http.StatusOK, p)
+}
+
+func (s *Site) serviceData(r *http.Request, v Visitor, svc playbook.Service, open []machine.State) *serviceData {
+	d := &serviceData{Service: svc, Applied: s.o.Applies(svc), Budgets: s.o.Budgets(r.Context(), svc), Lacks: v.lacksOf(rights.Pause, svc)}
+	if _, err := s.o.Services(); err != nil {
+		d.Doubt = err.Error()
+	}
+	for _, x := range s.o.Pauses() {
+		if x.Service == svc.Name {
+			d.Pauses = append(d.Pauses, x)
+		}
+	}
+	for _, run := range open[:min(len(open), maxShown)] {
+		d.Open = append(d.Open, rowOf(run))
+	}
+	found := s.o.Runs.Search(Search{Limit: lastRuns, Read: readRuns, Passes: func(run machine.State) bool {
+		return run.Start.Service.Name == svc.Name && run.Phase == machine.PhaseEnded
+	}})
+	d.Read = found.Read
+	for _, run := range found.Runs {
+		d.Last = append(d.Last, rowOf(run))
+	}
+	return d
+}
