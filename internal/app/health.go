@@ -25,7 +25,7 @@ func (s *Service) health() []web.Health {
 }
 
 func (s *Service) journalHealth() web.Health {
-	x := web.Health{Name: "Journal", State: web.Healthy, Text: strconv.FormatUint(s.journal.Size(), 10) + " entries"}
+	x := web.Health{Name: "Journal", State: web.Healthy, Text: "entries: " + strconv.FormatUint(s.journal.Size(), 10)}
 	var wrong []string
 	for _, err := range []error{s.journal.Err(), s.room.check()} {
 		if err != nil {

@@ -154,8 +154,8 @@ func TestEveryPage(t *testing.T) {
 	_, base, run := startPeople(t)
 	b := browser{t, base, "ada"}
 	for path, want := range map[string]string{
-		"/": "serving/inference-chat", "/?service=none": "No run is open on none", "/audit": "gate.opened", "/ladder": "no lever has come to a result yet", "/alerts": "InferenceTTFTFastBurn", "/loans": "nothing is on loan",
-		"/policy": "policy.yaml:", "/runs/" + run.Start.Run: "The playbook with the path",
+		"/": "serving/inference-chat", "/history": run.Start.Run, "/history?service=none": "No run is one", "/services": "serving/inference-chat", "/playbooks": "inference-slo-breach", "/audit": "gate.opened", "/ladder": "no lever has come to a result yet", "/alerts": "InferenceTTFTFastBurn", "/loans": "nothing is on loan",
+		"/services?service=serving/inference-chat": "kube.scale", "/playbooks?playbook=inference-slo-breach": "people are asked whether to take it back", "/policy": "policy.yaml:", "/runs/" + run.Start.Run: "The playbook with the path",
 	} {
 		if status, _, body := b.do(http.MethodGet, path, nil); status != http.StatusOK || !strings.Contains(body, want) {
 			t.Errorf("%s: %d, lacks %q", path, status, want)
@@ -164,10 +164,52 @@ func TestEveryPage(t *testing.T) {
 	if status, _, body := b.do(http.MethodGet, "/runs/r-nobody", nil); status != http.StatusNotFound || !strings.Contains(body, `<b>no run &#34;r-nobody&#34;`) {
 		t.Errorf("no such run: %d %s", status, body)
 	}
+	for path, want := range map[string]int{
+		"/services?service=none": http.StatusNotFound, "/playbooks?playbook=none": http.StatusNotFound, "/history?outcome=none": http.StatusBadRequest, "/services?page=9": http.StatusBadRequest,
+	} {
+		if status, _, body := b.do(http.MethodGet, path, nil); status != want || !strings.Contains(body, "none") && !strings.Contains(body, "there is no page 9: the last is 1") {
+			t.Errorf("%s: %d, want %d: %s", path, status, want, body)
+		}
+	}
 	if status, _, body := (browser{t, base, ""}).do(http.MethodGet, "/", nil); status != http.StatusUnauthorized || !strings.Contains(body, `<form method="post" action="./signin">`) || strings.Contains(body, "inference-chat") {
 		t.Errorf("without a credential: %d %s", status, body)
 	}
 	if status, _, _ := (browser{t, base, "ada"}).do(http.MethodPost, "/", url.Values{"reason": {"x"}}); status != http.StatusForbidden {
 		t.Errorf("a form to the receiver: %d", status)
+	}
+}
+
+// People pause and lift on the page as at the API, with a reason and by their own rights; the
+// pages say what is paused.
+func TestPeoplePauseOnThePage(t *testing.T) {
+	s, base, _ := startPeople(t)
+	ada, eve := browser{t, base, "ada"}, browser{t, base, "eve"}
+	service := url.Values{"service": {"serving/inference-chat"}, "reason": {"load test"}}
+	for _, step := range []struct {
+		who    browser
+		path   string
+		form   url.Values
+		status int
+		pauses int
+	}{
+		{ada, "/pause", url.Values{"reason": {" "}}, http.StatusBadRequest, 0},
+		{ada, "/pause", url.Values{"service": {"x"}, "intake": {"true"}, "reason": {"x"}}, http.StatusBadRequest, 0},
+		{ada, "/pause", service, http.StatusSeeOther, 1},
+		{ada, "/pause", url.Values{"reason": {"maintenance"}}, http.StatusSeeOther, 2},
+		{eve, "/unpause", url.Values{"reason": {"mine"}, "service": {"serving/none"}}, http.StatusNotFound, 2},
+		{ada, "/unpause", url.Values{"reason": {""}}, http.StatusBadRequest, 2},
+		{ada, "/unpause", url.Values{"reason": {"over"}}, http.StatusSeeOther, 1},
+	} {
+		status, to, body := step.who.do(http.MethodPost, step.path, step.form)
+		if got := len(s.executor.Pauses()); status != step.status || got != step.pauses || status == http.StatusSeeOther && to != "./" {
+			t.Errorf("%s %v: %d to %q, %d pauses, want %d and %d: %s", step.path, step.form, status, to, got, step.status, step.pauses, body)
+		}
+	}
+	for path, want := range map[string]string{
+		"/": "Paused: service serving/inference-chat</b> by user:ada", "/services?service=serving/inference-chat": "by user:ada: load test", "/history": "Paused: service:serving/inference-chat by user:ada since ",
+	} {
+		if _, _, body := ada.do(http.MethodGet, path, nil); !strings.Contains(body, want) {
+			t.Errorf("%s lacks %q", path, want)
+		}
 	}
 }

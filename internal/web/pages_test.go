@@ -117,32 +117,6 @@ func TestRunPages(t *testing.T) {
 	}
 }
 
-func TestList(t *testing.T) {
-	h := &house{}
-	for _, name := range []string{"running", "open", "held", "resolved", "denied"} {
-		c := cases(t)[name]
-		run := fold(c.events)
-		run.Start.Run = "r-" + name
-		h.add(run)
-	}
-	body := look(t, site(t, h), ada, http.MethodGet, "/").Body.String()
-	golden(t, "list", body)
-	var order []string
-	for _, m := range regexp.MustCompile(`runs/r-(\w+)"`).FindAllStringSubmatch(body, -1) {
-		order = append(order, m[1])
-	}
-	if diff := cmp.Diff([]string{"held", "open", "running", "resolved", "denied"}, order); diff != "" {
-		t.Errorf("what needs people comes first (-want +got):\n%s", diff)
-	}
-	body = look(t, site(t, h), ada, http.MethodGet, "/?outcome=escalated&service=serving/inference-chat").Body.String()
-	if strings.Contains(body, "r-open") || strings.Contains(body, "r-resolved") || !strings.Contains(body, "r-denied") {
-		t.Error("the filter does not filter")
-	}
-	if body = look(t, site(t, h), ada, http.MethodGet, "/?service=none").Body.String(); strings.Contains(body, "runs/r-") {
-		t.Error("the filter does not filter by service")
-	}
-}
-
 // Nothing loads more than a bounded number of runs, events or entries.
 func TestBounds(t *testing.T) {
 	h := &house{note: "responder\n2\nHASH\n\n— sig\n"}
@@ -158,12 +132,12 @@ func TestBounds(t *testing.T) {
 	}
 	s := site(t, h)
 	body := look(t, s, ada, http.MethodGet, "/").Body.String()
-	if n := strings.Count(body, "runs/r-"); n != maxOpen || h.asked > maxOpen+1 || !strings.Contains(body, "There are more") {
-		t.Errorf("%d runs of %d asked for", n, h.asked)
+	if n := strings.Count(body, `class="run"`); n != maxShown || !strings.Contains(body, "450 more: ") {
+		t.Errorf("%d runs", n)
 	}
-	look(t, s, ada, http.MethodGet, "/?outcome=resolved")
-	if h.asked > maxOpen+1 {
-		t.Errorf("asks for %d runs", h.asked)
+	look(t, s, ada, http.MethodGet, "/history?outcome=resolved")
+	if h.asked > readRuns {
+		t.Errorf("looks at %d runs", h.asked)
 	}
 	if look(t, s, ada, http.MethodGet, "/runs/r-a"); h.from != 4000 {
 		t.Errorf("reads events from %d of 5000", h.from)
@@ -217,7 +191,7 @@ func TestHead(t *testing.T) {
 	if len(tags) != 2 {
 		t.Errorf("the tag does not change: %v", tags)
 	}
-	for _, path := range []string{"/", "/audit", "/ladder", "/policy"} {
+	for _, path := range []string{"/", "/history", "/services", "/playbooks", "/audit", "/ladder", "/policy"} {
 		if w := look(t, site(t, &house{}), ada, http.MethodHead, path); w.Code != 200 || w.Body.Len() > 0 {
 			t.Errorf("HEAD %s: %d, %d bytes", path, w.Code, w.Body.Len())
 		}

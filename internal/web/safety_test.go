@@ -99,7 +99,12 @@ func poisonedPlaybook(t *testing.T, s string) *playbook.Playbook {
 
 // active matches what a browser would run, load or send somewhere, if text
 // could become markup. What a page has by itself is taken out first.
-var active = regexp.MustCompile(`(?i)<script|<img|<iframe|<svg|<form[^>]*evil|<[a-z][^>]*\son[a-z]+=|(href|src|action|formaction)="?\s*(javascript|data|vbscript):|\{\{|[\x00\x1b\x{202e}\x{2066}]`)
+var active = regexp.MustCompile(`(?i)<script|<img|<iframe|<svg|<form[^>]*evil|(href|src|action|formaction)="?\s*(javascript|data|vbscript):|\{\{|[\x00\x1b\x{202e}\x{2066}]`)
+
+// handler matches a handler of events in a tag whose quoted values are taken out.
+var handler = regexp.MustCompile(`(?i)<[a-z][^>]*\son[a-z]+=`)
+
+var quoted = regexp.MustCompile(`="[^"]*"`)
 
 func TestInjection(t *testing.T) {
 	for _, s := range evil {
@@ -132,15 +137,16 @@ func TestInjection(t *testing.T) {
 			for _, v := range []Visitor{{Name: s, Groups: []string{"ml-platform"}, Person: true, Lacks: nothing}, {Name: s}} {
 				w := look(t, page, v, http.MethodGet, path)
 				body := strings.ReplaceAll(ornament.ReplaceAllString(w.Body.String(), ""), `<svg class="`, "") // its own pictures
-				if w.Code != 200 || active.MatchString(strings.ReplaceAll(body, "{{.Run}}", "")) {
-					t.Errorf("%s with %q: %d: %q", path, s, w.Code, active.FindString(body))
+				markup := quoted.ReplaceAllString(body, `=""`)
+				if w.Code != 200 || active.MatchString(strings.ReplaceAll(body, "{{.Run}}", "")) || handler.MatchString(markup) {
+					t.Errorf("%s with %q: %d: %q", path, s, w.Code, active.FindString(body)+handler.FindString(markup))
 				}
 			}
 		}
 		w := look(t, page, ada, http.MethodGet, "/nowhere")
 		r, _ := http.NewRequest(http.MethodGet, "/", http.NoBody)
 		page.Problem(w, r, Problem{Status: 400, Message: s, Hint: s})
-		if body := ornament.ReplaceAllString(w.Body.String(), ""); active.MatchString(strings.ReplaceAll(body, "{{.Run}}", "")) {
+		if body := ornament.ReplaceAllString(w.Body.String(), ""); active.MatchString(strings.ReplaceAll(body, "{{.Run}}", "")) || handler.MatchString(quoted.ReplaceAllString(body, `=""`)) {
 			t.Errorf("a problem with %q: %q", s, active.FindString(body))
 		}
 	}

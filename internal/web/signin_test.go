@@ -10,7 +10,7 @@ import (
 func signInPage(t *testing.T, path string, d SignIn) *httptest.ResponseRecorder {
 	t.Helper()
 	s := site(t, &house{})
-	s.o.Pauses = func() []string { return []string{"everything by user:dan since then: freeze"} }
+	s.o.Pauses = func() []Pause { return []Pause{{Scope: "everything", By: "user:dan", Reason: "freeze"}} }
 	w := httptest.NewRecorder()
 	s.SignIn(w, httptest.NewRequest(http.MethodGet, path, http.NoBody), d)
 	if w.Code != d.Status {

@@ -21,7 +21,7 @@ func nowView(p page, d *nowData) g.Node {
 		some(d.Works == 0, quiet(g.Text("No run is at work. "), h.A(h.Href(p.Root+"history"), g.Text("Runs that ended")), g.Text("."))),
 		rowsView(p, d.Working, d.Works, workingRow),
 		h.H2(g.Text(counted("On loan", d.Owed))),
-		some(d.Owed == 0, quiet(g.Text("No run waits to give anything back."))),
+		quiet(some(d.Owed == 0, g.Text("No run waits to give anything back. ")), h.A(h.Href(p.Root+"loans"), g.Text("Loans")), g.Text(" has also what only a person can return.")),
 		rowsView(p, d.Loans, d.Owed, workingRow),
 		h.H2(g.Text("Dependencies")),
 		h.Ul(h.Class("health"), g.Map(d.Health, healthView)),

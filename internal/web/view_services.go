@@ -94,7 +94,7 @@ func serviceView(p page, d *serviceData) g.Node {
 			rowsView(p, d.Open, len(d.Open), openRow),
 			some(len(d.Open) == 0, quiet(g.Text("No run is open."))),
 			some(len(d.Last) > 0, h.H3(g.Text("Ended")), h.Ul(h.Class("runs"), g.Map(d.Last, func(r row) g.Node { return pastRow(p, r) }))),
-			some(len(d.Last) == 0, quiet(g.Text("None of the newest "+runview.Count(d.Read, "run")+" ended here."))),
+			some(len(d.Last) == 0, quiet(g.Text(noneEnded(d.Read)))),
 			h.P(h.A(h.Href(p.Root+"history?"+url.Values{"service": {d.Name}}.Encode()), g.Text("All its runs"))),
 		),
 		section("playbooks", "Playbooks",
@@ -104,6 +104,14 @@ func serviceView(p page, d *serviceData) g.Node {
 		),
 		some(len(d.Pauses) == 0, pauseOf(p, Pause{Service: d.Name}, "Pause this service", "No run changes this service until the pause is lifted.", d.Lacks)),
 	}
+}
+
+// noneEnded says that no run of a service is among the newest that were looked at.
+func noneEnded(read int) string {
+	if read < readRuns {
+		return "No run has ended."
+	}
+	return "None of the newest " + runview.Count(read, "run") + " ended here."
 }
 
 // openRow renders an open run by whether it waits for people.

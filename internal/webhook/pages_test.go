@@ -237,3 +237,68 @@ func TestPagesSayHowToGetIn(t *testing.T) {
 		t.Errorf("%d %s", w.Code, body)
 	}
 }
+
+// A pause of a page is the API's, with who authenticated; without a reason, the scope or a
+// form of this page nothing is paused.
+func TestPauseForms(t *testing.T) {
+	for _, c := range []struct {
+		token, path, form string
+		status            int
+		says              string
+		pause             Pause
+	}{
+		{decideToken, "/pause", "reason=two%0D%0Alines", 303, "./", Pause{By: "user:decide", Reason: "two\nlines"}},
+		{decideToken, "/pause", "service=chat&reason=x", 303, "./", Pause{Service: "chat", By: "user:decide", Reason: "x"}},
+		{decideToken, "/pause", "playbook=p&reason=x", 303, "./", Pause{Playbook: "p", By: "user:decide", Reason: "x"}},
+		{decideToken, "/pause", "intake=true&reason=x", 303, "./", Pause{Intake: true, By: "user:decide", Reason: "x"}},
+		{decideToken, "/pause", "reason=++", 400, "reason: missing", Pause{}},
+		{decideToken, "/pause", "", 400, "reason: missing", Pause{}},
+		{decideToken, "/pause", "intake=perhaps&reason=x", 400, "want true or false", Pause{}},
+		{decideToken, "/pause", "intake=true&service=chat&reason=x", 400, "cannot be combined", Pause{}},
+		{decideToken, "/pause", "reason=x&by=user:root", 400, "unknown field", Pause{}},
+		{decideToken, "/pause", "reason=x&reason=y", 400, "a field is there twice", Pause{}},
+		{decideToken, "/pause", "reason=%1b[2J", 400, "control characters", Pause{}},
+		{readToken, "/pause", "reason=x", 403, "lacks the scope pause", Pause{}},
+		{readToken, "/unpause", "reason=x", 403, "lacks the scope unpause", Pause{}},
+		{"", "/pause", "reason=x", 401, "sign in: next /,", Pause{}},
+	} {
+		h := newHouse()
+		w := submit(mustNew(t, options(t, h)), c.token, c.path, c.form)
+		if got := w.Body.String() + w.Header().Get("Location"); w.Code != c.status || !strings.Contains(got, c.says) {
+			t.Errorf("%s %s: %d %q, want %d %q", c.path, c.form, w.Code, got, c.status, c.says)
+		}
+		var want []Pause
+		if c.pause != (Pause{}) {
+			want = []Pause{c.pause}
+		}
+		if diff := cmp.Diff(want, h.pauses, cmpopts.IgnoreFields(Pause{}, "Since")); diff != "" {
+			t.Errorf("%s %s (-want +got):\n%s", c.path, c.form, diff)
+		}
+	}
+}
+
+// Another site's form pauses nothing, whatever credential the browser adds.
+func TestPauseFormsOfOtherSites(t *testing.T) {
+	for name, add := range ambient {
+		for _, page := range pages {
+			h := newHouse()
+			s := newAmbientServer(t, h)
+			for _, path := range []string{"/pause", "/unpause"} {
+				r := httptest.NewRequest(http.MethodPost, path, strings.NewReader("reason=x"))
+				r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+				for k, v := range page.header {
+					r.Header.Set(k, v)
+				}
+				add(r)
+				w := httptest.NewRecorder()
+				s.Handler().ServeHTTP(w, r)
+				if want := map[bool]int{true: http.StatusForbidden, false: http.StatusSeeOther}[page.foreign]; w.Code != want {
+					t.Errorf("%s with a %s from %s: %d, want %d", path, name, page.name, w.Code, want)
+				}
+			}
+			if page.foreign && len(h.pauses) > 0 {
+				t.Errorf("%s with a %s: paused", page.name, name)
+			}
+		}
+	}
+}

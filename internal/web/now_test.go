@@ -1,0 +1,152 @@
+package web
+
+import (
+	"fmt"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/rights"
+)
+
+// atNight is a house with a run in each of the states that people meet it in.
+func atNight(t *testing.T) *house {
+	t.Helper()
+	h := &house{}
+	for _, name := range []string{"running", "open", "held", "resolved", "denied"} {
+		c := cases(t)[name]
+		run := fold(c.events)
+		run.Start.Run = "r-" + name
+		h.add(run)
+	}
+	loan := fold(cases(t)["running"].events)
+	loan.Start.Run, loan.Start.Loan = "r-loan", "r-1/add"
+	loan.Start.Alert.Labels = map[string]string{"change": "2 replicas of Deployment serving/inference-chat"}
+	h.add(loan)
+	later := h.runs[1]
+	gate := *later.Gate
+	gate.Deadline = gate.Deadline.Add(time.Hour)
+	later.Gate, later.Start.Run = &gate, "r-later"
+	h.runs = append([]machine.State{later}, h.runs...)
+	h.pauses = []Pause{{Scope: "service:serving/other", Service: "serving/other", By: "user:dan", Reason: "load test", Since: now.Add(-time.Hour)}}
+	h.health = []Health{{"Prometheus", Healthy, "it answered at 00:09"}, {"Kubernetes", Failing, "connection refused"}, {"Slack", Unknown, "nobody asked"}, {"Argo CD", NotConfigured, ""}}
+	return h
+}
+
+func TestNow(t *testing.T) {
+	body := look(t, site(t, atNight(t)), ada, http.MethodGet, "/").Body.String()
+	golden(t, "now", body)
+	var order []string
+	for _, m := range regexp.MustCompile(`class="run" href="./runs/r-(\w+)"`).FindAllStringSubmatch(body, -1) {
+		order = append(order, m[1])
+	}
+	if diff := cmp.Diff([]string{"held", "open", "later", "running", "loan"}, order); diff != "" {
+		t.Errorf("what needs people comes first, the nearest deadline before others (-want +got):\n%s", diff)
+	}
+	for _, want := range []string{`href="./runs/r-open#decide"`, `href="./runs/r-held#held"`, "<title>(3) Now"} {
+		if !strings.Contains(body, want) {
+			t.Errorf("lacks %q", want)
+		}
+	}
+}
+
+// Only who has a right sees its form, about the service and its owners.
+func TestWhoMayPause(t *testing.T) {
+	h := atNight(t)
+	h.services = []playbook.Service{{Name: "serving/other", Owners: []string{"group:others"}}}
+	owner := ada
+	owner.Lacks = func(right rights.Right, s playbook.Service) string {
+		if len(s.Owners) == 0 {
+			return "user:ada lacks the right " + string(right) + " on all services"
+		}
+		return ""
+	}
+	for _, c := range []struct {
+		who         string
+		v           Visitor
+		pause, lift bool
+	}{{"all", ada, true, true}, {"none", reader, false, false}, {"a credential that reads", Visitor{Name: "bot"}, false, false}, {"an owner", owner, false, true}} {
+		body := look(t, site(t, h), c.v, http.MethodGet, "/").Body.String()
+		if got := strings.Contains(body, `action="./pause"`); got != c.pause || got == strings.Contains(body, "You cannot pause: ") {
+			t.Errorf("%s: a form to pause: %v", c.who, got)
+		}
+		if got := strings.Contains(body, `action="./unpause"`); got != c.lift {
+			t.Errorf("%s: a form to lift a pause: %v", c.who, got)
+		}
+	}
+	h.pauses = []Pause{{Scope: "global", By: "user:dan"}}
+	if body := look(t, site(t, h), ada, http.MethodGet, "/").Body.String(); strings.Contains(body, `action="./pause"`) || !strings.Contains(body, "no run changes anything") {
+		t.Error("what is paused can be paused again")
+	}
+}
+
+// The page loads itself again when a run, a pause or the health changes, and not with the time.
+func TestNowTag(t *testing.T) {
+	tags := map[string]bool{}
+	h := atNight(t)
+	for _, change := range []func(){
+		func() {}, func() { h.health[0].Text = "it answered at 00:10" },
+		func() { h.health[0].State = Failing }, func() { h.pauses = nil }, func() { h.runs[1].Head++ }, func() { h.runs = h.runs[2:] },
+	} {
+		change()
+		tags[look(t, site(t, h), ada, http.MethodHead, "/").Header().Get("ETag")] = true
+	}
+	if len(tags) != 5 {
+		t.Errorf("%d tags, want 5", len(tags))
+	}
+}
+
+// many is a house with n runs that ended and as many that wait for people.
+func many(t testing.TB, n int) *house {
+	t.Helper()
+	asks, ended := fold(upTo(t, recorded(t, "resolved"), machine.GateOpened, 1)), fold(recorded(t, "resolved"))
+	h := &house{health: []Health{{"Prometheus", Healthy, ""}}}
+	for i := range n {
+		for kind, run := range map[string]machine.State{"A": asks, "B": ended} {
+			run.Start.Run = fmt.Sprintf("r-%s%025d", kind, n-i)
+			run.Start.Service.Name = fmt.Sprintf("serving/chat-%d", i%1000)
+			run.Start.Alert.Labels = map[string]string{"alertname": strings.Repeat("x", 100)}
+			h.add(run)
+		}
+		h.services = append(h.services, playbook.Service{Name: fmt.Sprintf("serving/chat-%d", i), SLOs: asks.Start.Service.SLOs})
+	}
+	return h
+}
+
+const pageBytes = 150_000
+
+// No page grows with the number of runs, services or playbooks.
+func TestPagesAreSmall(t *testing.T) {
+	h := many(t, 10_000)
+	h.playbooks = shipped(t)
+	s := site(t, h)
+	for _, path := range []string{"/", "/history", "/history?service=chat-7", "/services", "/services?page=200", "/services?service=serving/chat-7", "/playbooks", "/playbooks?playbook=inference-slo-breach"} {
+		if w := look(t, s, ada, http.MethodGet, path); w.Code != 200 || w.Body.Len() > pageBytes {
+			t.Errorf("%s: %d, %d bytes", path, w.Code, w.Body.Len())
+		}
+	}
+	if h.asked > readRuns {
+		t.Errorf("a page looks at %d runs", h.asked)
+	}
+}
+
+// BenchmarkPages makes each page among 10,000 open and 10,000 ended runs. What the journal
+// needs to read them is not part of it.
+func BenchmarkPages(b *testing.B) {
+	s := site(b, many(b, 10_000))
+	for _, path := range []string{"/", "/history", "/services", "/services?service=serving/chat-7"} {
+		b.Run(path, func(b *testing.B) {
+			n := 0
+			for b.Loop() {
+				n = look(b, s, ada, http.MethodGet, path).Body.Len()
+			}
+			b.ReportMetric(float64(n), "bytes")
+		})
+	}
+}
