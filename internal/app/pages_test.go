@@ -77,6 +77,7 @@ func startPeople(t *testing.T) (*Service, string, machine.State) {
 		c.Auth.Basic = append(c.Auth.Basic, config.Basic{Name: name, PasswordFile: put(name, "password of "+name+"\n"), Groups: groups, Scopes: []string{"read", "approve", "cancel", "pause", "unpause"}})
 		c.Auth.People = append(c.Auth.People, config.Person{Name: name})
 	}
+	c.Auth.Rights = append(c.Auth.Rights, config.Grant{To: []string{"group:captains"}, May: []string{"pause", "unpause"}, Services: []string{"*"}})
 	const sender = "the-token-of-alertmanager"
 	c.Auth.Tokens = []config.Token{{Name: "alertmanager", File: put("token", sender+"\n"), Scopes: []string{"intake"}}}
 	s, url := startService(t, c)
@@ -179,11 +180,11 @@ func TestEveryPage(t *testing.T) {
 	}
 }
 
-// People pause and lift on the page as at the API, with a reason and by their own rights; the
-// pages say what is paused.
+// People pause and lift on the page as at the API, with a reason and by their own rights,
+// whatever form they send; the pages say what is paused.
 func TestPeoplePauseOnThePage(t *testing.T) {
 	s, base, _ := startPeople(t)
-	ada, eve := browser{t, base, "ada"}, browser{t, base, "eve"}
+	ada, captain, eve := browser{t, base, "ada"}, browser{t, base, "cap"}, browser{t, base, "eve"}
 	service := url.Values{"service": {"serving/inference-chat"}, "reason": {"load test"}}
 	for _, step := range []struct {
 		who    browser
@@ -195,14 +196,23 @@ func TestPeoplePauseOnThePage(t *testing.T) {
 		{ada, "/pause", url.Values{"reason": {" "}}, http.StatusBadRequest, 0},
 		{ada, "/pause", url.Values{"service": {"x"}, "intake": {"true"}, "reason": {"x"}}, http.StatusBadRequest, 0},
 		{ada, "/pause", service, http.StatusSeeOther, 1},
-		{ada, "/pause", url.Values{"reason": {"maintenance"}}, http.StatusSeeOther, 2},
-		{eve, "/unpause", url.Values{"reason": {"mine"}, "service": {"serving/none"}}, http.StatusNotFound, 2},
-		{ada, "/unpause", url.Values{"reason": {""}}, http.StatusBadRequest, 2},
-		{ada, "/unpause", url.Values{"reason": {"over"}}, http.StatusSeeOther, 1},
+		{ada, "/pause", url.Values{"reason": {"maintenance"}}, http.StatusForbidden, 1}, // she owns one service only
+		{eve, "/pause", service, http.StatusForbidden, 1},
+		{eve, "/unpause", service, http.StatusForbidden, 1},
+		{ada, "/unpause", service, http.StatusForbidden, 1},
+		{captain, "/pause", url.Values{"reason": {"maintenance"}}, http.StatusSeeOther, 2},
+		{captain, "/unpause", url.Values{"reason": {""}}, http.StatusBadRequest, 2},
+		{captain, "/unpause", url.Values{"reason": {"over"}}, http.StatusSeeOther, 1},
+		{captain, "/unpause", url.Values{"reason": {"over"}}, http.StatusNotFound, 1},
 	} {
 		status, to, body := step.who.do(http.MethodPost, step.path, step.form)
 		if got := len(s.executor.Pauses()); status != step.status || got != step.pauses || status == http.StatusSeeOther && to != "./" {
 			t.Errorf("%s %v: %d to %q, %d pauses, want %d and %d: %s", step.path, step.form, status, to, got, step.status, step.pauses, body)
+		}
+	}
+	for who, forms := range map[browser]bool{captain: true, ada: false, eve: false} {
+		if _, _, body := who.do(http.MethodGet, "/", nil); strings.Contains(body, `action="./unpause"`) != forms || strings.Contains(body, `action="./pause"`) != forms {
+			t.Errorf("%s: the page does not offer what is allowed, and nothing else", who.name)
 		}
 	}
 	for path, want := range map[string]string{

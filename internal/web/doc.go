@@ -1,4 +1,4 @@
-// Package web is the page: runs, the question a run asks, the log and the
+// Package web is the page: what waits now, runs, services, playbooks, the log and the
 // rules, as HTML for a browser on a phone at three in the morning.
 //
 // It is a projection like the CLI. What a run has come to is its

@@ -316,9 +316,12 @@ type Problem struct {
 	Hint    string
 }
 
+// nowhere is the part of the navigation of a page that belongs to none.
+const nowhere = "-"
+
 // Problem answers with a page that describes p.
 func (s *Site) Problem(w http.ResponseWriter, r *http.Request, p Problem) {
-	f := s.frame(r, Visitor{}, http.StatusText(p.Status), "")
+	f := s.frame(r, Visitor{}, http.StatusText(p.Status), nowhere)
 	f.Main = problemView(f, p)
 	if err := s.write(w, r, p.Status, f); err != nil {
 		s.o.Logger.Error("page failed", "route", r.URL.Path, "err", err)

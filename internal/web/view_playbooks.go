@@ -18,6 +18,8 @@ func playbookAddress(p page, name string) string {
 // fewMatchers is how many matchers a playbook in the list has.
 const fewMatchers = 4
 
+const noMatch = "No alert starts it."
+
 func playbooksView(p page, all []playbookData, set *playbook.Set) g.Node {
 	return g.Group{
 		h.H1(g.Text("Playbooks")),
@@ -28,8 +30,9 @@ func playbooksView(p page, all []playbookData, set *playbook.Set) g.Node {
 			return h.Li(
 				h.A(h.Class("run"), h.Href(playbookAddress(p, x.Name)), h.B(text(x.Name))), g.Text(" "), pill("", x.Level),
 				some(x.Title != "", h.P(text(x.Title))),
-				h.P(g.Text("For "), g.Map(match[:min(len(match), fewMatchers)], func(m string) g.Node { return g.Group{code(clip(m, maxLine)), g.Text(" ")} }),
-					some(len(match) > fewMatchers, g.Text("and "+runview.Count(len(match)-fewMatchers, "other")))),
+				some(len(match) == 0, h.P(g.Text(noMatch))),
+				some(len(match) > 0, h.P(g.Text("For "), g.Map(match[:min(len(match), fewMatchers)], func(m string) g.Node { return g.Group{code(clip(m, maxLine)), g.Text(" ")} }),
+					some(len(match) > fewMatchers, g.Text("and "+runview.Count(len(match)-fewMatchers, "other"))))),
 				quiet(g.Text("Levers: "), text(runview.OrText(strings.Join(x.Levers, ", "), "none")), g.Text(" · "), code(runview.Short(x.Digest, 19))),
 			)
 		})),
@@ -42,7 +45,7 @@ func playbookView(p page, d *playbookData) g.Node {
 		some(d.Title != "", h.P(h.Class("lead"), text(d.Title))),
 		some(d.Description != "", h.P(long(d.Description))),
 		aboutPlaybook(d),
-		section("match", "Alerts that start it", h.Ul(g.Map(d.Match(), func(m string) g.Node { return h.Li(h.Code(text(m))) })),
+		section("match", "Alerts that start it", some(len(d.Match()) == 0, quiet(g.Text(noMatch))), h.Ul(g.Map(d.Match(), func(m string) g.Node { return h.Li(h.Code(text(m))) })),
 			some(len(d.Services()) > 0, h.P(g.Text("Only for "), text(strings.Join(d.Services(), ", ")), g.Text(".")))),
 		section("diagram", "Diagram", diagramView(d.Diagram, "Diagram of playbook "+d.Name+"; the states below have it in words", "")),
 		section("states", "States", h.Ol(h.Class("states"), g.Map(d.States, func(st *playbook.State) g.Node { return stateView(d.Playbook, st) }))),
