@@ -87,8 +87,9 @@ var mayImport = map[string][]string{
 	// What a change of manifests would be: pure, for real repositories and for the sandbox's.
 	"internal/gitops/proposal": {"internal/fault", "internal/gitops", "internal/credential"},
 
-	"internal/gitops/repository": {"internal/fault", "internal/gitops", "internal/outbound"}, // go-git and signing: one edge package holds them
-	"internal/gitops/argocd":     {"internal/fault", "internal/gitops", "internal/outbound"}, // argo-cd's packages are heavy: one edge package holds them, and only internal/app imports it
+	"internal/gitops/repository": {"internal/fault", "internal/gitops", "internal/outbound"},   // go-git and signing: one edge package holds them
+	"internal/gitops/flux":       {"internal/fault", "internal/gitops", "internal/credential"}, // what Flux and its sources say in conditions may hold some
+	"internal/gitops/argocd":     {"internal/fault", "internal/gitops", "internal/outbound"},   // argo-cd's packages are heavy: one edge package holds them, and only internal/app imports it
 
 	"internal/engine":           {"internal/spelling"},
 	"internal/engine/golden":    {"internal/outbound"}, // asks engines, and knows neither their metrics nor their pods
@@ -168,7 +169,7 @@ var mayImport = map[string][]string{
 	// It builds, starts and stops the service, so it knows every part. Only the command line imports it.
 	"internal/app": {
 		"internal/api", "internal/audit", "internal/catalog", "internal/config", "internal/engine/golden", "internal/executor", "internal/executor/dispatch", "internal/executor/guard", "internal/executor/ladder", "internal/executor/machine", "internal/fault",
-		"internal/gitops", "internal/gitops/argocd", "internal/gitops/forge", "internal/gitops/manifests", "internal/gitops/repository",
+		"internal/gitops", "internal/gitops/argocd", "internal/gitops/flux", "internal/gitops/forge", "internal/gitops/manifests", "internal/gitops/repository",
 		"internal/goruntime", "internal/gpu", "internal/gpu/client", "internal/gpu/dcgm", "internal/gpu/repair", "internal/kube", "internal/kube/jobs", "internal/notify", "internal/notify/alertmanager", "internal/notify/slack", "internal/notify/slack/approvals", "internal/playbook", "internal/policy", "internal/rights",
 		"internal/outbound/endpoint", // the receiver of checkpoints
 		"internal/runview", "internal/sandbox", "internal/slo", "internal/slo/rules", "internal/step", "internal/step/gpu", "internal/step/git", "internal/step/kinds", "internal/web", "internal/webhook",

@@ -79,6 +79,7 @@ func TestScalingIsNoRightToTheWorkload(t *testing.T) {
 		"responder-lever-job":          {"create jobs", "delete jobs"},
 		"responder-lever-node":         {"patch nodes"},
 		"responder-lever-evict":        {"create pods/eviction"},
+		"responder-flux-reconcile":     {"patch kustomizations", "patch gitrepositories"},
 	}
 	for role, rights := range want {
 		if !slices.Equal(may[role], rights) {

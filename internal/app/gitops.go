@@ -12,18 +12,21 @@ import (
 	"github.com/inference-responder/responder/internal/config"
 	"github.com/inference-responder/responder/internal/gitops"
 	"github.com/inference-responder/responder/internal/gitops/argocd"
+	"github.com/inference-responder/responder/internal/gitops/flux"
 	"github.com/inference-responder/responder/internal/gitops/forge"
 	"github.com/inference-responder/responder/internal/gitops/manifests"
 	"github.com/inference-responder/responder/internal/gitops/repository"
+	"github.com/inference-responder/responder/internal/kube"
 	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/step"
 	"github.com/inference-responder/responder/internal/step/git"
 )
 
-// GitOps is Git and Argo CD as the configuration describes them.
+// GitOps is Git, and what deploys from it, as the configuration describes them.
 type GitOps struct {
 	Manifests *manifests.Manifests // nil: no repository is configured
 	argocd    *argocd.Client       // nil: no Argo CD is
+	flux      bool                 // Flux is asked, in the cluster
 	recovery  time.Duration        // see step.Deps
 	remove    func() error         // takes the clones away, which go with it; nil: they stay
 }
@@ -33,7 +36,7 @@ func openGitops(c config.Config, log *slog.Logger) (_ *GitOps, err error) {
 	if !c.Gitops.Configured() {
 		return &GitOps{}, nil
 	}
-	g := &GitOps{}
+	g := &GitOps{flux: c.Gitops.Flux.Enabled}
 	if a := c.Gitops.ArgoCD; a != nil {
 		if g.argocd, err = openArgoCD(*a, log); err != nil {
 			return nil, err
@@ -108,12 +111,16 @@ func (g *GitOps) Close() error {
 }
 
 // into hands what there is to the steps.
-func (g *GitOps) into(d *step.Deps) {
+func (g *GitOps) into(d *step.Deps, api *kube.Client) {
 	if g.Manifests != nil {
 		d.Manifests, d.Commits, d.Pulls, d.History = g.Manifests, g.Manifests, g.Manifests, g.Manifests
 	}
-	if g.argocd != nil {
-		d.Applications, d.Recovery = g.argocd, g.recovery
+	by := deployers{argocd: g.argocd}
+	if g.flux && api != nil {
+		by.flux = flux.New(api)
+	}
+	if by.argocd != nil || by.flux != nil {
+		d.Applications, d.Recovery = by, g.recovery
 	}
 }
 

@@ -37,7 +37,7 @@ type Config struct {
 	Prometheus   Prometheus            `yaml:"prometheus" doc:"Where PromQL is evaluated."`
 	Kubernetes   Kubernetes            `yaml:"kubernetes" doc:"The cluster. Left out: no kube checks and levers."`
 	GPU          GPU                   `yaml:"gpu" doc:"Where the state of GPUs is read, for gpu.health, and who repairs them. Left out: it is unknown."`
-	Gitops       Gitops                `yaml:"gitops" doc:"Git and Argo CD, for services whose manifests are there. Left out: what Git owns is not changed."`
+	Gitops       Gitops                `yaml:"gitops" doc:"Git and what deploys from it, Argo CD or Flux, for services whose manifests are there. Left out: what Git owns is not changed."`
 	Autonomy     playbook.Autonomy     `yaml:"autonomy" enum:"observe,suggest,auto" doc:"The ceiling over everything: observe records what it would do, suggest acts after approval, auto acts. Service, playbook and state can only lower it."`
 	Services     []catalog.Declaration `yaml:"services" doc:"The service catalog, see below."`
 	NodePools    catalog.NodePools     `yaml:"node_pools" doc:"Who owns which nodes: a playbook that says node.owners asks them about a change of a node. The owners of the service are asked about a node of no pool."`

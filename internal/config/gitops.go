@@ -20,6 +20,7 @@ type Gitops struct {
 	Signing      Signing      `yaml:"signing" doc:"What our commits are signed with. Left out: they are not signed."`
 	Dir          string       `yaml:"dir" doc:"Directory in which clones are kept warm. Empty: git in journal.dir. What is lost there is fetched again."`
 	ArgoCD       *ArgoCD      `yaml:"argocd" doc:"The Argo CD that deploys them."`
+	Flux         Flux         `yaml:"flux" doc:"The Flux that deploys them, in the same cluster."`
 }
 
 type personName struct {
@@ -90,8 +91,15 @@ type ArgoCD struct {
 	Recovery   time.Duration `yaml:"recovery" doc:"How long an application may be Degraded after the sync of our commit before the commit is taken back: pods take their time. At most 1h. 0: 3m."`
 }
 
+// Flux says whether Kustomizations of Flux are used.
+type Flux struct {
+	Enabled bool `yaml:"enabled" doc:"Change in Git what a Kustomization of Flux deploys, and follow it until Flux has applied the commit. The labels of the workload tell which Kustomization it is. Its source has to be a GitRepository that follows a branch. Values of a HelmRelease are not changed. It needs the role responder-flux."`
+}
+
 // Configured reports whether anything of Git is.
-func (g Gitops) Configured() bool { return len(g.Repositories) > 0 || g.ArgoCD != nil }
+func (g Gitops) Configured() bool {
+	return len(g.Repositories) > 0 || g.ArgoCD != nil || g.Flux.Enabled
+}
 
 // checkGitops finds what is wrong with the repositories and Argo CD.
 func (c *Config) checkGitops(bad setting.Report) {
@@ -129,8 +137,11 @@ func (c *Config) checkGitops(bad setting.Report) {
 			bad("gitops.argocd.recovery", "e.g. 3m", "%s is not between 0 and 1h", a.Recovery)
 		}
 	}
-	if len(g.Repositories) > 0 && g.ArgoCD == nil {
-		bad("gitops.argocd", "name the Argo CD that deploys the repositories", "is missing: a commit would be made and nobody asked whether it is deployed")
+	if g.Flux.Enabled && !c.Kubernetes.Configured() {
+		bad("gitops.flux.enabled", "set kubernetes", "needs the cluster in which Flux runs")
+	}
+	if len(g.Repositories) > 0 && g.ArgoCD == nil && !g.Flux.Enabled {
+		bad("gitops.argocd", "name the Argo CD that deploys the repositories, or set gitops.flux.enabled", "is missing: a commit would be made and nobody asked whether it is deployed")
 	}
 }
 

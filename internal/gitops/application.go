@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// Application is the state of an Argo CD application.
+// Application is the state of an Argo CD application, or of a Kustomization of Flux.
 type Application struct {
-	Name      string // namespace/name
+	Name      string // namespace/name of Argo CD's; of Flux's see [FluxName]
 	Project   string
 	UID       string
 	Sources   []Source   // several for multi-source applications; never empty
@@ -29,6 +29,8 @@ type Application struct {
 	Prunes    bool      // auto-sync deletes what is no longer in Git
 	Operation Operation // the running one, or the last one
 	Window    string    // sync window that forbids a sync now, by auto-sync or, where it is off, by us; empty: none
+	Suspended string    // the object of Flux that is suspended; empty: none
+	Polls     string    // how often Git is looked at without being asked, as 1m0s; empty: not known
 	Generator string    // ApplicationSet that makes it; empty: none
 	Hydrated  bool      // Argo CD's source hydrator writes what is synced: a commit of the sources is never the synced one
 	Deleting  bool

@@ -15,11 +15,11 @@ const (
 	RolloutWaiting  Rollout = "waiting"  // not there yet; it may still come
 	RolloutSettled  Rollout = "settled"  // synced, the operation is over, healthy
 	RolloutDegraded Rollout = "degraded" // synced and unhealthy; it may still recover
-	RolloutFailed   Rollout = "failed"   // the sync of this commit failed, and Argo CD does not try again
+	RolloutFailed   Rollout = "failed"   // the sync of this commit failed, and would fail again
 )
 
 // Settled returns how far a commit is rolled out, and the reason in words. The
-// rollout is settled when Argo CD compared the live state with the commit, or with
+// rollout is settled when Argo CD or Flux compared the live state with the commit, or with
 // one that contains it, found no difference, runs no operation and finds the
 // application healthy. Right after a sync began, Argo CD still shows the state of
 // the commit before, so each condition is checked for this commit.
@@ -44,7 +44,7 @@ func Settled(app Application, revision string, contains func(sha string) bool) (
 	case ours && (op.Phase == "Failed" || op.Phase == "Error"):
 		return RolloutFailed, fmt.Sprintf("the sync of %s ended %s: %s", short(op.Revisions), op.Phase, orNone(op.Message))
 	case !has(app.Revisions):
-		return RolloutWaiting, fmt.Sprintf("Argo CD has compared %s so far, not %s%s", short(app.Revisions), short([]string{revision}), app.trouble())
+		return RolloutWaiting, fmt.Sprintf("%s has compared %s so far, not %s%s", app.Deployer(), short(app.Revisions), short([]string{revision}), app.trouble())
 	case ours && op.Phase != "Succeeded":
 		return RolloutWaiting, fmt.Sprintf("the sync of %s is %q", short(op.Revisions), op.Phase)
 	}
@@ -109,9 +109,9 @@ func (op Operation) Describe() string {
 	return s + after(": ", op.Message)
 }
 
-// trouble returns the application's problems and the window that forbids a sync.
+// trouble returns the application's problems and what keeps it from being synced.
 func (app Application) trouble() string {
-	return after("; ", strings.Join(app.Problems, "; ")) + after("; closed by ", app.Window)
+	return after("; ", strings.Join(app.Problems, "; ")) + after("; closed by ", app.Window) + after("; suspended: ", app.Suspended)
 }
 
 // differing returns the resources that are out of sync, in words.

@@ -14,7 +14,7 @@ type Marked struct {
 	Labels      map[string]string
 	Annotations map[string]string
 	Containers  []Container
-	Application string // of Argo CD that manages it; empty: none
+	Application string // of Argo CD that manages it, or flux:NAMESPACE/NAME of Flux; empty: none
 }
 
 // Container is one container of a pod template.
@@ -51,7 +51,14 @@ func mark(kind string, m metav1.ObjectMeta, cs []corev1.Container) Marked {
 	w := Marked{Ref: Ref{Kind: kind, Namespace: m.Namespace, Name: m.Name}, Labels: m.Labels, Annotations: maps.Clone(m.Annotations)}
 	// It repeats the whole object, with the values of secret variables.
 	delete(w.Annotations, corev1.LastAppliedConfigAnnotation)
-	w.Application, _ = argoApplication(w.Ref, m)
+	for _, o := range declaredOwners(w.Ref, m) {
+		switch o.Kind {
+		case ArgoCD:
+			w.Application = o.Name
+		case Flux:
+			w.Application = "flux:" + o.Namespace + "/" + o.Name // as gitops.FluxName
+		}
+	}
 	for _, c := range cs {
 		w.Containers = append(w.Containers, Container{Name: c.Name, Image: c.Image, Command: c.Command, Args: c.Args})
 	}

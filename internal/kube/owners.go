@@ -70,8 +70,8 @@ const (
 	argoTrackingID = "argocd.argoproj.io/tracking-id"
 	argoInstance   = "argocd.argoproj.io/instance"
 	appInstance    = "app.kubernetes.io/instance"
-	fluxKustomize  = "kustomize.toolkit.fluxcd.io/name"
-	fluxHelm       = "helm.toolkit.fluxcd.io/name"
+	fluxKustomize  = "kustomize.toolkit.fluxcd.io" // /name and /namespace
+	fluxHelm       = "helm.toolkit.fluxcd.io"
 )
 
 // declaredOwners returns the owners that the object itself declares.
@@ -83,11 +83,11 @@ func declaredOwners(ref Ref, meta metav1.ObjectMeta) []Owner {
 		}
 	}
 	if app, why := argoApplication(ref, meta); app != "" {
-		out = append(out, Owner{Field: "*", Kind: "ArgoCD", Name: app, Why: why})
+		out = append(out, Owner{Field: "*", Kind: ArgoCD, Name: app, Why: why})
 	}
-	for _, label := range []string{fluxKustomize, fluxHelm} {
-		if name := meta.Labels[label]; name != "" {
-			out = append(out, Owner{Field: "*", Kind: "Flux", Name: name, Why: "label " + label})
+	for _, f := range []struct{ kind, label string }{{Flux, fluxKustomize}, {FluxHelm, fluxHelm}} {
+		if name := meta.Labels[f.label+"/name"]; name != "" {
+			out = append(out, Owner{Field: "*", Kind: f.kind, Namespace: meta.Labels[f.label+"/namespace"], Name: name, Why: "label " + f.label + "/name"})
 		}
 	}
 	return out

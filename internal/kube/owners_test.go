@@ -22,7 +22,7 @@ func TestDeclaredOwners(t *testing.T) {
 		{"argo by label and manager", metav1.ObjectMeta{Labels: map[string]string{appInstance: "prod"}, ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "argocd-controller"}}}, []string{"* ArgoCD prod"}},
 		{"argo by manager alone", metav1.ObjectMeta{ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "argocd-application-controller"}}}, []string{"* ArgoCD (unknown application)"}},
 		{"argo by its own label", metav1.ObjectMeta{Labels: map[string]string{argoInstance: "prod"}}, []string{"* ArgoCD prod"}},
-		{"flux", metav1.ObjectMeta{Labels: map[string]string{fluxKustomize: "apps", fluxHelm: "chat"}}, []string{"* Flux apps", "* Flux chat"}},
+		{"flux", metav1.ObjectMeta{Labels: map[string]string{fluxKustomize + "/name": "apps", fluxKustomize + "/namespace": "flux-system", fluxHelm + "/name": "chat"}}, []string{"* Flux apps", "* FluxHelm chat"}},
 		{"kserve", metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{{Kind: "InferenceService", Name: "chat", Controller: &yes}}}, []string{"* InferenceService chat"}},
 		{"garbage collection only", metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{{Kind: "ConfigMap", Name: "x", Controller: &no}, {Kind: "ConfigMap", Name: "y"}}}, nil},
 	}

@@ -142,10 +142,22 @@ type EventCount struct {
 // Owner is another actor that owns a field of the workload and would change it back.
 type Owner struct {
 	Field string // spec.replicas, spec.template, *
-	Kind  string // HorizontalPodAutoscaler, ScaledObject, ArgoCD, Flux, or the kind of a controlling object
+	Kind  string // HorizontalPodAutoscaler, ScaledObject, ArgoCD, Flux, FluxHelm, or the kind of a controlling object
 	Name  string
 	Why   string // how we know: the label, annotation, ownerReference or managed field
+
+	Namespace string // of Flux's objects; empty: not known, or the workload's
 }
+
+// Owners that deploy from Git.
+const (
+	ArgoCD   = "ArgoCD"   // an application of Argo CD
+	Flux     = "Flux"     // a Kustomization of Flux
+	FluxHelm = "FluxHelm" // a HelmRelease of Flux
+)
+
+// Deploys reports whether the owner deploys from Git what others declare there.
+func (o Owner) Deploys() bool { return o.Kind == ArgoCD || o.Kind == Flux || o.Kind == FluxHelm }
 
 // Revision is one entry of a workload's history.
 type Revision struct {

@@ -48,7 +48,7 @@ func (f *fleet) tracking() string {
 }
 
 func (f *fleet) argoOwner() kube.Owner {
-	return kube.Owner{Field: "*", Kind: "ArgoCD", Name: f.ref.Name, Why: "annotation " + trackingID}
+	return kube.Owner{Field: "*", Kind: kube.ArgoCD, Name: f.ref.Name, Why: "annotation " + trackingID}
 }
 
 // firstCommits makes the commits that the services in Git were deployed from before the

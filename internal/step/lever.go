@@ -9,6 +9,7 @@ import (
 
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/fault"
+	"github.com/inference-responder/responder/internal/gitops"
 	"github.com/inference-responder/responder/internal/kube"
 )
 
@@ -25,8 +26,8 @@ func OwnedBy(kind string, ref kube.Ref, owners []kube.Owner, field string) error
 	for _, o := range owners {
 		if o.Field == "*" || o.Field == field || strings.HasPrefix(o.Field, field+".") || strings.HasPrefix(field, o.Field+".") {
 			what := "change it there, it would change it back"
-			if o.Kind == "Flux" {
-				what = ByFlux
+			if o.Kind == kube.FluxHelm {
+				what = ByHelmRelease
 			}
 			return &fault.Error{Reason: fault.Owned, Message: fmt.Sprintf(
 				"%s: %s of %s belongs to %s (%s): %s", kind, field, RefText(ref), OwnerName(o), o.Why, what)}
@@ -35,13 +36,18 @@ func OwnedBy(kind string, ref kube.Ref, owners []kube.Owner, field string) error
 	return nil
 }
 
-// ByFlux tells people what to do about a field that Flux owns.
-const ByFlux = "Flux would change it back, and Responder changes Git only where Argo CD deploys: change it by hand in the repository that Flux deploys from, or suspend it there while you change it live"
+// ByHelmRelease tells people what to do about a field that a HelmRelease of Flux owns.
+const ByHelmRelease = "Flux would change it back, and Responder does not change the values of a HelmRelease: change them by hand in the repository that Flux deploys from, or suspend the HelmRelease while you change the cluster"
 
 // OwnerName formats an owner for people.
 func OwnerName(o kube.Owner) string {
-	if o.Kind == "ArgoCD" {
-		return "Argo CD application " + o.Name
+	switch o.Kind {
+	case kube.ArgoCD:
+		return gitops.ApplicationTitle(o.Name)
+	case kube.Flux:
+		return gitops.ApplicationTitle(gitops.FluxName(o.Namespace, o.Name))
+	case kube.FluxHelm:
+		return "Flux HelmRelease " + o.Namespace + "/" + o.Name
 	}
 	return o.Kind + " " + o.Name
 }

@@ -55,20 +55,20 @@ func (s *Set) routed(ctx context.Context, e machine.Effect, in Input, refused er
 }
 
 // replacement returns the lever that replaces a refused one; empty: none does. What
-// Argo CD owns is changed in Git: the workload, or its autoscaler.
+// Argo CD or Flux owns is changed in Git: the workload, or its autoscaler.
 func (s *Set) replacement(ctx context.Context, by route, svc playbook.Service, w kube.Workload) (string, error) {
 	git := svc.GitOps != (playbook.GitOps{}) && s.deps.Manifests != nil && s.deps.Applications != nil
 	switch {
-	case ownedBy(w.Owners, "ArgoCD") && git:
+	case ownedBy(w.Owners, kube.ArgoCD, kube.Flux) && git:
 		return by.git, nil
-	case ownedBy(w.Owners, "ArgoCD") || s.deps.Scalers == nil || !ownedBy(w.Owners, kube.HPA, kube.ScaledObject):
+	case ownedBy(w.Owners, kube.ArgoCD, kube.Flux) || s.deps.Scalers == nil || !ownedBy(w.Owners, kube.HPA, kube.ScaledObject):
 		return "", nil
 	}
 	a, err := s.deps.Scalers.AutoscalerOf(ctx, w.Ref)
 	if err != nil {
 		return "", err
 	}
-	if git && ownedBy(a.Owners, "ArgoCD") {
+	if git && ownedBy(a.Owners, kube.ArgoCD, kube.Flux) {
 		return by.git, nil
 	}
 	return by.autoscaler, nil

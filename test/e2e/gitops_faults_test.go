@@ -33,8 +33,14 @@ func gitSyncFails(t *testing.T, all *gitWorlds) {
 // to everybody but one.
 func (w *gitWorld) refuse(t *testing.T, arg, why, but string) {
 	t.Helper()
-	name := "refuse-" + w.ns
-	w.cp.Apply(t, w.ns, fmt.Sprintf(`
+	refuseFlag(t, w.cp, w.ns, arg, why, but)
+}
+
+// refuseFlag is that for any namespace.
+func refuseFlag(t *testing.T, cp *rig.ControlPlane, ns, arg, why, but string) {
+	t.Helper()
+	name := "refuse-" + ns
+	cp.Apply(t, ns, fmt.Sprintf(`
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicy
 metadata: {name: %[1]s}
@@ -54,12 +60,12 @@ spec:
   policyName: %[1]s
   validationActions: [Deny]
   matchResources: {namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: %[4]s}}}
-`, name, arg, why, w.ns, but))
+`, name, arg, why, ns, but))
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 		defer cancel()
 		for _, kind := range []string{"validatingadmissionpolicybinding", "validatingadmissionpolicy"} {
-			if _, err := w.cp.TryKubectl(ctx, "delete", kind, name); err != nil {
+			if _, err := cp.TryKubectl(ctx, "delete", kind, name); err != nil {
 				t.Error(err)
 			}
 		}
@@ -71,7 +77,7 @@ spec:
 		t.Fatal(err)
 	}
 	rig.Await(t, 30*time.Second, "the API server refuses "+arg, func(ctx context.Context) (bool, string) {
-		out, err := w.cp.TryKubectl(ctx, "-n", w.ns, "create", "--dry-run=server", "-f", file)
+		out, err := cp.TryKubectl(ctx, "-n", ns, "create", "--dry-run=server", "-f", file)
 		return err != nil && strings.Contains(err.Error(), why), fmt.Sprint(out, err)
 	})
 }

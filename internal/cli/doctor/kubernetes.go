@@ -24,6 +24,12 @@ const logsRole = "responder-logs"
 // discoveryRole is the role that lists workloads, for the discovery of services.
 const discoveryRole = "responder-discovery"
 
+// fluxRole is the role that reads what Flux deploys from.
+const fluxRole = "responder-flux"
+
+// optIn are the roles that are asked about by themselves, or are nobody's duty to grant.
+var optIn = []string{logsRole, discoveryRole, fluxRole, "responder-flux-reconcile"}
+
 // clusterSteps are the steps that need the cluster.
 var clusterSteps = []string{"kube.", "node.", "pod.", "service."}
 
@@ -79,7 +85,30 @@ func (e *exam) workload(ctx context.Context, s playbook.Service) Finding {
 		e.scaled[s.Name] = true
 		e.mu.Unlock()
 	}
-	return ok(check, fmt.Sprintf("%s %s: %d of %d replicas ready", s.Workload.Kind, s.Workload.Name, w.Ready, w.Replicas))
+	return ok(check, fmt.Sprintf("%s %s: %d of %d replicas ready%s", s.Workload.Kind, s.Workload.Name, w.Ready, w.Replicas, e.byFlux(ctx, s, w)))
+}
+
+// byFlux returns what is to be said of a workload that Flux deploys; empty: Flux does not,
+// or all that its levers need is there.
+func (e *exam) byFlux(ctx context.Context, s playbook.Service, w kube.Workload) string {
+	i := slices.IndexFunc(w.Owners, func(o kube.Owner) bool { return o.Kind == kube.Flux })
+	if i < 0 {
+		return ""
+	}
+	of := w.Owners[i]
+	why := ""
+	if !e.c.Gitops.Flux.Enabled {
+		why = "gitops.flux.enabled is not set"
+	} else if yes, err := e.cluster.May(ctx, kube.Right{Verb: "get", Group: "kustomize.toolkit.fluxcd.io", Resource: "kustomizations", Namespace: of.Namespace}); err != nil {
+		why = because(ctx, err)
+	} else if !yes {
+		why = "the role " + fluxRole + " is not bound in " + of.Namespace
+	}
+	if why == "" {
+		return ""
+	}
+	e.bar(s.Name, "gitops.", why)
+	return "; Flux deploys it, and Responder changes nothing of that: " + why
 }
 
 // rights asks the API server for rights, each once.
@@ -165,7 +194,7 @@ func (r *rights) reading(ctx context.Context, roles []kubernetes.Role) Finding {
 	var lacks []string
 	namespaces := r.namespaces()
 	for _, role := range roles {
-		if len(role.Levers) > 0 || role.Name == logsRole || role.Name == discoveryRole {
+		if len(role.Levers) > 0 || slices.Contains(optIn, role.Name) {
 			continue
 		}
 		for _, namespace := range namespaces {

@@ -219,7 +219,7 @@ func (g Change) configured() error {
 	case g.m == nil || g.c == nil || g.p == nil || g.h == nil:
 		return step.NotConfigured("Git repository", "gitops.repositories")
 	case g.a == nil:
-		return step.NotConfigured("Argo CD", "gitops.argocd")
+		return step.NotConfigured("Argo CD or Flux", "gitops.argocd or gitops.flux")
 	case g.w == nil || g.o == nil:
 		return step.NotConfigured("cluster", "kubernetes")
 	}
@@ -232,7 +232,7 @@ func (g Change) readable() error {
 	case g.h == nil:
 		return step.NotConfigured("Git repository", "gitops.repositories")
 	case g.a == nil:
-		return step.NotConfigured("Argo CD", "gitops.argocd")
+		return step.NotConfigured("Argo CD or Flux", "gitops.argocd or gitops.flux")
 	case g.w == nil:
 		return step.NotConfigured("cluster", "kubernetes")
 	}
@@ -327,7 +327,7 @@ func (g Change) ask(ctx context.Context, in step.Input, p gitPayload, sha string
 		revisions = append([]string(nil), app.Revisions...)
 	}
 	if p.Index >= len(revisions) {
-		return &fault.Error{Reason: fault.NoData, Message: fmt.Sprintf("Argo CD application %s names no revision of its source %d", app.Name, p.Index)}
+		return &fault.Error{Reason: fault.NoData, Message: fmt.Sprintf("%s names no revision of its source %d", app.Title(), p.Index)}
 	}
 	revisions[p.Index] = sha
 	return g.a.Sync(ctx, gitops.Sync{Application: p.Application, Revisions: revisions, Key: effectKey(in.Key, action)})

@@ -89,7 +89,7 @@ func (c gitopsChanges) Run(ctx context.Context, in step.Input) (step.Finding, er
 	}
 	if len(at.app.History) == 0 {
 		return step.Finding{}, &fault.Error{Reason: fault.NoData, Message: fmt.Sprintf(
-			"Argo CD application %s has no history: it was never synced, or its revisionHistoryLimit is 0; deployment times are unknown", at.app.Name)}
+			"%s has no history: it was never synced, or its revisionHistoryLimit is 0; deployment times are unknown", at.app.Title())}
 	}
 	window := time.Duration(with.Window)
 	changes, err := c.arrivals(ctx, at, in.Now.Add(-window))
@@ -190,7 +190,7 @@ func (o *gitChangesOut) facts(service string, at site, window time.Duration) []s
 		facts = append(facts, line)
 	}
 	if len(o.Deployments) > 0 {
-		facts = append(facts, fmt.Sprintf("Argo CD application %s deployed %s %s ago", at.app.Name, short(o.Deployments[0].Revision), seconds(o.Deployments[0].AgeSeconds)))
+		facts = append(facts, fmt.Sprintf("%s deployed %s %s ago", at.app.Title(), short(o.Deployments[0].Revision), seconds(o.Deployments[0].AgeSeconds)))
 	}
 	return facts
 }

@@ -44,13 +44,13 @@ func source(svc playbook.Service, app gitops.Application) (gitops.Source, int, e
 	}
 	switch {
 	case len(app.Sources) == 0:
-		return refuse("Argo CD application %s names no source", app.Name)
+		return refuse("%s names no source", app.Title())
 	case len(fits) == 0:
-		return refuse("service %s keeps its manifests in %s %s, and Argo CD application %s deploys from %s: make gitops.repository and gitops.path of the catalog agree with it",
-			svc.Name, step.OrNone(g.Repository), g.Path, app.Name, sourcesText(app.Sources))
+		return refuse("service %s keeps its manifests in %s %s, and %s deploys from %s: make gitops.repository and gitops.path of the catalog agree with it",
+			svc.Name, step.OrNone(g.Repository), g.Path, app.Title(), sourcesText(app.Sources))
 	case len(fits) > 1:
-		return refuse("Argo CD application %s deploys from several sources, %s: set gitops.repository and gitops.path of service %s to the one that holds its manifests",
-			app.Name, sourcesText(app.Sources), svc.Name)
+		return refuse("%s deploys from several sources, %s: set gitops.repository and gitops.path of service %s to the one that holds its manifests",
+			app.Title(), sourcesText(app.Sources), svc.Name)
 	}
 	i := fits[0]
 	src := app.Sources[i]
@@ -59,10 +59,10 @@ func source(svc playbook.Service, app gitops.Application) (gitops.Source, int, e
 	}
 	target := followed(app, i)
 	if strings.HasPrefix(target, "refs/") || isSHA(target) {
-		return refuse("Argo CD application %s is pinned to %s, which is not a branch: a commit would not be deployed", app.Name, target)
+		return refuse("%s is pinned to %s, which is not a branch: a commit would not be deployed", app.Title(), target)
 	}
 	if g.Branch != "" && target != "" && g.Branch != target {
-		return refuse("service %s names branch %s, and Argo CD application %s deploys %s: make gitops.branch agree with it", svc.Name, g.Branch, app.Name, target)
+		return refuse("service %s names branch %s, and %s deploys %s: make gitops.branch agree with it", svc.Name, g.Branch, app.Title(), target)
 	}
 	src.Branch = target
 	if src.Branch == "" {
@@ -144,7 +144,7 @@ func samePath(a, b string) bool { return strings.Trim(a, "/.") == strings.Trim(b
 func manifestOf(svc playbook.Service, w kube.Workload) gitops.Target {
 	t := gitops.Target{Kind: svc.Workload.Kind, Namespace: svc.Namespace, Name: svc.Workload.Name, Container: svc.Container, Component: svc.GitOps.Component}
 	for _, o := range w.Owners {
-		if o.Field == "*" && o.Kind != "ArgoCD" && o.Kind != "Flux" {
+		if o.Field == "*" && !o.Deploys() {
 			t.Kind, t.Name = o.Kind, o.Name
 		}
 	}
@@ -164,29 +164,38 @@ func Manages(app gitops.Application, t gitops.Target) error {
 	}) {
 		return nil
 	}
-	return &fault.Error{Reason: fault.Owned, Message: fmt.Sprintf(
-		"Argo CD application %s does not manage %s %s/%s: set gitops.application to the one that does", app.Name, t.Kind, t.Namespace, t.Name)}
+	hint := ": set gitops.application to the one that does"
+	if app.Deployer() == gitops.Flux {
+		hint = ", or has not applied it yet"
+	}
+	return &fault.Error{Reason: fault.Owned, Message: fmt.Sprintf("%s does not manage %s %s/%s%s", app.Title(), t.Kind, t.Namespace, t.Name, hint)}
 }
 
 // applicationOf returns the name of a service's application: from the catalog,
 // or from the object itself.
 func applicationOf(svc playbook.Service, w kube.Workload) (string, error) {
 	for _, o := range w.Owners {
-		if o.Kind == "Flux" {
+		switch o.Kind {
+		case kube.Flux:
+			if o.Namespace == "" {
+				return "", &fault.Error{Reason: fault.Owned, Message: fmt.Sprintf("service %s: %s is not labelled with the namespace of Kustomization %s of Flux", svc.Name, step.RefText(w.Ref), o.Name)}
+			}
+			return gitops.FluxName(o.Namespace, o.Name), nil
+		case kube.FluxHelm:
 			return "", &fault.Error{Reason: fault.Owned, Message: fmt.Sprintf(
-				"service %s: %s belongs to %s (%s): %s", svc.Name, step.RefText(w.Ref), step.OwnerName(o), o.Why, step.ByFlux)}
+				"service %s: %s belongs to %s (%s): %s", svc.Name, step.RefText(w.Ref), step.OwnerName(o), o.Why, step.ByHelmRelease)}
 		}
 	}
 	if svc.GitOps.Application != "" {
 		return svc.GitOps.Application, nil
 	}
 	for _, o := range w.Owners {
-		if o.Kind == "ArgoCD" {
+		if o.Kind == kube.ArgoCD {
 			return o.Name, nil
 		}
 	}
 	return "", &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf(
-		"no Argo CD application is known for service %s: set gitops.application in its catalog entry", svc.Name)}
+		"neither an Argo CD application nor a Kustomization of Flux is known for service %s: set gitops.application in its catalog entry", svc.Name)}
 }
 
 // short abbreviates a commit.

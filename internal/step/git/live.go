@@ -358,7 +358,7 @@ func overrides(app gitops.Application) string {
 	if len(app.Overrides) == 0 {
 		return ": the application sets nothing outside Git, so an autoscaler, an admission webhook, another controller or a person sets it"
 	}
-	return fmt.Sprintf(": Argo CD application %s sets outside Git: %s", app.Name, fields(app.Overrides))
+	return fmt.Sprintf(": %s sets outside Git: %s", app.Title(), fields(app.Overrides))
 }
 
 // movable tells what to do so that a run can change what the spec of an application

@@ -200,7 +200,7 @@ func (g Change) standing(ctx context.Context, in step.Input, plan machine.Plan, 
 	o, sha := step.Observation{Applied: true, Receipt: step.EncodeJSON(made)}, made.Revision
 	app, err := g.a.Application(ctx, p.Application)
 	if err != nil {
-		o.Unread, o.Progress = err, "commit "+short(sha)+" is on the branch; Argo CD cannot be asked: "+err.Error()
+		o.Unread, o.Progress = err, "commit "+short(sha)+" is on the branch; "+gitops.ApplicationTitle(p.Application)+" cannot be read: "+err.Error()
 		return o
 	}
 	state, why := g.judge(ctx, plan, p, sha)(app)
@@ -226,10 +226,10 @@ type recovery time.Duration
 
 const defaultRecovery = recovery(3 * time.Minute)
 
-// rollout fills in the progress of Argo CD.
+// rollout fills in the progress of Argo CD or Flux.
 func (r recovery) rollout(o *step.Observation, state gitops.Rollout, why string, app gitops.Application, now time.Time) {
 	r = cmp.Or(r, defaultRecovery)
-	o.Progress = app.Name + ": " + why
+	o.Progress = app.Label() + ": " + why
 	o.Settled = state == gitops.RolloutSettled
 	o.Slow = state == gitops.RolloutDegraded && now.Sub(app.Operation.Finished) > time.Duration(r)
 	o.Degraded = state == gitops.RolloutFailed || o.Slow
@@ -270,7 +270,7 @@ func (g Change) Follow(ctx context.Context, plan machine.Plan, receipt json.RawM
 	watched, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	_, err = w.Watch(watched, p.Application, g.judge(ctx, plan, p, made.Revision), func(text string) {
-		told = append(told, step.Progress{At: time.Now(), Text: p.Application + ": " + text})
+		told = append(told, step.Progress{At: time.Now(), Text: gitops.ApplicationLabel(p.Application) + ": " + text})
 	})
 	// An error that is not the end of the time is news too: a sync that failed.
 	return told, ctx.Err() == nil && (err == nil || watched.Err() == nil)

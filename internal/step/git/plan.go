@@ -206,9 +206,13 @@ func (g Change) planOf(ctx context.Context, in step.Input, at site, stepName str
 		plan.Notes = append(plan.Notes, fmt.Sprintf("a commit on %s, over %s", branchOf(p), short(prop.Base)))
 	}
 	if at.app.Automated {
-		plan.Notes = append(plan.Notes, fmt.Sprintf("Argo CD application %s syncs it by itself", at.app.Name))
+		note := at.app.Title() + " syncs it by itself"
+		if at.app.Polls != "" {
+			note += ", " + at.app.Polls + " after the push at the latest"
+		}
+		plan.Notes = append(plan.Notes, note)
 	} else {
-		plan.Notes = append(plan.Notes, fmt.Sprintf("Argo CD application %s is synced to that commit", at.app.Name))
+		plan.Notes = append(plan.Notes, at.app.Title()+" is synced to that commit")
 		if plan.Lacks, err = g.a.Lacks(ctx, at.app.Name); err != nil {
 			return machine.Plan{}, err
 		}
@@ -243,13 +247,13 @@ func alone(at site, prop gitops.Proposal) error {
 	switch {
 	case at.deployed() == "":
 		return &fault.Error{Reason: fault.NoData, Message: fmt.Sprintf(
-			"Argo CD application %s has no sync in its history: it is unknown what else this change would deploy", at.app.Name)}
+			"%s has no sync in its history: it is unknown what else this change would deploy", at.app.Title())}
 	case len(prop.Ahead) > 0:
 		return waiting(at, prop.Ahead)
 	case !inSync(at.app, preExistingDrift(at, prop.Touches)):
 		return &fault.Error{Reason: fault.Throttled, Message: fmt.Sprintf(
-			"Argo CD application %s is %s, and no commit says why%s; this change would also revert what differs in the cluster: sync the application, or let it ignore what others own (spec.ignoreDifferences)",
-			at.app.Name, step.OrNone(at.app.Sync), differing(at.app))}
+			"%s is %s, and no commit says why%s; this change would also revert what differs in the cluster: sync the application, or let it ignore what others own (spec.ignoreDifferences)",
+			at.app.Title(), step.OrNone(at.app.Sync), differing(at.app))}
 	}
 	return nil
 }
@@ -287,8 +291,8 @@ func waiting(at site, ahead []gitops.Commit) error {
 		list = append(list, commitText(c))
 	}
 	return &fault.Error{Reason: fault.Throttled, Message: fmt.Sprintf(
-		"%s would be deployed along with this change, because Argo CD application %s is still at %s: %s",
-		count(len(ahead), "commit"), at.app.Name, short(at.deployed()), strings.Join(list, "; "))}
+		"%s would be deployed along with this change, because %s is still at %s: %s",
+		count(len(ahead), "commit"), at.app.Title(), short(at.deployed()), strings.Join(list, "; "))}
 }
 
 // commitText formats a commit on one line.

@@ -11,20 +11,23 @@ import (
 	"github.com/inference-responder/responder/internal/step"
 )
 
-// syncable refuses a moment at which Argo CD would not sync, or at which somebody
-// else's sync is under way. Both pass by themselves.
+// syncable refuses a moment at which the application would not be synced, or at which
+// somebody else's sync is under way. A sync and a sync window pass by themselves.
 func syncable(app gitops.Application) error {
 	refuse := func(format string, args ...any) error {
 		return &fault.Error{Reason: fault.Throttled, Message: fmt.Sprintf(format, args...)}
 	}
 	switch {
 	case app.Deleting:
-		return &fault.Error{Reason: fault.Owned, Message: fmt.Sprintf("Argo CD application %s is being deleted", app.Name)}
+		return &fault.Error{Reason: fault.Owned, Message: app.Title() + " is being deleted"}
 	case app.Hydrated:
 		return &fault.Error{Reason: fault.Owned, Message: fmt.Sprintf(
-			"Argo CD application %s is synced from what its source hydrator writes: it never syncs a commit of its source", app.Name)}
+			"%s is synced from what its source hydrator writes: it never syncs a commit of its source", app.Title())}
+	case app.Suspended != "":
+		return &fault.Error{Reason: fault.Owned, Message: fmt.Sprintf(
+			"%s is suspended (spec.suspend): Flux would not deploy a commit: resume it, or change the cluster by hand", app.Suspended)}
 	case app.Window != "":
-		return refuse("Argo CD application %s may not be synced now: sync window %s", app.Name, app.Window)
+		return refuse("%s may not be synced now: sync window %s", app.Title(), app.Window)
 	case app.Operation.Running:
 		return refuse("%s: wait for the end of it", syncing(app))
 	}
@@ -37,7 +40,7 @@ func syncing(app gitops.Application) string {
 	if by == "" {
 		by = "automated"
 	}
-	return fmt.Sprintf("Argo CD application %s is being synced (%s, by %s)", app.Name, strings.Join(shorts(app.Operation.Revisions), ", "), by)
+	return fmt.Sprintf("%s is being synced (%s, by %s)", app.Title(), strings.Join(shorts(app.Operation.Revisions), ", "), by)
 }
 
 // recheck checks the application again right before anything is written: a retry,
@@ -71,14 +74,14 @@ func (g Change) recheck(ctx context.Context, in step.Input, plan machine.Plan, p
 	if src, index, err := source(in.Service, app); err != nil {
 		return nil, err
 	} else if index != p.Index || !sameRepository(src.Repository, p.Repository) || !samePath(src.Path, p.Path) {
-		return nil, moved("Argo CD application %s deploys from %s since it was planned", app.Name, sourcesText(app.Sources))
+		return nil, moved("%s deploys from %s since it was planned", app.Title(), sourcesText(app.Sources))
 	} else if !p.follows(app, src.Branch) {
-		return nil, moved("Argo CD application %s deploys %s of it since it was planned", app.Name, branchText(followed(app, index)))
+		return nil, moved("%s deploys %s of it since it was planned", app.Title(), branchText(followed(app, index)))
 	}
 	// A revert of what waits to be deployed finds the application out of sync: for that very reason.
 	deployed := site{app: app, index: p.Index}.deployed()
 	if (len(p.Set) > 0 || deployed == "" || deployed == base) && !inSync(app, plan.Drift) {
-		return nil, moved("Argo CD application %s is %s since it was planned%s", app.Name, step.OrNone(app.Sync), differing(app))
+		return nil, moved("%s is %s since it was planned%s", app.Title(), step.OrNone(app.Sync), differing(app))
 	}
 	return driftOf(app.Remaining(driftedResources(plan.Drift))), nil
 }

@@ -19,7 +19,7 @@ func RevertKind() playbook.Kind {
 	return playbook.Kind{
 		Name: "gitops.revert",
 		Role: playbook.RoleLever, Class: playbook.ClassRollback,
-		Doc: `Takes a release back: what commits changed of the service's manifests, as one commit, and waits until Argo CD has synced it and the application
+		Doc: `Takes a release back: what commits changed of the service's manifests, as one commit, and waits until Argo CD or Flux has synced it and the application
 is Healthy. Undo reverts that commit.
 
 Which commits: those of a window, such as the burn window of the alert; the last one; or those since what moved last was last verified. A release is
@@ -32,7 +32,7 @@ What runs is read as by gitops.set_flag: a commit that nothing of is in effect i
 something else decides it, is named, is asked about, and does not become last good.
 Refused when other commits would go out along with it, when the cluster has something of its own that the sync would take back, in a
 closed sync window, and while somebody else's sync is under way.
-service.rollback becomes this lever where Argo CD owns the workload and its service says where in Git it is.`,
+service.rollback becomes this lever where Argo CD or Flux owns the workload and its service says where in Git it is.`,
 		OneOf:      [][]string{{"window", "to"}},
 		Idempotent: true,
 		With:       step.Fields[revertWith](),

@@ -22,7 +22,7 @@ func SetFlagKind() playbook.Kind {
 	return playbook.Kind{
 		Name: "gitops.set_flag",
 		Role: playbook.RoleLever, Class: playbook.ClassSetting, Restarts: true,
-		Doc: `Sets one flag of the engine in Git, with a commit that changes the bytes of its value and nothing else, and waits until Argo CD has synced
+		Doc: `Sets one flag of the engine in Git, with a commit that changes the bytes of its value and nothing else, and waits until Argo CD or Flux has synced
 that very commit and the application is Healthy. Undo reverts exactly that commit. What else of the application was out of sync or unhealthy
 before does not count; the plan lists it.
 

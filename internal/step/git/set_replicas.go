@@ -22,7 +22,7 @@ autoscaler that owns it (minReplicas of an HPA, minReplicaCount of a ScaledObjec
 What runs is read before the commit and after the sync, as by gitops.set_flag.
 
 The bounds are those of kube.scale: never above the service's ` + "`max_scale`" + `, never below its ` + "`min_ready`" + ` or one replica. ` + "`by`" + ` stops at them,
-` + "`replicas`" + ` is refused beyond them. kube.scale becomes this lever where Argo CD owns the workload and its service says where in Git it is.`,
+` + "`replicas`" + ` is refused beyond them. kube.scale becomes this lever where Argo CD or Flux owns the workload and its service says where in Git it is.`,
 		OneOf:      step.ScaleAlternatives(),
 		Steps:      step.ScaleSteps(),
 		Idempotent: true,

@@ -88,7 +88,7 @@ func restartAllowed(w kube.Workload) error {
 		return &fault.Error{Reason: r, Message: restart + ": " + step.RefText(w.Ref) + " " + why}
 	}
 	others := w
-	others.Owners = slices.DeleteFunc(slices.Clone(w.Owners), func(o kube.Owner) bool { return o.Kind == "ArgoCD" })
+	others.Owners = slices.DeleteFunc(slices.Clone(w.Owners), func(o kube.Owner) bool { return o.Kind == kube.ArgoCD })
 	switch {
 	case step.Owned(restart, others, "spec.template") != nil:
 		return step.Owned(restart, others, "spec.template")

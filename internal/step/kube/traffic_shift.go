@@ -125,7 +125,7 @@ func (l trafficShift) notOwned(ctx context.Context, r kube.Route) error {
 	}
 	for _, o := range r.Owners {
 		refused := &fault.Error{Reason: fault.Owned, Message: fmt.Sprintf("%s: %s belongs to %s (%s), which would change it back", shift, step.RefText(r.Ref), step.OwnerName(o), o.Why)}
-		if o.Kind != "ArgoCD" {
+		if o.Kind != kube.ArgoCD {
 			return refused
 		}
 		group, _, _ := strings.Cut(r.APIVersion, "/")

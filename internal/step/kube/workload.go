@@ -87,7 +87,7 @@ type eventOut struct {
 
 type ownerOut struct {
 	Field string `json:"field" doc:"Field owned; * for all."`
-	Kind  string `json:"kind" doc:"HorizontalPodAutoscaler, ScaledObject, ArgoCD, Flux, or a controlling object's kind."`
+	Kind  string `json:"kind" doc:"HorizontalPodAutoscaler, ScaledObject, ArgoCD, Flux (a Kustomization), FluxHelm (a HelmRelease), or a controlling object's kind."`
 	Name  string `json:"name" doc:"Its name."`
 }
 

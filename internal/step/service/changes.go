@@ -18,7 +18,7 @@ func ChangesKind() playbook.Kind {
 	return playbook.Kind{
 		Name: "service.changes",
 		Role: playbook.RoleCheck,
-		Doc: `Reads what changed about the service within the window, in the cluster and, where Argo CD owns the workload, in Git, and weighs whether that is what
+		Doc: `Reads what changed about the service within the window, in the cluster and, where Argo CD or Flux owns the workload, in Git, and weighs whether that is what
 began the breach. A release is a suspect when the service met its objectives before it took effect, or was clearly better, and nothing explains the
 breach better. In this order: pods of both revisions that serve side by side decide; one bad pod is the cause itself where every other pod of its revision is
 well; traffic of 1.5 times that before with requests in the queue, or of three times, explains the breach better; labels, annotations, logging and more replicas cannot be the cause. ` + "`why`" + ` says which, with figures.
@@ -197,7 +197,7 @@ func (c changes) cluster(ctx context.Context, in step.Input, f *found, window ti
 		return err
 	}
 	f.pods, f.desired = w.Pods, w.Replicas
-	if slices.ContainsFunc(w.Owners, func(o kube.Owner) bool { return o.Kind == "ArgoCD" }) {
+	if slices.ContainsFunc(w.Owners, func(o kube.Owner) bool { return o.Kind == kube.ArgoCD || o.Kind == kube.Flux }) {
 		f.out.Git = sourceUnknown // until it is read
 	}
 	revisions, err := c.w.Revisions(ctx, ref)

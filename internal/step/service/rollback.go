@@ -20,7 +20,7 @@ func RollbackKind() playbook.Kind {
 		Role: playbook.RoleLever, Class: playbook.ClassRollback,
 		Doc: `Takes the service's last release back, through whoever owns its pod template. The plan names the lever that does it:
 
-kube.rollout_undo where nobody else owns the pod template; gitops.revert where Argo CD owns it and the service's catalog entry says where in Git it is:
+kube.rollout_undo where nobody else owns the pod template; gitops.revert where Argo CD or Flux owns it and the service's catalog entry says where in Git it is:
 all commits of the window go back as one; argocd.rollback where Responder may not write to that repository and the application does not sync by itself.
 Refused where Flux, an operator or another controlling object owns it.`,
 		Idempotent: true,
@@ -67,15 +67,19 @@ func (l rollback) Plan(ctx context.Context, in step.Input) (machine.Plan, error)
 		return machine.Plan{}, err
 	}
 	owned := step.Owned("service.rollback", w, "spec.template")
-	argo := slices.ContainsFunc(w.Owners, func(o kube.Owner) bool { return o.Kind == "ArgoCD" })
+	owns := func(kind string) bool {
+		return slices.ContainsFunc(w.Owners, func(o kube.Owner) bool { return o.Kind == kind })
+	}
 	switch {
 	case owned == nil:
 		in.With = nil
 		return l.owners.Cluster.Plan(ctx, in)
-	case argo && in.Service.GitOps == (playbook.GitOps{}):
+	case (owns(kube.ArgoCD) || owns(kube.Flux)) && in.Service.GitOps == (playbook.GitOps{}):
 		return machine.Plan{}, &fault.Error{Reason: fault.Owned, Message: step.AsError(owned).Message +
-			"; set gitops.application in the service's catalog entry, so that it is rolled back there"}
-	case !argo:
+			"; set gitops in the service's catalog entry, so that it is rolled back there"}
+	case owns(kube.Flux):
+		return l.throughGit(ctx, in, with, owned)
+	case !owns(kube.ArgoCD):
 		return machine.Plan{}, owned
 	}
 	return l.throughArgo(ctx, in, with, owned)
@@ -100,6 +104,11 @@ func (l rollback) throughArgo(ctx context.Context, in step.Input, with rollbackW
 		plan.Notes = append([]string{"Argo CD goes back, because Git cannot be changed: " + unwritable}, plan.Notes...)
 		return plan, nil
 	}
+	return l.throughGit(ctx, in, with, owned)
+}
+
+// throughGit plans the rollback as a commit.
+func (l rollback) throughGit(ctx context.Context, in step.Input, with rollbackWith, owned error) (machine.Plan, error) {
 	in.With = map[string]any{"to": "previous"}
 	if with.Window > 0 {
 		in.With = map[string]any{"window": time.Duration(with.Window)}

@@ -63,6 +63,7 @@ const (
 	userScheduler   = "scheduler"
 	userKwok        = "kwok"
 	userArgoCD      = "argocd"
+	userFlux        = "flux"
 )
 
 // StartControlPlane starts a control plane for one test. [Shared] is cheaper.
@@ -103,12 +104,12 @@ func (cp *ControlPlane) start() error {
 	return cp.awaitServiceAccount("default", 60*time.Second)
 }
 
-// built returns the directory of a target of build.sh or sources.sh, which has
+// built returns the directory of what build.sh, sources.sh or flux.sh builds, which has
 // made it, or makes it now.
-func built(script, target string) (string, error) {
+func built(script string, target ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Minute)
 	defer cancel()
-	out, err := run(ctx, filepath.Join(Repository(), "test", "e2e", "rig", script), target)
+	out, err := run(ctx, filepath.Join(Repository(), "test", "e2e", "rig", script), target...)
 	return strings.TrimSpace(out), err
 }
 
@@ -154,7 +155,7 @@ func (cp *ControlPlane) startAPIServer(etcd string) error {
 		return err
 	}
 	var tokens strings.Builder
-	for _, user := range []string{userAdmin, userControllers, userScheduler, userKwok, userArgoCD} {
+	for _, user := range []string{userAdmin, userControllers, userScheduler, userKwok, userArgoCD, userFlux} {
 		fmt.Fprintf(&tokens, "%s,%s,%s,system:masters\n", staticToken(user), user, user)
 	}
 	for name, data := range map[string][]byte{

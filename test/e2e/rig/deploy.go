@@ -50,6 +50,14 @@ func (cp *ControlPlane) BindJobs(t testing.TB, namespace string) {
 	cp.bind(t, namespace, "example-job-binding.yaml")
 }
 
+// BindFlux grants the deployed responder the right to read what Flux deploys from in one
+// namespace, and to ask Flux to look at Git, as deploy/kubernetes/example-flux-binding.yaml
+// does for serving.
+func (cp *ControlPlane) BindFlux(t testing.TB, namespace string) {
+	t.Helper()
+	cp.bind(t, namespace, "example-flux-binding.yaml")
+}
+
 // bind applies a file of role bindings to another namespace than serving.
 func (cp *ControlPlane) bind(t testing.TB, namespace, file string) {
 	t.Helper()

@@ -1,0 +1,58 @@
+package gitops
+
+import "strings"
+
+// What deploys applications.
+const (
+	ArgoCD = "Argo CD"
+	Flux   = "Flux"
+)
+
+// fluxPrefix begins the names of Kustomizations of Flux. A name without it is an
+// application of Argo CD, whose names have no colon.
+const fluxPrefix = "flux:"
+
+// FluxName returns the name by which a Kustomization of Flux is asked for.
+func FluxName(namespace, name string) string { return fluxPrefix + namespace + "/" + name }
+
+// FluxKustomization returns the namespace and the name of a Kustomization of Flux. It
+// returns false for the name of an application of Argo CD.
+func FluxKustomization(name string) (namespace, kustomization string, ok bool) {
+	rest, ok := strings.CutPrefix(name, fluxPrefix)
+	if !ok {
+		return "", "", false
+	}
+	namespace, kustomization, ok = strings.Cut(rest, "/")
+	return namespace, kustomization, ok && namespace != "" && kustomization != ""
+}
+
+// Title returns the application for people: Argo CD application argocd/chat, Flux
+// Kustomization flux-system/chat.
+func (app Application) Title() string { return ApplicationTitle(app.Name) }
+
+// ApplicationTitle is [Application.Title] for an application that is known by its name.
+func ApplicationTitle(name string) string {
+	if rest, ok := strings.CutPrefix(name, fluxPrefix); ok {
+		return "Flux Kustomization " + rest
+	}
+	return "Argo CD application " + name
+}
+
+// Deployer returns what deploys the application: Argo CD or Flux.
+func (app Application) Deployer() string {
+	if strings.HasPrefix(app.Name, fluxPrefix) {
+		return Flux
+	}
+	return ArgoCD
+}
+
+// Label returns the application for a line of its progress.
+func (app Application) Label() string { return ApplicationLabel(app.Name) }
+
+// ApplicationLabel is [Application.Label] for an application that is known by its name.
+func ApplicationLabel(name string) string {
+	if strings.HasPrefix(name, fluxPrefix) {
+		return ApplicationTitle(name)
+	}
+	return name
+}
