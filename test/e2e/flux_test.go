@@ -125,7 +125,7 @@ func fluxFlag(t *testing.T, flux *rig.Flux) {
 		}
 	}
 	shown := w.responder.Must(t, "runs", "show", run.ID)
-	for _, say := range []string{"Flux Kustomization " + w.ns + "/models syncs it by itself, 1h0m0s after the push at the latest", "Flux Kustomization " + w.ns + "/models: ", "VERIFIED"} {
+	for _, say := range []string{"Flux Kustomization " + w.ns + "/models syncs it by itself, 1h after the push at the latest", "Flux Kustomization " + w.ns + "/models: ", "VERIFIED"} {
 		if !strings.Contains(shown, say) {
 			t.Errorf("the run does not say %q:\n%s", say, shown)
 		}
