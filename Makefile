@@ -52,12 +52,13 @@ lint: ## formatting, linters, generated files up to date
 vulnerabilities: ## known vulnerabilities that the programs reach (skipped where Go's database cannot be reached)
 	@.ci/vulnerabilities -tags=$(TAG)
 
-e2e: ## real servers: Kubernetes API, Prometheus, Alertmanager, Argo CD (first time: 15 min of building, root for apt-get)
+e2e: ## real servers: Kubernetes API, Prometheus, Alertmanager, Argo CD, Flux (first time: 20 min of building, root for apt-get)
 	@$(RIG)/packages.sh
 	@$(RIG)/build.sh kubebox >/dev/null
 	@$(RIG)/build.sh argobox >/dev/null
 	@$(RIG)/sources.sh sourcebox >/dev/null
 	@$(RIG)/sources.sh appsetbox >/dev/null
+	@$(RIG)/flux.sh >/dev/null
 	@go test -tags=e2e,$(TAG) ./test/e2e/... -timeout 40m -count=1 -parallel 8
 
 soak: ## simulate executors through random incidents: make soak SEEDS=100000
