@@ -13,6 +13,7 @@
 //	gitops/repository  one repository: clone, read, commit, push, revert
 //	gitops/forge       pull requests on GitHub, GitLab and Gitea
 //	gitops/argocd      Argo CD applications: refresh, sync, watch
+//	gitops/flux        Kustomizations of Flux, in the same form
 //
 // [Locate] returns where a variable of a target takes effect, and [Set], [SetAll]
 // and [Unset] change it. They read the tree as it is deployed: kustomizations are

@@ -18,10 +18,10 @@ import (
 // Replicas are not scaled behind the back of an autoscaler that Flux would change back.
 func TestScaleIsRefusedUnderAutoscalerOfFlux(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, worldOptions{manifests: strings.Replace(autoscaler(2, 2), "metadata: {", "metadata: {labels: {kustomize.toolkit.fluxcd.io/name: models}, ", 1)})
+	w := newWorld(t, worldOptions{manifests: strings.Replace(autoscaler(2, 2), "metadata: {", "metadata: {labels: {kustomize.toolkit.fluxcd.io/name: models, kustomize.toolkit.fluxcd.io/namespace: flux-system}, ", 1)})
 	w.fleet.SetTraffic(750)
 	run := w.responder.AwaitEnd(t, time.Minute, machine.OutcomeEscalated)
-	wantOwned(t, run, "HorizontalPodAutoscaler", "chat-autoscaler", "Flux models")
+	wantOwned(t, run, "HorizontalPodAutoscaler", "chat-autoscaler", "Flux Kustomization flux-system/models")
 	w.wantWrites(t)
 	if n := w.replicas(t); n != 2 {
 		t.Errorf("%d replicas, want the 2 the autoscaler wants", n)

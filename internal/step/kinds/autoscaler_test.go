@@ -237,7 +237,7 @@ func TestAutoscalerRefuses(t *testing.T) {
 		text   string
 	}{
 		"Argo CD": {underHPA, mark("annotations", "argocd.argoproj.io/tracking-id", "models:autoscaling/HorizontalPodAutoscaler:serving/auto"), up, fault.Owned, "spec.minReplicas of HorizontalPodAutoscaler serving/auto belongs to Argo CD application models"},
-		"Flux":    {keda, mark("labels", "kustomize.toolkit.fluxcd.io/name", "models"), up, fault.Owned, "suspend it there"},
+		"Flux":    {keda, mark("labels", "helm.toolkit.fluxcd.io/name", "models"), up, fault.Owned, "suspend the HelmRelease"},
 		"a generator": {underHPA, func(x *scaled) {
 			x.Change(hpaPath, func(o map[string]any) {
 				o["metadata"].(map[string]any)["ownerReferences"] = []any{map[string]any{"kind": "InferenceService", "name": "chat", "uid": "u", "controller": true}}

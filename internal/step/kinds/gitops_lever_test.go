@@ -27,12 +27,22 @@ func (argoFleet) Workload(ctx context.Context, r kube.Ref) (kube.Workload, error
 	return w, err
 }
 
-// fluxFleet is one that Flux deploys.
-type fluxFleet struct{ argoFleet }
+// fluxFleet is one that a Kustomization of Flux deploys, helmFleet one that a HelmRelease
+// does.
+type (
+	fluxFleet struct{ argoFleet }
+	helmFleet struct{ argoFleet }
+)
 
 func (f fluxFleet) Workload(ctx context.Context, r kube.Ref) (kube.Workload, error) {
 	w, err := f.argoFleet.Workload(ctx, r)
-	w.Owners = []kube.Owner{{Field: "*", Kind: "Flux", Name: "apps", Why: "label kustomize.toolkit.fluxcd.io/name"}}
+	w.Owners = []kube.Owner{{Field: "*", Kind: kube.Flux, Namespace: "flux-system", Name: "apps", Why: "label kustomize.toolkit.fluxcd.io/name"}}
+	return w, err
+}
+
+func (f helmFleet) Workload(ctx context.Context, r kube.Ref) (kube.Workload, error) {
+	w, err := f.argoFleet.Workload(ctx, r)
+	w.Owners = []kube.Owner{{Field: "*", Kind: kube.FluxHelm, Namespace: "flux-system", Name: "apps", Why: "label helm.toolkit.fluxcd.io/name"}}
 	return w, err
 }
 
@@ -211,9 +221,10 @@ func TestGitPlanRefuses(t *testing.T) {
 	}{
 		"another application's": {"gitops.set_flag", seqs, func(w *gitWorld) { w.App.Resources[0].Name = "code" }, fault.Owned, "does not manage Deployment serving/chat"},
 		"no application":        {"gitops.set_flag", seqs, func(w *gitWorld) { w.deps.Workloads = fleet{} }, fault.Invalid, "set gitops.application"},
-		"Flux's":                {"gitops.set_flag", seqs, func(w *gitWorld) { w.deps.Workloads = fluxFleet{} }, fault.Owned, "Deployment serving/chat belongs to Flux apps (label kustomize.toolkit.fluxcd.io/name): Flux would change it back, and Responder changes Git only where Argo CD deploys: change it by hand"},
-		"Flux's rollback":       {"argocd.rollback", nil, func(w *gitWorld) { w.deps.Workloads = fluxFleet{} }, fault.Owned, "belongs to Flux apps"},
-		"Flux's, live":          {"kube.scale", map[string]any{"by": 1}, func(w *gitWorld) { w.deps.Workloads, w.deps.Changer = fluxFleet{}, fleet{} }, fault.Owned, "spec.replicas of Deployment serving/chat belongs to Flux apps (label kustomize.toolkit.fluxcd.io/name): Flux would"},
+		"a HelmRelease's":       {"gitops.set_flag", seqs, func(w *gitWorld) { w.deps.Workloads = helmFleet{} }, fault.Owned, "Deployment serving/chat belongs to Flux HelmRelease flux-system/apps (label helm.toolkit.fluxcd.io/name): Flux would change it back, and Responder does not change the values of a HelmRelease"},
+		"its rollback":          {"argocd.rollback", nil, func(w *gitWorld) { w.deps.Workloads = helmFleet{} }, fault.Owned, "belongs to Flux HelmRelease flux-system/apps"},
+		"a HelmRelease's, live": {"kube.scale", map[string]any{"by": 1}, func(w *gitWorld) { w.deps.Workloads, w.deps.Changer = helmFleet{}, fleet{} }, fault.Owned, "spec.replicas of Deployment serving/chat belongs to Flux HelmRelease flux-system/apps (label helm.toolkit.fluxcd.io/name): Flux would"},
+		"suspended":             {"gitops.set_flag", seqs, func(w *gitWorld) { w.App.Suspended = "Kustomization flux-system/apps" }, fault.Owned, "Kustomization flux-system/apps is suspended"},
 		"pinned":                {"gitops.set_flag", seqs, func(w *gitWorld) { w.App.Target = []string{"refs/tags/v1"} }, fault.Owned, "which is not a branch"},
 		"two sources": {"gitops.set_flag", seqs, func(w *gitWorld) {
 			w.App.Sources = append(w.App.Sources, gitops.Source{Repository: "https://git.example/x"})

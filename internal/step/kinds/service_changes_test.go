@@ -250,8 +250,9 @@ func TestRollbackByOwner(t *testing.T) {
 		"Git":                                {inCatalog, true, func(*gitWorld) {}, "gitops.revert", "it goes back in Git: "},
 		"Argo CD, no repository":             {inCatalog, false, noRepository, "argocd.rollback", "Argo CD goes back, because Git cannot be changed: no Git repository"},
 		"Argo CD syncs by itself, read only": {inCatalog, true, noRepository, "", "gitops.repositories"},
-		"the catalog says no place":          {svc, true, func(*gitWorld) {}, "", "set gitops.application"},
-		"Flux":                               {inCatalog, true, func(w *gitWorld) { w.deps.Workloads = fluxFleet{} }, "", "Flux would change it back"},
+		"the catalog says no place":          {svc, true, func(*gitWorld) {}, "", "set gitops in"},
+		"Flux":                               {inCatalog, true, func(w *gitWorld) { w.deps.Workloads, w.App.Name = fluxFleet{}, "flux:flux-system/apps" }, "gitops.revert", "Flux Kustomization flux-system/apps"},
+		"a HelmRelease":                      {inCatalog, true, func(w *gitWorld) { w.deps.Workloads = helmFleet{} }, "", "Flux would change it back"},
 		"a release that was changed again": {inCatalog, false, func(w *gitWorld) {
 			w.Down = &fault.Error{Reason: fault.Conflict, Message: "changed again since"}
 		}, "", "changed again since"},
