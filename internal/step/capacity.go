@@ -1,11 +1,13 @@
 package step
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/kube"
+	"github.com/inference-responder/responder/internal/playbook"
 )
 
 // RolloutCapacity returns the fewest replicas that may be ready during the
@@ -37,6 +39,25 @@ func RolloutRisk(plan *machine.Plan, w kube.Workload) {
 	if w.Ref.Kind == "StatefulSet" && w.Ready < w.Replicas {
 		plan.Notes = append(plan.Notes, "a StatefulSet waits for broken pods to become ready: they may have to be deleted by hand")
 	}
+}
+
+// NotPutBack completes the plan of a rollback. A release of which no replica is
+// ready now is never put back, by whatever verdict: the SLO may burn for another reason
+// meanwhile, and no service gets better by replicas that do not start.
+func NotPutBack(plan *machine.Plan, w kube.Workload) {
+	started := false
+	for _, p := range w.Pods {
+		if p.Revision == w.Revision {
+			if started = true; p.Ready {
+				return
+			}
+		}
+	}
+	if !started || w.Revision == 0 {
+		return
+	}
+	plan.Class = playbook.ClassHardware // of what stays
+	plan.Notes = append(plan.Notes, fmt.Sprintf("no replica of revision %d is ready, so it is not put back if this does not help; people can", w.Revision))
 }
 
 // mostLoading bounds what counts as loading. A pod that was not ready for a while in

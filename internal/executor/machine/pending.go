@@ -108,7 +108,7 @@ func (s State) leverEffect(e *Effect) {
 		st := s.current()
 		p := &Proof{
 			Spec: *l.Verify, FixedAt: l.FixedAt, Before: l.Before, Planned: l.PlannedAt, Deadline: l.Deadline,
-			Anew: class == playbook.ClassRollback || st != nil && st.Restarts, // also of a flag that is given back
+			Anew: class == playbook.ClassRollback || st != nil && (st.Restarts || st.Class == playbook.ClassRollback), // also of a flag that is given back
 		}
 		if n := len(l.Samples); n > 0 {
 			p.HeldFrom, p.LastAt = l.Samples[n-1].HeldFrom, l.Samples[n-1].At

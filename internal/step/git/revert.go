@@ -165,6 +165,7 @@ func (g Change) planRevert(ctx context.Context, in step.Input, at site, stepName
 	}
 	plan.Notes = append(append(plan.Notes, notBack(changes, prop)...), notes...)
 	step.RolloutPlan(&plan, at.w)
+	step.NotPutBack(&plan, at.w)
 	plan.Good = movedBy(prop)
 	plan.Why = takesBackText(plan.Good, len(changes)) + "; " + plan.Why
 	cautious(&plan, effect)

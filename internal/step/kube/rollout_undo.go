@@ -110,6 +110,7 @@ func (l kubeRolloutUndo) Plan(ctx context.Context, in step.Input) (machine.Plan,
 		plan.Target.Generation = 0
 	}
 	step.RolloutRisk(&plan, w)
+	step.NotPutBack(&plan, w)
 	return plan, nil
 }
 
