@@ -49,7 +49,10 @@ func TestSearchGoesOn(t *testing.T) {
 		q    Search
 		want int
 	}{
-		{Search{Text: id[5:12]}, 1}, {Search{Text: "none"}, 0}, {Search{Before: id}, 0}, {Search{Before: id + "0"}, 1},
+		{Search{Text: id[5:12]}, 1},
+		{Search{Text: "none"}, 0},
+		{Search{Before: id}, 0},
+		{Search{Before: id + "0"}, 1},
 		{Search{Passes: func(machine.State) bool { return false }}, 0},
 	} {
 		c.q.Limit, c.q.Read = 9, 9

@@ -76,7 +76,8 @@ func catalogHouse(t *testing.T) *house {
 		},
 	}}
 	h.budgets = []Budget{
-		{Objective: "ttft", Left: 0.2, Burn: 14.4, Lasts: 9 * time.Hour}, {Objective: "errors", Left: -0.5, Burn: math.NaN()},
+		{Objective: "ttft", Left: 0.2, Burn: 14.4, Lasts: 9 * time.Hour},
+		{Objective: "errors", Left: -0.5, Burn: math.NaN()},
 		{Objective: "tpot", Left: math.NaN(), Burn: math.NaN(), Why: "no answer from Prometheus in time"},
 	}
 	return h

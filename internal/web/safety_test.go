@@ -131,9 +131,11 @@ func TestInjection(t *testing.T) {
 			c.Objective, c.Lines[0].Window = s, s
 			return c, nil
 		}
-		for _, path := range []string{"/", "/runs/" + h.runs[0].Start.Run, "/runs/r-quarantined", "/runs/r-held", "/audit", "/ladder", "/policy", "/history", "/services", "/playbooks",
+		for _, path := range []string{
+			"/", "/runs/" + h.runs[0].Start.Run, "/runs/r-quarantined", "/runs/r-held", "/audit", "/ladder", "/policy", "/history", "/services", "/playbooks",
 			"/history?" + url.Values{"service": {s}, "playbook": {s}, "run": {s}}.Encode(), "/services?" + url.Values{"name": {s}}.Encode(),
-			"/services?" + url.Values{"service": {s}}.Encode(), "/playbooks?playbook=poisoned"} {
+			"/services?" + url.Values{"service": {s}}.Encode(), "/playbooks?playbook=poisoned",
+		} {
 			for _, v := range []Visitor{{Name: s, Groups: []string{"ml-platform"}, Person: true, Lacks: nothing}, {Name: s}} {
 				w := look(t, page, v, http.MethodGet, path)
 				body := strings.ReplaceAll(ornament.ReplaceAllString(w.Body.String(), ""), `<svg class="`, "") // its own pictures

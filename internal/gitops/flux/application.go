@@ -136,9 +136,13 @@ func overrides(k kustomization) []gitops.Override {
 		field string
 		set   bool
 	}{
-		{"spec.components", set(k.Spec.Components)}, {"spec.ignore", set(k.Spec.Ignore)}, {"spec.images", set(k.Spec.Images)},
-		{"spec.namePrefix", k.Spec.NamePrefix != ""}, {"spec.nameSuffix", k.Spec.NameSuffix != ""},
-		{"spec.patches", set(k.Spec.Patches)}, {"spec.postBuild", set(k.Spec.PostBuild)},
+		{"spec.components", set(k.Spec.Components)},
+		{"spec.ignore", set(k.Spec.Ignore)},
+		{"spec.images", set(k.Spec.Images)},
+		{"spec.namePrefix", k.Spec.NamePrefix != ""},
+		{"spec.nameSuffix", k.Spec.NameSuffix != ""},
+		{"spec.patches", set(k.Spec.Patches)},
+		{"spec.postBuild", set(k.Spec.PostBuild)},
 	} {
 		if o.set {
 			out = append(out, gitops.Override{Field: o.field})

@@ -188,11 +188,13 @@ func TestJobRunEnds(t *testing.T) {
 		"out of memory": {kubetest.JobPlay{ExitCode: 137, Reason: "OOMKilled"}, machine.StatusFailed, fault.Degraded, "exited with 137 (OOMKilled)", "container clear exited with 137 (OOMKilled)"},
 		"deadline":      {kubetest.JobPlay{Hangs: true}, machine.StatusFailed, fault.Degraded, "DeadlineExceeded", "its pods are gone: the exit code is not known"},
 		"evicted": {
-			kubetest.JobPlay{ExitCode: 137, Reason: "Error", PodReason: "Evicted", PodMessage: "The node was low on resource: memory."}, machine.StatusFailed, fault.Degraded,
+			kubetest.JobPlay{ExitCode: 137, Reason: "Error", PodReason: "Evicted", PodMessage: "The node was low on resource: memory."},
+			machine.StatusFailed, fault.Degraded,
 			"-abcde was ended: Evicted: The node was low on resource: memory.", "",
 		},
 		"deadline of the pod": {
-			kubetest.JobPlay{ExitCode: 143, Reason: "Error", PodReason: "DeadlineExceeded", Log: "dropping\n"}, machine.StatusFailed, fault.Degraded,
+			kubetest.JobPlay{ExitCode: 143, Reason: "Error", PodReason: "DeadlineExceeded", Log: "dropping\n"},
+			machine.StatusFailed, fault.Degraded,
 			"-abcde was ended: DeadlineExceeded; container clear exited with 143 (Error); it printed: dropping", "it printed: dropping",
 		},
 		"suspended":      {kubetest.JobPlay{Suspended: true}, machine.StatusPending, "", "waits: it is suspended", ""},
