@@ -151,7 +151,7 @@ func (s *Site) servicesData(part string, number int) (*servicesData, []machine.S
 
 // service returns a service of the catalog.
 func (s *Site) service(name string) (playbook.Service, bool) {
-	all, _ := s.o.Services() //nolint:errcheck // the pages of services say what may be missing
+	all, _ := s.o.Services() // the pages of services say what may be missing
 	i := slices.IndexFunc(all, func(x playbook.Service) bool { return x.Name == name })
 	if i < 0 {
 		return playbook.Service{}, false
