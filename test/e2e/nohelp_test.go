@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -44,9 +45,10 @@ func TestChangesThatDoNotHelp(t *testing.T) {
 	if l := run.Last(machine.Kept).Loan; l == nil || w.replicas(t) != 4 {
 		t.Errorf("%d replicas and the loan %+v, want the added ones on loan", w.replicas(t), l)
 	}
-	if owed := w.responder.Must(t, "loans", "list"); !strings.Contains(owed, "waits for recovery") {
-		t.Errorf("loans list says:\n%s", owed)
-	}
+	rig.Await(t, 30*time.Second, "the loan waits for recovery", func(context.Context) (bool, string) {
+		owed := w.responder.Must(t, "loans", "list")
+		return strings.Contains(owed, "waits for recovery"), owed
+	})
 	if n := run.Has(machine.Verified); n != 0 {
 		t.Errorf("a change that did not help was verified:\n%s", run)
 	}
