@@ -18,8 +18,8 @@ type Session struct {
 	Used   time.Time `json:"used"` // by the last request that counts as use
 }
 
-// SessionEnd is the body of DELETE /api/v1/sessions. It names a person or all. The
-// credential says who ends the sessions, not the body.
+// SessionEnd is the body of DELETE /api/v1/sessions. It names a person or all. Who
+// ends the sessions is taken from the credential.
 type SessionEnd struct {
 	Person string `json:"person,omitempty"` // with or without user:
 	All    bool   `json:"all,omitempty"`    // everybody's

@@ -31,7 +31,7 @@ func (s *Service) applies(svc playbook.Service) []web.Applied {
 // mode describes what a playbook may do for a service, and why it is no more.
 func (s *Service) mode(p *playbook.Playbook, svc playbook.Service, levers int, most playbook.Autonomy) (mode, tone, why string) {
 	for _, x := range s.executor.Pauses() {
-		if (x.Scope.Service == "" || x.Scope.Service == svc.Name) && (x.Scope.Playbook == "" || x.Scope.Playbook == p.Name) {
+		if x.Scope.Covers(svc.Name, p.Name) {
 			return "paused", "bad", "by " + x.By + ": " + x.Reason
 		}
 	}

@@ -4,11 +4,9 @@ import (
 	"context"
 	"log/slog"
 	"math"
+	"slices"
 	"sync"
 	"time"
-
-	"golang.org/x/sync/errgroup"
-	"golang.org/x/sync/singleflight"
 
 	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/slo"
@@ -16,32 +14,19 @@ import (
 	"github.com/inference-responder/responder/internal/web"
 )
 
-// Limits of the error budgets on pages.
-const (
-	budgetTimeout  = 2 * time.Second // a page waits no longer
-	budgetFresh    = time.Minute     // an answer serves all viewers for so long; it is about weeks
-	budgetServices = 64              // answers that are kept
-)
+// budgetFresh is how long error budgets serve all viewers: they are about weeks.
+const budgetFresh = time.Minute
 
-// budgets asks Prometheus what is left of error budgets. Answers, and failures too, are kept
-// for a moment, so that many viewers cost one query for each objective.
+// budgets asks Prometheus what is left of error budgets.
 type budgets struct {
-	q   step.Querier // nil: none is configured
-	now func() time.Time
-	log *slog.Logger
-
-	flight singleflight.Group
-	mu     sync.Mutex // guards kept
-	kept   map[string]keptBudgets
-}
-
-type keptBudgets struct {
-	at  time.Time
-	all []web.Budget
+	q    step.Querier // nil: none is configured
+	now  func() time.Time
+	log  *slog.Logger
+	kept *answers[[]web.Budget]
 }
 
 func newBudgets(q step.Querier, now func() time.Time, log *slog.Logger) *budgets {
-	return &budgets{q: q, now: now, log: log, kept: map[string]keptBudgets{}}
+	return &budgets{q: q, now: now, log: log, kept: newAnswers[[]web.Budget](now, budgetFresh)}
 }
 
 // of returns the budgets of a service's objectives, in their order.
@@ -49,49 +34,22 @@ func (b *budgets) of(ctx context.Context, svc playbook.Service) []web.Budget {
 	if b.q == nil {
 		return unknownBudgets(svc, "no Prometheus is configured, prometheus.url names one")
 	}
-	b.mu.Lock()
-	k, ok := b.kept[svc.Name]
-	b.mu.Unlock()
-	if age := b.now().Sub(k.at); ok && age >= 0 && age < budgetFresh {
-		return k.all
+	all, err := b.kept.get(ctx, svc.Name, func(ctx context.Context) ([]web.Budget, error) { return b.ask(ctx, svc), nil })
+	if err != nil {
+		return unknownBudgets(svc, err.Error())
 	}
-	answer := b.flight.DoChan(svc.Name, func() (any, error) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), budgetTimeout)
-		defer cancel()
-		all := b.ask(ctx, svc)
-		b.keep(svc.Name, keptBudgets{b.now(), all})
-		return all, nil
-	})
-	select {
-	case r := <-answer:
-		return r.Val.([]web.Budget)
-	case <-ctx.Done():
-		return unknownBudgets(svc, errUnanswered.Error())
-	}
+	return all
 }
 
-// keep keeps an answer in place of those that are too old, or of any when there are many.
-func (b *budgets) keep(service string, k keptBudgets) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for other, old := range b.kept {
-		if len(b.kept) >= budgetServices || k.at.Sub(old.at) >= budgetFresh {
-			delete(b.kept, other)
-		}
-	}
-	b.kept[service] = k
-}
-
-// ask asks for all objectives at the same time.
+// ask asks for all objectives at the same time. One that is not answered is unknown.
 func (b *budgets) ask(ctx context.Context, svc playbook.Service) []web.Budget {
 	measured, now := step.Objectives(svc), b.now()
 	each := make([][]web.Budget, len(svc.SLOs))
-	var group errgroup.Group
-	group.SetLimit(4)
+	var all sync.WaitGroup
 	for i, o := range svc.SLOs {
-		group.Go(func() error {
-			all, err := slo.Budgets(ctx, b.q, measured.Service, measured.Objectives[i], now)
-			for _, x := range all {
+		all.Go(func() {
+			found, err := slo.Budgets(ctx, b.q, measured.Service, measured.Objectives[i], now)
+			for _, x := range found {
 				each[i] = append(each[i], budgetOf(o, x))
 			}
 			if err != nil {
@@ -102,15 +60,10 @@ func (b *budgets) ask(ctx context.Context, svc playbook.Service) []web.Budget {
 				}
 				each[i] = []web.Budget{{Objective: o.Name, Why: why}}
 			}
-			return nil
 		})
 	}
-	_ = group.Wait() // none returns an error
-	var out []web.Budget
-	for _, x := range each {
-		out = append(out, x...)
-	}
-	return out
+	all.Wait()
+	return slices.Concat(each...)
 }
 
 func budgetOf(o playbook.SLO, x slo.Budget) web.Budget {

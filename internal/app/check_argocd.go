@@ -22,10 +22,10 @@ func openArgoCD(a config.ArgoCD, log *slog.Logger) (*argocd.Client, error) {
 // checkArgoCD proves that the server answers, and that the token has the rights
 // that are needed and no others. Answers is whether it can be asked for more.
 func (g *GitOps) checkArgoCD(ctx context.Context, names []string) (out []Finding, answers bool) {
-	if g.argocd == nil {
+	if g.by.argocd == nil {
 		return nil, false
 	}
-	r, err := g.argocd.Check(ctx, names...)
+	r, err := g.by.argocd.Check(ctx, names...)
 	if err != nil {
 		answers = r.Account != "" // what failed is about one application
 		return []Finding{found("argo cd", "", err, argocdFix(err, answers))}, answers

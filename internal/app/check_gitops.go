@@ -15,7 +15,7 @@ import (
 	"github.com/inference-responder/responder/internal/step/git"
 )
 
-// CheckGitops asks every configured repository and Argo CD whether they can be
+// CheckGitops asks every configured repository, Argo CD and Flux whether they can be
 // used for services as the configuration says. It writes nothing.
 func CheckGitops(ctx context.Context, c config.Config, services []playbook.Service, temp TempDir) (out []Finding, err error) {
 	g, err := OpenGitopsOnce(c, temp, slog.New(slog.DiscardHandler))
@@ -34,7 +34,7 @@ func CheckGitops(ctx context.Context, c config.Config, services []playbook.Servi
 	}
 	var names []string
 	for _, s := range services {
-		if app := s.GitOps.Application; app != "" {
+		if app := s.GitOps.Application; app != "" && !gitops.OfFlux(app) {
 			names = append(names, app)
 		}
 	}
@@ -96,15 +96,17 @@ func found(name, detail string, err error, fix string) Finding {
 }
 
 // checkService looks up what is said of a service. Where Argo CD does not answer
-// it looks at what Git alone tells.
+// it looks at what Git alone tells. Flux is asked in the cluster.
 func (g *GitOps) checkService(ctx context.Context, svc playbook.Service, answers bool) (string, error) {
 	target := git.ManifestOf(svc)
-	asks := g.argocd != nil && svc.GitOps.Application != ""
+	ofFlux := gitops.OfFlux(svc.GitOps.Application)
+	asks := ofFlux || g.by.argocd != nil && svc.GitOps.Application != ""
+	answers = answers || ofFlux
 	switch {
 	case asks && !answers && svc.GitOps.Repository == "":
 		return "", errNoArgoCD
 	case asks && answers:
-		app, err := g.argocd.Application(ctx, svc.GitOps.Application)
+		app, err := g.by.Application(ctx, svc.GitOps.Application)
 		if err != nil {
 			return "", err
 		}

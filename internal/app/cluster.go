@@ -60,7 +60,7 @@ func OpenCluster(c config.Config, temp TempDir, log *slog.Logger) (World, error)
 	if err != nil {
 		return w, c.Blame(err, "gitops")
 	}
-	git.into(&w.Deps, api)
+	git.into(&w.Deps)
 	w.Close = git.Close
 	if err := openNotifications(c, &w, log); err != nil {
 		return w, err

@@ -6,11 +6,9 @@ import (
 	"errors"
 	"log/slog"
 	"regexp"
-	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	"golang.org/x/sync/singleflight"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/playbook"
@@ -21,33 +19,21 @@ import (
 
 // Limits of the curves on pages.
 const (
-	curvePoints  = 120              // of one window
-	curveAround  = 15 * time.Minute // before the breach, and after the end of the run
-	curveTimeout = 2 * time.Second  // a page waits no longer
-	curveFresh   = 15 * time.Second // an answer serves all viewers for so long, in the time of the world
-	curveRuns    = 64               // answers that are kept
+	curvePoints = 120              // of one window
+	curveAround = 15 * time.Minute // before the breach, and after the end of the run
+	curveFresh  = 15 * time.Second // an answer serves all viewers for so long, in the time of the world
 )
 
-// curves asks Prometheus for the burn rate around runs. Answers, and failures too, are
-// kept for a moment, so that many viewers cost one query.
+// curves asks Prometheus for the burn rate around runs.
 type curves struct {
-	q   step.Querier // nil: none is configured
-	now func() time.Time
-	log *slog.Logger
-
-	flight singleflight.Group
-	mu     sync.Mutex // guards kept
-	kept   map[string]keptCurve
-}
-
-type keptCurve struct {
-	at    time.Time
-	curve web.Curve
-	err   error
+	q    step.Querier // nil: none is configured
+	now  func() time.Time
+	log  *slog.Logger
+	kept *answers[web.Curve]
 }
 
 func newCurves(q step.Querier, now func() time.Time, log *slog.Logger) *curves {
-	return &curves{q: q, now: now, log: log, kept: map[string]keptCurve{}}
+	return &curves{q: q, now: now, log: log, kept: newAnswers[web.Curve](now, curveFresh)}
 }
 
 // of returns the burn rate around a run. Its error is for people.
@@ -59,45 +45,7 @@ func (c *curves) of(ctx context.Context, run machine.State) (web.Curve, error) {
 	if !ok {
 		return web.Curve{}, errors.New("the run has not measured an objective")
 	}
-	id := run.Start.Run + " " + burn.Query
-	if k, ok := c.fresh(id); ok {
-		return k.curve, k.err
-	}
-	answer := c.flight.DoChan(id, func() (any, error) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), curveTimeout)
-		defer cancel()
-		curve, err := c.ask(ctx, run, burn)
-		c.keep(id, keptCurve{c.now(), curve, err})
-		return curve, err
-	})
-	select {
-	case r := <-answer:
-		return r.Val.(web.Curve), r.Err
-	case <-ctx.Done():
-		return web.Curve{}, errUnanswered
-	}
-}
-
-var errUnanswered = errors.New("no answer from Prometheus in time")
-
-func (c *curves) fresh(id string) (keptCurve, bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	k, ok := c.kept[id]
-	age := c.now().Sub(k.at)
-	return k, ok && age >= 0 && age < curveFresh
-}
-
-// keep keeps an answer in place of those that are too old, or of any when there are many.
-func (c *curves) keep(id string, k keptCurve) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for other, old := range c.kept {
-		if len(c.kept) >= curveRuns || k.at.Sub(old.at) >= curveFresh {
-			delete(c.kept, other)
-		}
-	}
-	c.kept[id] = k
+	return c.kept.get(ctx, run.Start.Run+" "+burn.Query, func(ctx context.Context) (web.Curve, error) { return c.ask(ctx, run, burn) })
 }
 
 // ask asks for both windows at the same time.
@@ -135,9 +83,6 @@ func (c *curves) ask(ctx context.Context, run machine.State, burn burnData) (web
 	}
 	if err := group.Wait(); err != nil {
 		c.log.Info("no curve for the page of the run", "run", run.Start.Run, "err", err)
-		if ctx.Err() != nil {
-			return web.Curve{}, errUnanswered
-		}
 		return web.Curve{}, errors.New("no answer from Prometheus, the service's log shows why")
 	}
 	return out, nil

@@ -88,13 +88,13 @@ func TestCurve(t *testing.T) {
 		if got, err := c.of(t.Context(), run); err != nil || q.asked.Load() != 4 || !got.To.Equal(run.Ended.Add(curveAround)) {
 			t.Errorf("asked %d times, until %s: %v", q.asked.Load(), got.To, err)
 		}
-		for i := range 3 * curveRuns {
+		for i := range 3 * mostAnswers {
 			if _, err := c.of(t.Context(), burnt("r-"+string(rune('a'+i)), "bad[5m]", time.Now())); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if len(c.kept) > curveRuns {
-			t.Errorf("%d answers are kept", len(c.kept))
+		if len(c.kept.kept) > mostAnswers {
+			t.Errorf("%d answers are kept", len(c.kept.kept))
 		}
 	})
 }
@@ -124,7 +124,7 @@ func TestNoCurve(t *testing.T) {
 				if err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "internal") {
 					t.Errorf("%s: %v", tt.name, err)
 				}
-				if took := time.Since(began); took > curveTimeout || i > 0 && took > 0 {
+				if took := time.Since(began); took > answerTimeout || i > 0 && took > 0 {
 					t.Errorf("%s: took %s the %d. time", tt.name, took, i+1)
 				}
 			}
@@ -134,7 +134,7 @@ func TestNoCurve(t *testing.T) {
 		if _, err := newCurves(hanging, time.Now, silent).of(gone, run); !errors.Is(err, errUnanswered) {
 			t.Errorf("of a viewer who left: %v", err)
 		}
-		time.Sleep(2 * curveTimeout)
+		time.Sleep(2 * answerTimeout)
 	})
 }
 

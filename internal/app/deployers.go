@@ -7,6 +7,7 @@ import (
 	"github.com/inference-responder/responder/internal/gitops"
 	"github.com/inference-responder/responder/internal/gitops/argocd"
 	"github.com/inference-responder/responder/internal/gitops/flux"
+	"github.com/inference-responder/responder/internal/step"
 )
 
 // deployers asks Argo CD about its applications, and Flux about its Kustomizations. The
@@ -18,21 +19,30 @@ type deployers struct {
 
 // deployer is what both can do.
 type deployer interface {
-	Application(ctx context.Context, name string) (gitops.Application, error)
-	Refresh(ctx context.Context, name string) error
-	Lacks(ctx context.Context, name string) (string, error)
-	Sync(ctx context.Context, s gitops.Sync) error
-	Stop(ctx context.Context, name, key string) error
+	step.Applications
 	Watch(ctx context.Context, name string, judge func(gitops.Application) (gitops.Rollout, string), progress func(string)) (gitops.Application, error)
+}
+
+// configured reports whether there is anything to ask.
+func (d deployers) configured() bool { return d.argocd != nil || d.flux != nil }
+
+// name returns what deploys, for people.
+func (d deployers) name() string {
+	switch {
+	case d.flux == nil:
+		return gitops.ArgoCD
+	case d.argocd == nil:
+		return gitops.Flux
+	}
+	return gitops.ArgoCD + ", " + gitops.Flux
 }
 
 // of returns what deploys an application.
 func (d deployers) of(name string) (deployer, error) {
-	_, _, isFlux := gitops.FluxKustomization(name)
 	switch {
-	case isFlux && d.flux != nil:
+	case gitops.OfFlux(name) && d.flux != nil:
 		return d.flux, nil
-	case isFlux:
+	case gitops.OfFlux(name):
 		return nil, &fault.Error{Reason: fault.Invalid, Message: gitops.ApplicationTitle(name) + " deploys it, and gitops.flux.enabled is not set"}
 	case d.argocd != nil:
 		return d.argocd, nil

@@ -11,12 +11,10 @@ import (
 
 	"github.com/inference-responder/responder/internal/config"
 	"github.com/inference-responder/responder/internal/gitops"
-	"github.com/inference-responder/responder/internal/gitops/argocd"
 	"github.com/inference-responder/responder/internal/gitops/flux"
 	"github.com/inference-responder/responder/internal/gitops/forge"
 	"github.com/inference-responder/responder/internal/gitops/manifests"
 	"github.com/inference-responder/responder/internal/gitops/repository"
-	"github.com/inference-responder/responder/internal/kube"
 	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/step"
 	"github.com/inference-responder/responder/internal/step/git"
@@ -25,8 +23,7 @@ import (
 // GitOps is Git, and what deploys from it, as the configuration describes them.
 type GitOps struct {
 	Manifests *manifests.Manifests // nil: no repository is configured
-	argocd    *argocd.Client       // nil: no Argo CD is
-	flux      bool                 // Flux is asked, in the cluster
+	by        deployers            // what deploys from Git
 	recovery  time.Duration        // see step.Deps
 	remove    func() error         // takes the clones away, which go with it; nil: they stay
 }
@@ -36,9 +33,16 @@ func openGitops(c config.Config, log *slog.Logger) (_ *GitOps, err error) {
 	if !c.Gitops.Configured() {
 		return &GitOps{}, nil
 	}
-	g := &GitOps{flux: c.Gitops.Flux.Enabled}
+	g := &GitOps{}
+	if c.Gitops.Flux.Enabled {
+		api, err := OpenKubernetes(c.Kubernetes)
+		if err != nil {
+			return nil, err
+		}
+		g.by.flux = flux.New(api)
+	}
 	if a := c.Gitops.ArgoCD; a != nil {
-		if g.argocd, err = openArgoCD(*a, log); err != nil {
+		if g.by.argocd, err = openArgoCD(*a, log); err != nil {
 			return nil, err
 		}
 		g.recovery = a.Recovery
@@ -101,8 +105,8 @@ func (g *GitOps) Close() error {
 	if g.Manifests != nil {
 		err = g.Manifests.Close()
 	}
-	if g.argocd != nil {
-		err = errors.Join(err, g.argocd.Close())
+	if g.by.argocd != nil {
+		err = errors.Join(err, g.by.argocd.Close())
 	}
 	if g.remove != nil {
 		err = errors.Join(err, g.remove())
@@ -111,16 +115,12 @@ func (g *GitOps) Close() error {
 }
 
 // into hands what there is to the steps.
-func (g *GitOps) into(d *step.Deps, api *kube.Client) {
+func (g *GitOps) into(d *step.Deps) {
 	if g.Manifests != nil {
 		d.Manifests, d.Commits, d.Pulls, d.History = g.Manifests, g.Manifests, g.Manifests, g.Manifests
 	}
-	by := deployers{argocd: g.argocd}
-	if g.flux && api != nil {
-		by.flux = flux.New(api)
-	}
-	if by.argocd != nil || by.flux != nil {
-		d.Applications, d.Recovery = by, g.recovery
+	if g.by.configured() {
+		d.Applications, d.Recovery = g.by, g.recovery
 	}
 }
 
@@ -132,10 +132,10 @@ func (g *GitOps) Source(ctx context.Context, svc playbook.Service) (gitops.Sourc
 		return gitops.Source{}, errors.New("no Git repository is configured: set gitops.repositories")
 	case o.Repository != "":
 		return gitops.Source{Repository: o.Repository, Branch: o.Branch, Path: o.Path}, nil
-	case o.Application == "" || g.argocd == nil:
-		return gitops.Source{}, errors.New("where its manifests are is not known: set gitops.repository of service " + svc.Name + ", or gitops.application and gitops.argocd")
+	case o.Application == "" || !g.by.configured():
+		return gitops.Source{}, errors.New("where its manifests are is not known: set gitops.repository of service " + svc.Name + ", or gitops.application and gitops.argocd or gitops.flux")
 	}
-	app, err := g.argocd.Application(ctx, o.Application)
+	app, err := g.by.Application(ctx, o.Application)
 	if err != nil {
 		return gitops.Source{}, err
 	}

@@ -14,7 +14,7 @@ func (s *Service) health() []web.Health {
 	for _, x := range []struct {
 		name  string
 		heard *heard
-	}{{"Prometheus", s.hearing.prometheus}, {"Kubernetes", s.hearing.kubernetes}, {"Argo CD", s.hearing.argocd}} {
+	}{{"Prometheus", s.hearing.prometheus}, {"Kubernetes", s.hearing.kubernetes}, {s.hearing.deploys, s.hearing.deployers}} {
 		if x.heard == nil {
 			out = append(out, web.Health{Name: x.name, State: web.NotConfigured})
 			continue

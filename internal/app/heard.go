@@ -103,7 +103,7 @@ func (w heardWorkloads) Revisions(ctx context.Context, ref kube.Ref) ([]kube.Rev
 	return x, w.note(ctx, err)
 }
 
-// heardApplications is Argo CD.
+// heardApplications is what deploys from Git.
 type heardApplications struct {
 	step.Applications
 	*heard
@@ -115,12 +115,27 @@ func (a heardApplications) Application(ctx context.Context, name string) (gitops
 	return x, a.note(ctx, err)
 }
 
+// heardDeployer is that which can be watched, too: the levers on Git follow it then.
+type heardDeployer struct {
+	heardApplications
+	watched deployer
+}
+
+// Watch implements what package step/git looks for.
+func (d heardDeployer) Watch(ctx context.Context, name string, judge func(gitops.Application) (gitops.Rollout, string), progress func(string)) (gitops.Application, error) {
+	return d.watched.Watch(ctx, name, judge, progress)
+}
+
 // hearing is the last answers of the systems that runs ask; nil: it is not configured.
-type hearing struct{ prometheus, kubernetes, argocd *heard }
+type hearing struct {
+	prometheus, kubernetes, deployers *heard
+
+	deploys string // name of the deployers
+}
 
 // listen returns the dependencies with their answers remembered.
 func listen(d step.Deps, now func() time.Time) (step.Deps, hearing) {
-	var h hearing
+	h := hearing{deploys: gitops.ArgoCD}
 	if d.Querier != nil {
 		h.prometheus = &heard{now: now}
 		d.Querier = heardQuerier{d.Querier, h.prometheus}
@@ -130,8 +145,15 @@ func listen(d step.Deps, now func() time.Time) (step.Deps, hearing) {
 		d.Workloads = heardWorkloads{d.Workloads, h.kubernetes}
 	}
 	if d.Applications != nil {
-		h.argocd = &heard{now: now}
-		d.Applications = heardApplications{d.Applications, h.argocd}
+		h.deployers = &heard{now: now}
+		if by, ok := d.Applications.(deployers); ok {
+			h.deploys = by.name()
+		}
+		heard := heardApplications{d.Applications, h.deployers}
+		by, watched := d.Applications.(deployer)
+		if d.Applications = heard; watched {
+			d.Applications = heardDeployer{heard, by}
+		}
 	}
 	return d, h
 }

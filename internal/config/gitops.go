@@ -91,7 +91,7 @@ type ArgoCD struct {
 	Recovery   time.Duration `yaml:"recovery" doc:"How long an application may be Degraded after the sync of our commit before the commit is taken back: pods take their time. At most 1h. 0: 3m."`
 }
 
-// Flux says whether Kustomizations of Flux are used.
+// Flux configures the use of Kustomizations of Flux.
 type Flux struct {
 	Enabled bool `yaml:"enabled" doc:"Change in Git what a Kustomization of Flux deploys, and follow it until Flux has applied the commit. The labels of the workload tell which Kustomization it is. Its source has to be a GitRepository that follows a branch. Values of a HelmRelease are not changed. It needs the role responder-flux."`
 }

@@ -40,8 +40,8 @@ type Scope struct {
 	Playbook string `json:"playbook,omitempty"`
 }
 
-// covers reports whether runs of that playbook on that service are within it.
-func (s Scope) covers(service, playbook string) bool {
+// Covers reports whether runs of that playbook on that service are within it.
+func (s Scope) Covers(service, playbook string) bool {
 	return (s.Service == "" || s.Service == service) && (s.Playbook == "" || s.Playbook == playbook)
 }
 
@@ -76,7 +76,7 @@ type pauses struct {
 // why reports which pause covers a playbook on a service, empty when none does.
 func (p *pauses) why(service, playbook string) string {
 	for _, x := range p.list() {
-		if x.Scope.covers(service, playbook) {
+		if x.Scope.Covers(service, playbook) {
 			why := fmt.Sprintf("%s is paused by %s", x.Scope, x.By)
 			if x.Reason != "" {
 				why += ": " + x.Reason

@@ -56,7 +56,7 @@ func (s *simulation) goesOut(e machine.Effect) {
 	}
 	s.mu.Lock()
 	for scope, since := range s.pauses {
-		if since.Before(now) && scope.covers(e.Service.Name, e.Playbook) {
+		if since.Before(now) && scope.Covers(e.Service.Name, e.Playbook) {
 			defer s.violated(stop, "%s goes out, attempt %d, and %s is paused", e.Key, e.Attempt, scope)
 		}
 	}

@@ -30,7 +30,7 @@ func TestSearchGoesOn(t *testing.T) {
 	}
 	id := e.Runs(Filter{})[0].Start.Run
 	e.mu.Lock()
-	e.ended = append(e.ended, "r-0", "r-1", id) // two that nobody knows any more, and one that is just ending
+	e.ended = append(e.ended, "r-0", "r-1", id) // two whose entries are gone, and one that is just ending
 	e.mu.Unlock()
 	seen, before, asked := 0, "", 0
 	for {

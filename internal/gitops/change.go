@@ -99,6 +99,27 @@ type Request struct {
 	Drift string // a trailer too, one word: which part of the drift in the plan still exists; empty: none
 }
 
+// WithoutUser removes the user part of a repository's address, because some are
+// configured with a password there. The user of ssh stays: it is part of the address.
+func WithoutUser(repository string) string {
+	if !strings.Contains(repository, "://") {
+		return repository // git@host:path holds no password
+	}
+	u, err := url.Parse(repository)
+	if err != nil {
+		return "(a URL that cannot be read)"
+	}
+	if u.User == nil {
+		return repository
+	}
+	if u.Scheme == "ssh" {
+		u.User = url.User(u.User.Username())
+	} else {
+		u.User = nil
+	}
+	return u.String()
+}
+
 // RepositoryName is an address without what differs between the ways to reach
 // the same repository: https and ssh, a user name, .git.
 func RepositoryName(address string) string {

@@ -26,6 +26,9 @@ func FluxKustomization(name string) (namespace, kustomization string, ok bool) {
 	return namespace, kustomization, ok && namespace != "" && kustomization != ""
 }
 
+// OfFlux reports whether a name is that of a Kustomization of Flux.
+func OfFlux(name string) bool { return strings.HasPrefix(name, fluxPrefix) }
+
 // Title returns the application for people: Argo CD application argocd/chat, Flux
 // Kustomization flux-system/chat.
 func (app Application) Title() string { return ApplicationTitle(app.Name) }
@@ -40,7 +43,7 @@ func ApplicationTitle(name string) string {
 
 // Deployer returns what deploys the application: Argo CD or Flux.
 func (app Application) Deployer() string {
-	if strings.HasPrefix(app.Name, fluxPrefix) {
+	if OfFlux(app.Name) {
 		return Flux
 	}
 	return ArgoCD
@@ -51,7 +54,7 @@ func (app Application) Label() string { return ApplicationLabel(app.Name) }
 
 // ApplicationLabel is [Application.Label] for an application that is known by its name.
 func ApplicationLabel(name string) string {
-	if strings.HasPrefix(name, fluxPrefix) {
+	if OfFlux(name) {
 		return ApplicationTitle(name)
 	}
 	return name

@@ -112,7 +112,7 @@ func nowOf(open []machine.State) *nowData {
 func (s *Site) lacksAbout(v Visitor) func(rights.Right, string) string {
 	return func(right rights.Right, name string) string {
 		about := playbook.Service{Name: name}
-		if svc, ok := s.service(name); ok {
+		if svc, ok, _ := s.service(name); ok { // of one that is not known nobody is the owner
 			about = svc
 		}
 		return v.lacksOf(right, about)

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
@@ -97,13 +96,10 @@ const (
 // standings are what a run may have come to: it is open, or how it ended.
 func standings() []string {
 	out := []string{standingOpen}
-	for _, o := range []machine.RunOutcome{
-		machine.OutcomeResolved, machine.OutcomeCleared, machine.OutcomeNoAction, machine.OutcomeObserved, machine.OutcomeEscalated,
-		machine.OutcomeDiverted, machine.OutcomeCanceled, machine.OutcomeHandedOver, machine.OutcomeUndoFailed, machine.OutcomeReleased,
-	} {
+	for _, o := range machine.Outcomes() {
 		out = append(out, string(o))
 	}
-	return slices.Clip(out)
+	return out
 }
 
 const standingOpen = "open"

@@ -149,19 +149,23 @@ func (s *Site) servicesData(part string, number int) (*servicesData, []machine.S
 	return d, open, nil
 }
 
-// service returns a service of the catalog.
-func (s *Site) service(name string) (playbook.Service, bool) {
-	all, _ := s.o.Services() // the pages of services say what may be missing
+// service returns a service of the catalog; false: it has none of that name. doubt is why
+// services may be missing.
+func (s *Site) service(name string) (_ playbook.Service, ok bool, doubt error) {
+	all, doubt := s.o.Services()
 	i := slices.IndexFunc(all, func(x playbook.Service) bool { return x.Name == name })
 	if i < 0 {
-		return playbook.Service{}, false
+		return playbook.Service{}, false, doubt
 	}
-	return all[i], true
+	return all[i], true, doubt
 }
 
 func (s *Site) oneService(w http.ResponseWriter, r *http.Request, v Visitor, name string) error {
-	svc, ok := s.service(name)
-	if !ok {
+	svc, ok, doubt := s.service(name)
+	switch {
+	case !ok && doubt != nil:
+		return fmt.Errorf("%w: whether the catalog has service %.64q is not known: %w", ErrNotFound, name, doubt)
+	case !ok:
 		return fmt.Errorf("%w: the catalog has no service %.64q: Services lists those that it has", ErrNotFound, name)
 	}
 	var open []machine.State
@@ -174,15 +178,15 @@ func (s *Site) oneService(w http.ResponseWriter, r *http.Request, v Visitor, nam
 	p.Here = serviceAddress(p, name)
 	p.Tag, p.Live, p.Refresh = runsTag(open, lines(p.Pauses)...), true, 30
 	if r.Method != http.MethodHead {
-		p.Main = serviceView(p, s.serviceData(r, v, svc, open))
+		p.Main = serviceView(p, s.serviceData(r, v, svc, open, doubt))
 	}
 	return s.write(w, r, http.StatusOK, p)
 }
 
-func (s *Site) serviceData(r *http.Request, v Visitor, svc playbook.Service, open []machine.State) *serviceData {
+func (s *Site) serviceData(r *http.Request, v Visitor, svc playbook.Service, open []machine.State, doubt error) *serviceData {
 	d := &serviceData{Service: svc, Applied: s.o.Applies(svc), Budgets: s.o.Budgets(r.Context(), svc), Lacks: v.lacksOf(rights.Pause, svc)}
-	if _, err := s.o.Services(); err != nil {
-		d.Doubt = err.Error()
+	if doubt != nil {
+		d.Doubt = doubt.Error()
 	}
 	for _, x := range s.o.Pauses() {
 		if x.Service == svc.Name {

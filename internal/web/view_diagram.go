@@ -39,7 +39,7 @@ func diagramView(p diagram, label, caption string) g.Node {
 	}
 	width, height := strconv.Itoa(p.Width), strconv.Itoa(p.Height)
 	if p.Hidden > 0 {
-		caption += " " + runview.Count(p.Hidden, "edge") + " that lead to no later column are not drawn."
+		caption += " Not drawn: " + runview.Count(p.Hidden, "edge") + " to no later column."
 	}
 	return g.Group{
 		wide("wide", "Diagram of the playbook, which scrolls", picture("diagram", label,

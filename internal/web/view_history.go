@@ -22,7 +22,7 @@ func historyView(p page, d *historyData) g.Node {
 	}
 }
 
-// foundView says how far the search looked.
+// foundView renders how far the search looked.
 func foundView(d *historyData) g.Node {
 	switch {
 	case len(d.Rows) == 0 && d.Older != "":

@@ -106,7 +106,7 @@ func serviceView(p page, d *serviceData) g.Node {
 	}
 }
 
-// noneEnded says that no run of a service is among the newest that were looked at.
+// noneEnded returns the text that no run of a service is among the newest that were looked at.
 func noneEnded(read int) string {
 	if read < readRuns {
 		return "No run has ended."

@@ -152,6 +152,14 @@ const (
 	OutcomeReleased   RunOutcome = "released"    // it could not be processed; a person checked the target and released it
 )
 
+// Outcomes lists every outcome.
+func Outcomes() []RunOutcome {
+	return []RunOutcome{
+		OutcomeResolved, OutcomeCleared, OutcomeNoAction, OutcomeObserved, OutcomeEscalated,
+		OutcomeDiverted, OutcomeCanceled, OutcomeHandedOver, OutcomeUndoFailed, OutcomeReleased,
+	}
+}
+
 // WithPeople reports whether people have to take over.
 func (o RunOutcome) WithPeople() bool {
 	return o == OutcomeEscalated || o == OutcomeHandedOver || o == OutcomeUndoFailed

@@ -3,7 +3,6 @@ package argocd
 import (
 	"cmp"
 	"context"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -93,7 +92,7 @@ func convert(raw *v1alpha1.Application) gitops.Application {
 		}
 	}
 	for _, s := range raw.Spec.GetSources() {
-		app.Sources = append(app.Sources, gitops.Source{Repository: withoutUser(s.RepoURL), Branch: s.TargetRevision, Path: s.Path})
+		app.Sources = append(app.Sources, gitops.Source{Repository: gitops.WithoutUser(s.RepoURL), Branch: s.TargetRevision, Path: s.Path})
 		app.Chart = append(app.Chart, s.Chart)
 		app.Target = append(app.Target, s.TargetRevision)
 		var values []string
@@ -196,25 +195,4 @@ func who(i v1alpha1.OperationInitiator) string {
 		return "(unknown)"
 	}
 	return clean(i.Username, "")
-}
-
-// withoutUser removes the user part of a URL, because some repositories are
-// configured with a password there.
-func withoutUser(repository string) string {
-	if !strings.Contains(repository, "://") {
-		return repository // git@host:path holds no password
-	}
-	u, err := url.Parse(repository)
-	if err != nil {
-		return "(a URL that cannot be read)"
-	}
-	if u.User == nil {
-		return repository
-	}
-	if u.Scheme == "ssh" {
-		u.User = url.User(u.User.Username())
-	} else {
-		u.User = nil
-	}
-	return u.String()
 }

@@ -87,7 +87,7 @@ func TestRepositoryWithoutPassword(t *testing.T) {
 		"git@git.example:fleet.git":             "git@git.example:fleet.git",
 		"https://bot:hunt%er2@git.example/x":    "(a URL that cannot be read)",
 	} {
-		if got := withoutUser(in); got != want {
+		if got := gitops.WithoutUser(in); got != want {
 			t.Errorf("%s: got %s, want %s", in, got, want)
 		}
 	}

@@ -2,7 +2,6 @@ package flux
 
 import (
 	"cmp"
-	"net/url"
 	"path"
 	"slices"
 	"strings"
@@ -25,7 +24,7 @@ func application(k kustomization, r repository) gitops.Application {
 	s := stateOf(k)
 	app := gitops.Application{
 		Name: gitops.FluxName(k.Metadata.Namespace, k.Metadata.Name), UID: k.Metadata.UID,
-		Sources:   []gitops.Source{{Repository: withoutUser(r.Spec.URL), Path: sourcePath(k.Spec.Path)}},
+		Sources:   []gitops.Source{{Repository: gitops.WithoutUser(r.Spec.URL), Path: sourcePath(k.Spec.Path)}},
 		Chart:     []string{""},
 		Target:    []string{target(r)},
 		Values:    [][]string{nil},
@@ -229,20 +228,6 @@ func sourcePath(p string) string {
 		return ""
 	}
 	return p[1:]
-}
-
-// withoutUser removes the user part of an https address: it may hold a password.
-func withoutUser(repository string) string {
-	u, err := url.Parse(repository)
-	switch {
-	case err != nil:
-		return "(a URL that cannot be read)"
-	case u.User != nil && u.Scheme == "ssh":
-		u.User = url.User(u.User.Username())
-	default:
-		u.User = nil
-	}
-	return u.String()
 }
 
 // clean makes a text of Flux fit for people: one line, without credentials, bounded.

@@ -69,27 +69,27 @@ func (c *Client) read(ctx context.Context, name string) (kustomization, reposito
 // intervals. It returns at once. What is suspended stays so. The right to ask is opt-in:
 // without it Refresh does nothing, and Flux looks after its interval.
 func (c *Client) Refresh(ctx context.Context, name string) error {
-	err := c.refresh(ctx, name)
-	if e := new(fault.Error); errors.As(err, &e) && e.Reason == fault.Forbidden {
-		return nil
-	}
-	return err
-}
-
-func (c *Client) refresh(ctx context.Context, name string) error {
 	k, r, err := c.read(ctx, name)
 	if err != nil {
 		return err
 	}
-	now := time.Now().UTC().Format(time.RFC3339Nano)
 	// First the source: a new commit there makes Flux apply the Kustomization by itself.
-	if err := c.cluster.Annotate(ctx, repositories, r.Metadata.Namespace, r.Metadata.Name, requestedAt, now); err != nil {
+	if err := c.request(ctx, repositories, r.Metadata); err != nil {
 		return err
 	}
 	if sha(r.Status.Artifact.Revision) == sha(k.Status.LastAttemptedRevision) && conditionOf(k.Status.Conditions, "Ready").Status == "True" {
 		return nil // nothing to apply before the new commit is fetched
 	}
-	return c.cluster.Annotate(ctx, kustomizations, k.Metadata.Namespace, k.Metadata.Name, requestedAt, now)
+	return c.request(ctx, kustomizations, k.Metadata)
+}
+
+// request asks Flux to reconcile an object, if Responder has the right to ask.
+func (c *Client) request(ctx context.Context, r schema.GroupVersionResource, of meta) error {
+	err := c.cluster.Annotate(ctx, r, of.Namespace, of.Name, requestedAt, time.Now().UTC().Format(time.RFC3339Nano))
+	if e := new(fault.Error); errors.As(err, &e) && e.Reason == fault.Forbidden {
+		return nil
+	}
+	return err
 }
 
 // Lacks returns nothing: Flux applies its branch by itself.

@@ -1,0 +1,67 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/inference-responder/responder/internal/fault"
+	"github.com/inference-responder/responder/internal/gitops"
+	"github.com/inference-responder/responder/internal/gitops/flux"
+	"github.com/inference-responder/responder/internal/step"
+	"github.com/inference-responder/responder/internal/web"
+)
+
+// onlyAsked is what deploys from Git and cannot be watched.
+type onlyAsked struct{ step.Applications }
+
+func (onlyAsked) Application(context.Context, string) (gitops.Application, error) {
+	return gitops.Application{}, nil
+}
+
+// TestListenKeepsWatching: the levers on Git follow what can be watched, also where its
+// answers are remembered for the page.
+func TestListenKeepsWatching(t *testing.T) {
+	d, h := listen(step.Deps{Applications: deployers{flux: flux.New(nil)}}, time.Now)
+	if _, ok := d.Applications.(deployer); !ok || h.deploys != "Flux" {
+		t.Errorf("%T of %s cannot be watched", d.Applications, h.deploys)
+	}
+	d, _ = listen(step.Deps{Applications: onlyAsked{}}, time.Now)
+	if _, ok := d.Applications.(deployer); ok {
+		t.Error("what cannot be watched says that it can")
+	}
+}
+
+// TestHeard: what is not known is not good, and an answer about a target that is not there
+// is an answer.
+func TestHeard(t *testing.T) {
+	now := time.Date(2026, 11, 29, 3, 0, 0, 0, time.UTC)
+	h := &heard{now: func() time.Time { return now }}
+	want := func(what string, state web.HealthState) {
+		t.Helper()
+		if got := h.health("Prometheus"); got.State != state {
+			t.Errorf("%s: %s (%s), want %s", what, got.State, got.Text, state)
+		}
+	}
+	want("before the first answer", web.Unknown)
+	h.note(t.Context(), nil) //nolint:errcheck // it returns the error that it is given
+	want("after an answer", web.Healthy)
+	now = now.Add(heardFor + time.Second)
+	want("long after it", web.Unknown)
+	h.note(t.Context(), &fault.Error{Reason: fault.NotFound}) //nolint:errcheck // it returns the error that it is given
+	want("after an answer that there is none", web.Healthy)
+	for _, reason := range []fault.Reason{fault.Unreachable, fault.Timeout, fault.Forbidden, fault.ServerError, fault.Throttled} {
+		h.note(t.Context(), &fault.Error{Reason: reason}) //nolint:errcheck // it returns the error that it is given
+		want(string(reason), web.Failing)
+	}
+	h.note(t.Context(), errors.New("of no reason")) //nolint:errcheck // it returns the error that it is given
+	want("after an error of no reason", web.Failing)
+	now = now.Add(time.Hour)
+	want("long after a failure", web.Failing)
+	gone, cancel := context.WithCancel(t.Context())
+	h.note(t.Context(), nil) //nolint:errcheck // it returns the error that it is given
+	cancel()
+	h.note(gone, &fault.Error{Reason: fault.Timeout}) //nolint:errcheck // it returns the error that it is given
+	want("after nobody waited", web.Healthy)
+}
