@@ -174,7 +174,7 @@ type Verification struct {
 	Signed      uint64      `json:"signed"`             // entries that the last of them covers
 	Unsigned    uint64      `json:"unsigned"`           // entries after it: consistent, not yet signed
 	Root        string      `json:"root"`               // over all entries
-	Continues   bool        `json:"continues"`          // the journal continues the checkpoint that was given
+	Continues   bool        `json:"continues"`          // the journal continues the checkpoint that was given, or the one kept beside it
 	Redacted    []Redaction `json:"redacted,omitempty"` // entries of which a text was taken out afterwards
 	Overdue     string      `json:"overdue,omitempty"`  // why more entries are unsigned than time allows: then it is not intact
 	Finding     *Finding    `json:"finding,omitempty"`  // the first thing that is wrong

@@ -65,7 +65,7 @@ func SelfChecker() (audit.Checker, error) {
 func VerificationOf(r audit.Report) api.Verification {
 	out := api.Verification{
 		Intact: r.OK() && r.Overdue == "", Overdue: r.Overdue, Origin: r.Origin, Since: r.Created, Entries: r.Entries, Streams: r.Streams, Checkpoints: r.Checkpoints,
-		Signed: r.Signed, Unsigned: r.Unsigned, Root: r.Root, Continues: r.External,
+		Signed: r.Signed, Unsigned: r.Unsigned, Root: r.Root, Continues: r.External || r.Beside,
 	}
 	out.Archived, out.Segments, out.Finding = r.Archived, r.Segments, findingOf(r.FirstBad)
 	if len(r.Redacted) > 0 {

@@ -279,10 +279,22 @@ func TestKeyApart(t *testing.T) {
 func TestVerifyUnsigned(t *testing.T) {
 	path, key := keptJournal(t, 5)
 	now := time.Now()
-	if r := mustVerify(t, path, key, VerifyOptions{Now: now.Add(time.Hour)}); r.Overdue != "" {
-		t.Errorf("a signed log: %s", r.Overdue)
+	if r := mustVerify(t, path, key, VerifyOptions{Now: now.Add(time.Hour)}); r.Overdue != "" || !r.Beside || r.External {
+		t.Errorf("a signed log: %+v", r)
 	}
 	unsign(t, path)
+	beside := projectionPath(path, signedName)
+	r, err := Verify(t.Context(), path, key, VerifyOptions{Now: now})
+	if err != nil || r.OK() || !strings.Contains(r.FirstBad.Problem, "forked: the checkpoint kept beside it over 5 entries has another root") {
+		t.Errorf("rewritten a moment ago, with the checkpoint beside it: %+v %v", r, err)
+	}
+	editFile(t, beside, func(b []byte) []byte { return b[:len(b)-1] })
+	if r := mustVerify(t, path, key, VerifyOptions{Now: now}); r.Beside || r.Unread == "" {
+		t.Errorf("a checkpoint that cannot be read: %+v", r)
+	}
+	if err := os.Remove(beside); err != nil {
+		t.Fatal(err)
+	}
 	for after, want := range map[time.Duration]string{
 		time.Second: "", time.Hour: "the oldest is of ", -time.Hour: "still to come",
 	} {

@@ -13,7 +13,8 @@ import (
 // VerifyOptions refine Verify. The zero value is usable.
 type VerifyOptions struct {
 	// Checkpoint is a note that was exported earlier and kept elsewhere. Only
-	// it can show that a log was cut back, rolled back or forked.
+	// it can show that a log was cut back, rolled back or forked. Without one, the
+	// checkpoint that a service keeps beside its journal is taken, if it is there.
 	Checkpoint []byte
 
 	// Progress is called now and then from one goroutine.
@@ -44,6 +45,8 @@ type Report struct {
 	Unsigned    uint64 // entries after it: consistent but not yet signed
 	Root        string // over all entries
 	External    bool   // the log continues VerifyOptions.Checkpoint
+	Beside      bool   // the log continues the checkpoint kept beside it
+	Unread      string // why the checkpoint kept beside it cannot be read; empty: it can, or there is none
 	Redacted    []Redaction
 	FirstBad    *Finding
 
@@ -102,13 +105,26 @@ func Verify(ctx context.Context, path, publicKey string, o VerifyOptions) (Repor
 		if err != nil {
 			return Report{}, fmt.Errorf("the checkpoint to verify against: %w", err)
 		}
-		v.external = &c
+		v.external, v.given = &c, "the given checkpoint"
+	} else {
+		v.takeBeside(path)
 	}
 	report, err := v.examine(ctx, path)
 	if errors.Is(err, ErrCorrupt) {
 		return report, fmt.Errorf("%w; nothing in this file is proven: verify another copy", err)
 	}
 	return report, err
+}
+
+// takeBeside takes the checkpoint that the service keeps beside its journal, which nobody
+// without the key can write. One that cannot be read proves as much as none.
+func (v *verifier) takeBeside(path string) {
+	switch s, err := readSigned(path, v.key); {
+	case err != nil:
+		v.report.Unread = err.Error()
+	case s != nil:
+		v.external, v.given = &checkpoint{size: s.tree.size, root: s.tree.root()}, "the checkpoint kept beside it"
+	}
 }
 
 // examine checks what would not let bbolt open the file, and opens it.
@@ -129,6 +145,7 @@ type verifier struct {
 	key      note.Verifier
 	o        VerifyOptions
 	external *checkpoint
+	given    string // external in words
 
 	db      *bolt.DB
 	meta    metaInfo
@@ -204,10 +221,10 @@ func (v *verifier) beyond(context.Context) (*Finding, error) {
 	}
 	if v.external.size > v.report.Entries {
 		return between(v.report.Signed, v.external.size,
-			"missing in part: the given checkpoint is over %d entries, the log has only %d; it was truncated or rolled back",
-			v.external.size, v.report.Entries), nil
+			"missing in part: %s is over %d entries, the log has only %d; it was truncated or rolled back",
+			v.given, v.external.size, v.report.Entries), nil
 	}
-	v.report.External = true
+	v.report.External, v.report.Beside = v.o.Checkpoint != nil, v.o.Checkpoint == nil
 	return nil, nil
 }
 

@@ -106,8 +106,8 @@ func (g *growth) add(leaf tlog.Hash) *Finding {
 		}
 	}
 	if ext := g.v.external; ext != nil && ext.size == g.tree.size && ext.root != g.tree.root() {
-		return between(0, ext.size, "forked: the given checkpoint over %d entries has another root; "+
-			"the log was rolled back and continued, or rewritten", ext.size)
+		return between(0, ext.size, "forked: %s over %d entries has another root; "+
+			"the log was rolled back and continued, or rewritten", g.v.given, ext.size)
 	}
 	return nil
 }

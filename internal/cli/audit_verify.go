@@ -98,7 +98,7 @@ func verifyJournal(cmd *cobra.Command, p *command.Process, out *command.Output, 
 		return journalAdvice(err)
 	}
 	err = out.Print(p.Stdout, app.VerificationOf(report), func(w io.Writer) error {
-		return writeVerifyReport(w, file, report, checkpoint != "")
+		return writeVerifyReport(w, file, report)
 	})
 	if err == nil && !report.OK() {
 		return command.ExitCode(command.ExitError)
@@ -109,7 +109,7 @@ func verifyJournal(cmd *cobra.Command, p *command.Process, out *command.Output, 
 	return err
 }
 
-func writeVerifyReport(w io.Writer, file string, r audit.Report, external bool) error {
+func writeVerifyReport(w io.Writer, file string, r audit.Report) error {
 	if !r.OK() {
 		_, err := fmt.Fprintf(w, "NOT INTACT: %s\n%s\n", file, runview.Cell(r.FirstBad.String()))
 		return err
@@ -130,8 +130,13 @@ func writeVerifyReport(w io.Writer, file string, r audit.Report, external bool) 
 		fmt.Fprintf(w, "  unsigned     %s after it: consistent, but no signature covers them yet\n", runview.Count(int(r.Unsigned), "entry")) //nolint:gosec // a count of entries fits
 	}
 	writeRedactions(w, r.Redacted)
-	if external {
+	switch {
+	case r.External:
 		fmt.Fprintf(w, "  continues    the checkpoint given, so nothing it covers was cut off\n")
+	case r.Beside:
+		fmt.Fprintf(w, "  continues    the checkpoint kept beside it, so nothing it covers was cut off or rewritten\n")
+	case r.Unread != "":
+		fmt.Fprintf(w, "  beside it    is a checkpoint that proves nothing: %s\n", runview.Cell(r.Unread))
 	}
 	_, err := fmt.Fprintf(w, "  root         %s\n", r.Root)
 	return err
