@@ -256,9 +256,8 @@ func (r *reader) query(m *yamldoc.Mapping, name string, at place) *Value {
 	selectors := vectorSelectors(q.text)
 	if len(selectors) == 0 {
 		r.unsafe(at.state, n, m.At(name), "reads no series, so its result does not depend on the service and proves nothing", "ask for what the change has to improve")
-	}
-	if elseConstant(q.text) {
-		r.unsafe(at.state, n, m.At(name), "is a constant where the service has no series, which proves nothing", "leave out the \"or\": missing data is inconclusive, as it must be")
+	} else if elseConstant(q.text) {
+		r.unsafe(at.state, n, m.At(name), "is a constant where the service has no series, which proves nothing", "leave out the \"or\", or the absent(): missing data is inconclusive, as it must be")
 	}
 	for _, vs := range selectors {
 		if !q.selects(vs) {
