@@ -75,7 +75,8 @@ func discovered(m kube.Marked, ceiling playbook.Autonomy) (Entry, error) {
 	}
 	fromContainers(&s, m.Containers)
 	s.GitOps.Application = m.Application
-	if err := inNamespace(s.Endpoint, s.Namespace); err != nil {
+	var err error
+	if s.Endpoint, err = inNamespace(s.Endpoint, s.Namespace); err != nil {
 		return bad(annotationEndpoint, err)
 	}
 	finish(&s)
@@ -93,24 +94,36 @@ func discovered(m kube.Marked, ceiling playbook.Autonomy) (Entry, error) {
 // IsNamespace reports whether a text can name a namespace.
 func IsNamespace(name string) bool { return len(validation.IsDNS1123Label(name)) == 0 }
 
-// inNamespace refuses an address outside the services of the namespace: a
-// person who can annotate a workload must not be able to send probes elsewhere. An IP, in
-// whatever notation, is no name of a service.
-func inNamespace(endpoint, namespace string) error {
+// inNamespace returns the address of a Service of the namespace as its full name,
+// NAME.NAMESPACE.svc, and refuses any other: a person who can annotate a workload must not
+// be able to send probes elsewhere. An IP, in whatever notation, is no name of a service.
+// Without svc, a namespace that is called like a domain of the internet would be one.
+func inNamespace(endpoint, namespace string) (string, error) {
 	if endpoint == "" {
-		return nil
+		return "", nil
 	}
 	u, err := url.Parse(endpoint)
 	if err != nil {
-		return errors.New("is not an address") // url.Error repeats the text, which may hold a password
+		return "", errors.New("is not an address") // url.Error repeats the text, which may hold a password
 	}
-	host := strings.TrimSuffix(strings.TrimSuffix(u.Hostname(), ".cluster.local"), ".svc")
+	if u.Scheme != "http" && u.Scheme != "https" || u.User != nil {
+		return "", errors.New("is no http or https address without credentials")
+	}
+	host, cluster := strings.CutSuffix(u.Hostname(), ".cluster.local")
+	host = strings.TrimSuffix(host, ".svc")
 	name, ns, _ := strings.Cut(host, ".")
 	// The name of a Service begins with a letter, so 127.1 in the namespace 1 is none.
 	if len(validation.IsDNS1035Label(name)) > 0 || ns != namespace {
-		return fmt.Errorf("%q is not a Service of the namespace: write http://NAME.%s:PORT, or configure the service", u.Hostname(), namespace)
+		return "", fmt.Errorf("%q is not a Service of the namespace: write http://NAME.%s.svc:PORT, or configure the service", u.Hostname(), namespace)
 	}
-	return nil
+	port := u.Port()
+	if u.Host = host + ".svc"; cluster {
+		u.Host += ".cluster.local"
+	}
+	if port != "" {
+		u.Host += ":" + port
+	}
+	return u.String(), nil
 }
 
 // fromContainers derives the engine, its container and the model from the image

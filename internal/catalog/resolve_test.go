@@ -174,8 +174,20 @@ func TestEndpointAnnotation(t *testing.T) {
 			t.Errorf("%s: accepted %v, want %v: %v", endpoint, got, want, c.notes)
 		}
 	}
-	if inNamespace("http://127.1", "1") == nil {
-		t.Error("127.1 is a Service of the namespace 1")
+	for endpoint, namespace := range map[string]string{
+		"http://127.1": "1", "gopher://chat.serving": "serving", "//chat.serving": "serving", "http://ada:secret@chat.serving": "serving",
+	} {
+		if got, err := inNamespace(endpoint, namespace); err == nil {
+			t.Errorf("%s leads to %s", endpoint, got)
+		}
+	}
+	// A namespace may be called like a domain of the internet.
+	for endpoint, want := range map[string]string{
+		"http://evil.dev:8000/v1": "http://evil.dev.svc:8000/v1", "https://evil.dev.svc": "https://evil.dev.svc", "http://evil.dev.svc.cluster.local:80": "http://evil.dev.svc.cluster.local:80",
+	} {
+		if got, err := inNamespace(endpoint, "dev"); err != nil || got != want {
+			t.Errorf("%s leads to %s, want %s: %v", endpoint, got, want, err)
+		}
 	}
 }
 
@@ -184,15 +196,16 @@ func FuzzEndpointAnnotation(f *testing.F) {
 		f.Add(endpoint)
 	}
 	f.Fuzz(func(t *testing.T, endpoint string) {
-		if inNamespace(endpoint, "serving") != nil || checkEndpoint(endpoint) != nil || endpoint == "" {
+		leads, refused := inNamespace(endpoint, "serving")
+		if refused != nil || checkEndpoint(endpoint) != nil || endpoint == "" {
 			return
 		}
-		u, err := url.Parse(endpoint)
+		u, err := url.Parse(leads)
 		if err != nil {
 			t.Fatal(err)
 		}
 		host := strings.TrimSuffix(u.Hostname(), ".cluster.local")
-		if _, err := netip.ParseAddr(u.Hostname()); err == nil || !strings.HasSuffix(strings.TrimSuffix(host, ".svc"), ".serving") {
+		if _, err := netip.ParseAddr(u.Hostname()); err == nil || !strings.HasSuffix(host, ".serving.svc") {
 			t.Errorf("%q leads to %q", endpoint, u.Hostname())
 		}
 	})
