@@ -53,8 +53,11 @@ func (l node) touchesStill(ctx context.Context, in step.Input, plan machine.Plan
 	return nil
 }
 
-// controlPlane are the labels and taints of the nodes that run the cluster itself.
-var controlPlane = []string{"node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master"}
+// controlPlane are the labels and taints of the nodes that run the cluster itself: of
+// kubeadm, of before Kubernetes 1.24, and of RKE, whose etcd may have nodes of its own.
+var controlPlane = []string{
+	"node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master", "node-role.kubernetes.io/controlplane", "node-role.kubernetes.io/etcd",
+}
 
 // ordinary refuses a node of the control plane.
 func ordinary(kind string, n kube.NodeState) error {
