@@ -224,7 +224,7 @@ func TestGPUTexts(t *testing.T) {
 		{"gpu-fault", "out-of-service", "", needs, "", "without it. To be repaired: a row waits. It stays"},
 		{"gpu-fault", "out-of-service", "", spent, "", "without it. To be repaired: no spare row. It stays"},
 		{"gpu-fault", "out-of-service", "", hot, "", "without it. It stays"},
-		{"gpu-fault", "widespread", "", hot, "", "at fault on 1 of them, and of 3 too little is known (too hot). Nothing was changed."},
+		{"gpu-fault", "widespread", "", hot, "", "at fault on 1 of them, and of 3 too little is known (too hot)."},
 		{"thermal-emergency", "unseen", "", hot, "", "node gpu-17 is too hot (too hot), and of 3 more nodes too little is known"},
 		{"gpu-fault", "request-repair", "reason", gone, hot, "6 of 8 GPUs are there"},
 		{"gpu-fault", "request-repair", "gpus", needs, "", "=GPU-2"}, // what it needs when idle could not be asked

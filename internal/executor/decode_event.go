@@ -103,7 +103,7 @@ func (d *decoder) compound(e *machine.Event, field string) *problem {
 
 func (d *decoder) start(s *machine.Start) *problem {
 	fields := [...]string{
-		"run", "playbook", "digest", "service", "alert", "autonomy", "truncated", "notification", "divertedFrom", "by", "reason", "loan", "evidence", "override",
+		"run", "playbook", "digest", "service", "alert", "autonomy", "truncated", "notification", "divertedFrom", "by", "reason", "loan", "evidence", "changed", "override",
 	}
 	return d.object(fields[:], func(field string) *problem {
 		switch field {
@@ -133,6 +133,8 @@ func (d *decoder) start(s *machine.Start) *problem {
 			return text(d, &s.Loan)
 		case "evidence":
 			return d.other(&s.Evidence)
+		case "changed":
+			return d.other(&s.Changed)
 		default: // override
 			return d.other(&s.Override)
 		}

@@ -121,6 +121,7 @@ type Start struct {
 	Reason       string                     `json:"reason,omitempty"`       // why they started it
 	Loan         string                     `json:"loan,omitempty"`         // the loan that this run gives back
 	Evidence     map[string]json.RawMessage `json:"evidence,omitempty"`     // handed over, by state
+	Changed      []string                   `json:"changed,omitempty"`      // what the runs that handed over changed, and what became of each, for people
 	Override     *playbook.Override         `json:"override,omitempty"`     // of the playbook's autonomy, by the configuration when the run began; nil: none
 }
 

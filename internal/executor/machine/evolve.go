@@ -164,6 +164,9 @@ func evolvePath(s State, e Event) State {
 			}
 			s.Results[e.State] = firstLine(signalText(s.Lever.Signal) + s.because())
 		}
+		if made := s.made(); made != "" {
+			s.Made = append(slices.Clip(s.Made), made)
+		}
 		s.Path = slices.Clone(s.Path)
 		last := &s.Path[len(s.Path)-1]
 		last.Edge, last.To = e.Message, e.To

@@ -25,7 +25,7 @@ spec:
 		t.Fatal(err)
 	}
 	s := State{Playbook: docs[0], Phase: PhaseNotifying, Current: "tell", Open: &OpenEffect{Action: ActionNotify}}
-	if e, ok := Pending(s); !ok || !slices.Equal(e.To, []string{"audit-feed"}) || e.Urgent || e.Text != "hello" {
+	if e, ok := Pending(s); !ok || !slices.Equal(e.To, []string{"audit-feed"}) || e.Urgent || e.Text != "hello. Nothing was changed." {
 		t.Errorf("the state's own: %+v", e)
 	}
 	s.Closing = &Ending{Outcome: OutcomeEscalated, Message: "over to you"}

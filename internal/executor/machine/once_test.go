@@ -59,7 +59,7 @@ func decideAll(t *testing.T, s State, c Command) (State, []Event) {
 // told it, another one tells nobody and takes the other edge in the same turn.
 func TestOnce(t *testing.T) {
 	first, events := onceRun(t, nil)
-	if e, due := Pending(first); !due || e.Action != ActionNotify || e.Text != "hot: serving/chat" {
+	if e, due := Pending(first); !due || e.Action != ActionNotify || e.Text != "hot: serving/chat. Nothing was changed." {
 		t.Fatalf("the first run owes %+v", e)
 	}
 	if diff := cmp.Diff(map[string]time.Time{"a is hot": epoch}, first.Told); diff != "" || events[len(events)-1].Once != "a is hot" {

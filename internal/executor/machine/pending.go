@@ -123,13 +123,17 @@ func (s State) notice() string {
 	case s.Held != nil:
 		return "run " + s.Start.Run + " is held, a person has to say what is true: " + s.Held.Message
 	case s.Closing != nil:
-		return "run " + s.Start.Run + " ends " + string(s.Closing.Outcome) + ": " + s.Closing.Message
+		text := "run " + s.Start.Run + " ends " + string(s.Closing.Outcome) + ": " + s.Closing.Message
+		if all := s.changes(); len(all) > 0 {
+			text = sentences(text, s.changed())
+		}
+		return text
 	}
 	text, err := s.text(s.Open.At)
 	if err != nil {
 		return "state " + s.Current
 	}
-	return text
+	return sentences(text, s.changed())
 }
 
 // NextWake returns when the run has to be looked at again if nothing happens:
@@ -191,6 +195,7 @@ func (s State) Handover() map[string]json.RawMessage {
 func (s State) Successor() (start Start, also []playbook.Alert) {
 	start = s.Start
 	start.DivertedFrom, start.Evidence, start.Truncated = s.Start.Run, s.Handover(), s.Truncated
+	start.Changed = append(slices.Clip(start.Changed), s.Made...)
 	firing := s.firing()
 	if start.ByHand() {
 		return start, firing
