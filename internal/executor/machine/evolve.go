@@ -157,6 +157,10 @@ func evolvePath(s State, e Event) State {
 				s.Untried = map[string]int{}
 			}
 			s.Untried[e.State]++
+			if s.Waiting != nil { // it was broken off, so the state has not been waited in
+				s.Evidence = maps.Clone(s.Evidence)
+				delete(s.Evidence, e.State)
+			}
 		} else if s.Lever != nil && s.Lever.Signal != "" {
 			s.Results = maps.Clone(s.Results)
 			if s.Results == nil {
