@@ -2,7 +2,6 @@ package sandbox
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/inference-responder/responder/internal/yamldoc"
@@ -101,10 +100,6 @@ func (r *incidentReader) world(m *yamldoc.Mapping) {
 			r.service(f, &spec)
 			r.s.services = append(r.s.services, spec)
 		}
-	}
-	sglang := slices.ContainsFunc(r.s.services, func(s serviceSpec) bool { return s.service.Engine == "sglang" })
-	if sglang && r.s.rules == nil {
-		r.d.Report(w.Node, w.At("alerts"), "the rules of slo read vLLM's series, and none fires for a service of SGLang", "give alerts without slo, such as [engine], and write rules of your own")
 	}
 }
 

@@ -21,6 +21,7 @@ type rule struct {
 	what      string // for the summary
 	metric    string
 	older     string // metric of engines that lack it; empty: there are none
+	requests  string // metric whose events are requests; empty: metric
 	threshold string // le of the bucket that counts as good
 	short     string
 	long      string
@@ -28,21 +29,28 @@ type rule struct {
 	share     string // of the budget that is gone in the long window
 }
 
-// rules are the paging alerts of the default objectives, as 'responder slo rules'
-// makes them: 2 % of a 28-day budget in an hour, 5 % in six. A test holds the two
-// alike.
-func rules() []rule {
+// rules are the paging alerts of an engine's default objectives in the sandbox, as
+// 'responder slo rules' makes them: 2 % of a 28-day budget in an hour, 5 % in six. A
+// test holds the two alike.
+func rules(engine string) []rule {
 	const (
 		ttft = "vllm:time_to_first_token_seconds"
 		tpot = "vllm:request_time_per_output_token_seconds"
 		itl  = "vllm:inter_token_latency_seconds"
 	)
-	return []rule{
-		{"InferenceTTFTFastBurn", "inference-ttft", "TTFT", ttft, "", "0.5", "5m", "1h", "13.44", "2%"},
-		{"InferenceTTFTSlowBurn", "inference-ttft", "TTFT", ttft, "", "0.5", "30m", "6h", "5.6", "5%"},
-		{"InferenceTPOTFastBurn", "inference-tpot", "TPOT", tpot, itl, "0.05", "5m", "1h", "13.44", "2%"},
-		{"InferenceTPOTSlowBurn", "inference-tpot", "TPOT", tpot, itl, "0.05", "30m", "6h", "5.6", "5%"},
+	first, token := rule{slo: "inference-ttft", what: "TTFT", metric: ttft, threshold: "0.5"}, rule{slo: "inference-tpot", what: "TPOT", metric: tpot, older: itl, threshold: "0.05"}
+	if engine == "sglang" {
+		first.metric, first.threshold = "sglang:time_to_first_token_seconds", "0.6"
+		token.metric, token.older, token.requests, token.threshold = "sglang:inter_token_latency_seconds", "", first.metric, "0.1"
 	}
+	var out []rule
+	for _, r := range []rule{first, token} {
+		fast, slow := r, r
+		fast.alert, fast.short, fast.long, fast.factor, fast.share = "Inference"+r.what+"FastBurn", "5m", "1h", "13.44", "2%"
+		slow.alert, slow.short, slow.long, slow.factor, slow.share = "Inference"+r.what+"SlowBurn", "30m", "6h", "5.6", "5%"
+		out = append(out, fast, slow)
+	}
+	return out
 }
 
 // by are the labels that distinguish a rule's series, so that an alert names its
@@ -51,7 +59,11 @@ const by = "sum by (namespace, service, model_name) "
 
 // expr returns the rule's PromQL.
 func (r rule) expr() string {
-	return fmt.Sprintf("%s and %s and %s(%s) > 0.1", r.over(r.short), r.over(r.long), by, r.rate("_count", "5m"))
+	traffic := r
+	if r.requests != "" {
+		traffic.metric = r.requests
+	}
+	return fmt.Sprintf("%s and %s and %s(%s) > 0.1", r.over(r.short), r.over(r.long), by, traffic.rate("_count", "5m"))
 }
 
 // over returns the part of the expression for one window.
@@ -121,10 +133,8 @@ func (a *watch) alerts(ctx context.Context, now time.Time) ([]playbook.Alert, er
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for ; !a.next.After(now); a.next = a.next.Add(evaluate) {
-		for _, r := range a.world.scenario.alerting() {
-			if err := a.evaluate(ctx, r, a.next); err != nil {
-				return nil, fmt.Errorf("evaluate rule %s: %w", r.alert, err)
-			}
+		if err := a.evaluateAll(ctx, a.world.scenario.alerting(), a.next); err != nil {
+			return nil, err
 		}
 		for _, r := range append(engineRules(a.world.scenario), a.world.scenario.extra...) {
 			if err := a.evaluatePlain(ctx, r, a.next); err != nil {
@@ -154,15 +164,32 @@ func (a *watch) alerts(ctx context.Context, now time.Time) ([]playbook.Alert, er
 	return out, nil
 }
 
-// evaluate evaluates one rule at one moment.
-func (a *watch) evaluate(ctx context.Context, r rule, at time.Time) error {
+// evaluateAll evaluates rules at one moment. Two engines have rules of one name, whose
+// alerts are brought up to date together.
+func (a *watch) evaluateAll(ctx context.Context, rules []rule, at time.Time) error {
+	active := map[string][]playbook.Alert{}
+	for _, r := range rules {
+		found, err := a.evaluate(ctx, r, at)
+		if err != nil {
+			return fmt.Errorf("evaluate rule %s: %w", r.alert, err)
+		}
+		active[r.alert] = append(active[r.alert], found...)
+	}
+	for _, name := range slices.Sorted(maps.Keys(active)) {
+		a.update(name, 0, active[name], at)
+	}
+	return nil
+}
+
+// evaluate returns the alerts of one rule at one moment.
+func (a *watch) evaluate(ctx context.Context, r rule, at time.Time) ([]playbook.Alert, error) {
 	// The rule is a conjunction: if its cheap half is false, so is the rule.
 	v, err := a.world.instant(ctx, r.over(r.short), at)
 	if err == nil && len(v.Samples) > 0 {
 		v, err = a.world.instant(ctx, r.expr(), at)
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var active []playbook.Alert
 	for _, s := range v.Samples {
@@ -173,8 +200,7 @@ func (a *watch) evaluate(ctx context.Context, r rule, at time.Time) error {
 			"summary": r.summary(labels, s.Value),
 		}})
 	}
-	a.update(r.alert, 0, active, at)
-	return nil
+	return active, nil
 }
 
 // update brings the alerts of one rule up to date: those that were active for long

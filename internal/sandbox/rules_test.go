@@ -14,10 +14,15 @@ import (
 // The sandbox fires what a cluster fires whose rules 'responder slo rules' made of the
 // default objectives, for all services in one rule.
 func TestRulesAreThoseOfObjectives(t *testing.T) {
+	t.Run("vllm", func(t *testing.T) { compareRules(t, "vllm", 0.5, 0.05) })
+	t.Run("sglang", func(t *testing.T) { compareRules(t, "sglang", 0.6, 0.1) })
+}
+
+func compareRules(t *testing.T, engine string, ttft, tpot float64) {
 	const month, by = 28 * 24 * time.Hour, "namespace, service, model_name"
-	service := slorules.Service{Name: "s", Engine: "vllm", SLOs: []slorules.SLO{
-		{Name: "ttft", Indicator: "ttft", Objective: 0.99, Window: month, Threshold: 0.5, By: by},
-		{Name: "tpot", Indicator: "tpot", Objective: 0.99, Window: month, Threshold: 0.05, By: by},
+	service := slorules.Service{Name: "s", Engine: engine, SLOs: []slorules.SLO{
+		{Name: "ttft", Indicator: "ttft", Objective: 0.99, Window: month, Threshold: ttft, By: by},
+		{Name: "tpot", Indicator: "tpot", Objective: 0.99, Window: month, Threshold: tpot, By: by},
 	}}
 	objectives, _, err := service.Objectives()
 	if err != nil {
@@ -41,7 +46,7 @@ func TestRulesAreThoseOfObjectives(t *testing.T) {
 			alerts[r.Alert] = r
 		}
 	}
-	for _, r := range rules() {
+	for _, r := range rules(engine) {
 		made := alerts[r.alert]
 		if want, got := normal(t, made.Expr), normal(t, r.expr()); got != want {
 			t.Errorf("%s:\n objective: %s\n sandbox:   %s", r.alert, want, got)

@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -40,7 +41,13 @@ func (s *scenario) alerting() []rule {
 	if s.rules != nil {
 		return s.rules
 	}
-	return rules()
+	var out []rule
+	for _, engine := range []string{"vllm", "sglang"} {
+		if slices.ContainsFunc(s.services, func(spec serviceSpec) bool { return spec.service.Engine == engine }) {
+			out = append(out, rules(engine)...)
+		}
+	}
+	return out
 }
 
 // serviceSpec is one service and everything that happens to it.
