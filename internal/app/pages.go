@@ -33,6 +33,7 @@ func (s *Service) openPages() (webhook.Pages, error) {
 		Applies:   s.applies,
 		Budgets:   newBudgets(s.world.Deps.Querier, s.world.Now, s.log).of,
 		Curve:     newCurves(s.world.Deps.Querier, s.world.Now, s.log).of,
+		Simulated: s.world.Simulated,
 		Now:       s.world.Now,
 		Logger:    s.log,
 	})

@@ -55,7 +55,18 @@ func SandboxWorld(sim *sandbox.World, more ...string) World {
 		GPUNodes: sim.GPUNodes,
 		Now:      sim.Clock().Now,
 		Pace:     sim.Clock().Pace(),
+
+		Simulated: simulated(sim),
 	}
+}
+
+// simulated describes a simulated cluster to people.
+func simulated(sim *sandbox.World) string {
+	text := "the cluster, its Prometheus and the incident " + sim.Scenario().Name + " are simulated"
+	if pace := sim.Clock().Pace(); pace != 1 {
+		text += fmt.Sprintf(", and times are of their clock, which runs %g times as fast", pace)
+	}
+	return text + "."
 }
 
 // goldenTokens is how many tokens of each answer a simulated service has on record.

@@ -50,6 +50,9 @@ type World struct {
 	Now  func() time.Time
 	Pace float64
 
+	// Simulated tells people what is simulated; empty: the world is real.
+	Simulated string
+
 	// Prepare asks once for what has to be known before an alert can be
 	// understood. A service starts without it and says what is missing; a dry
 	// run does not. Nil: nothing.

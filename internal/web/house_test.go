@@ -23,11 +23,12 @@ import (
 
 // house stands for journal and executor. It counts what is read of it.
 type house struct {
-	runs    []machine.State // newest first
-	events  map[string][]machine.Event
-	broken  error // what Events answers
-	entries []Entry
-	note    string
+	simulated string
+	runs      []machine.State // newest first
+	events    map[string][]machine.Event
+	broken    error // what Events answers
+	entries   []Entry
+	note      string
 
 	services  []playbook.Service
 	doubt     error // services may be missing
@@ -126,7 +127,7 @@ func site(t testing.TB, h *house) *Site {
 		t.Fatal(err)
 	}
 	s, err := New(Options{
-		Runs: h, Log: h, Now: func() time.Time { return now }, Logger: slog.New(slog.DiscardHandler),
+		Runs: h, Log: h, Simulated: h.simulated, Now: func() time.Time { return now }, Logger: slog.New(slog.DiscardHandler),
 		Pauses: func() []Pause { return h.pauses }, Health: func() []Health { return h.health },
 		Services: func() ([]playbook.Service, error) { return h.services, h.doubt }, Playbooks: func() *playbook.Set { return set },
 		Applies: func(playbook.Service) []Applied { return h.applied }, Budgets: func(context.Context, playbook.Service) []Budget { return h.budgets },

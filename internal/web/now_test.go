@@ -56,6 +56,20 @@ func TestNow(t *testing.T) {
 	}
 }
 
+// Nobody takes a simulated incident for a real one, on any page.
+func TestSimulated(t *testing.T) {
+	h := atNight(t)
+	h.simulated = "the cluster is simulated."
+	for _, path := range []string{"/", "/history", "/runs/r-open", "/audit"} {
+		if body := look(t, site(t, h), ada, http.MethodGet, path).Body.String(); !strings.Contains(body, "<b>SANDBOX: </b>the cluster is simulated.") {
+			t.Errorf("%s does not say that it is simulated", path)
+		}
+	}
+	if body := look(t, site(t, atNight(t)), ada, http.MethodGet, "/").Body.String(); strings.Contains(body, "SANDBOX") {
+		t.Error("a real service says that it is simulated")
+	}
+}
+
 // Only who has a right sees its form, about the service and its owners.
 func TestWhoMayPause(t *testing.T) {
 	h := atNight(t)

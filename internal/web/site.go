@@ -113,6 +113,9 @@ type Options struct {
 	// why there is none. Nil: there are none.
 	Curve func(ctx context.Context, run machine.State) (Curve, error)
 
+	// Simulated tells people on every page that nothing on it is real. Empty: it is real.
+	Simulated string
+
 	Now    func() time.Time
 	Logger *slog.Logger
 }
@@ -217,6 +220,7 @@ type page struct {
 	Session bool   // that ends: the visitor signed in
 	Parts   []part
 	Pauses  []Pause // shown at the top
+	Fiction string  // why nothing on the page is real; empty: it is
 	Tag     string  // changes with the content of the page
 	Live    bool    // it can still change: a script checks the tag
 	Refresh int     // seconds until a browser without scripts reloads it; 0: never
@@ -254,7 +258,7 @@ func (s *Site) Page(w http.ResponseWriter, r *http.Request, v Visitor) error {
 // frame fills in what is around a page.
 func (s *Site) frame(r *http.Request, v Visitor, title, at string) page {
 	p := page{
-		Title: title, At: at, Name: v.Name, Session: v.SignedIn, Root: root(r.URL.Path), Here: "?", Now: s.o.Now().UTC(),
+		Title: title, At: at, Name: v.Name, Session: v.SignedIn, Root: root(r.URL.Path), Here: "?", Now: s.o.Now().UTC(), Fiction: s.o.Simulated,
 		Parts: []part{{"", "Now"}, {"history", "History"}, {"services", "Services"}, {"playbooks", "Playbooks"}},
 	}
 	for _, t := range s.o.Tables {

@@ -52,6 +52,7 @@ func banners(p page) g.Node {
 			some(p.Name != "" && !p.Session, h.P(h.Class("who"), g.Text("you are "), h.B(text(p.Name)))),
 			some(p.Session, h.Div(h.Class("who"), h.P(g.Text("you are "), h.A(h.Href(p.Root+"signin"), h.B(text(p.Name)))), signOutView(p))),
 		),
+		some(p.Fiction != "", notice(toneWait, h.Role("note"), h.B(g.Text("SANDBOX: ")), text(p.Fiction))),
 		g.Map(p.Pauses, func(x Pause) g.Node { return notice(toneBad, h.Role("status"), g.Text("Paused: "), text(x.String())) }),
 		notice(toneWait, h.ID("moved"), h.Role("status"), g.Attr("hidden"),
 			g.Text("New events. "), h.A(h.Href(p.Here), g.Text("Reload")), g.Text("; your input on this page will be lost.")),
