@@ -304,9 +304,8 @@ func PlanOf(p machine.Plan) Plan {
 		Rehold:     one(p.Rehold, func(h machine.Rehold) Rehold { return Rehold{h.Step, h.Summary, h.Back} }),
 		NodeOwners: one(p.NodeOwners, func(o machine.NodeOwners) NodeOwners { return NodeOwners(o) }),
 		Touches:    some(p.Touches, func(t machine.Touched) Touched { return Touched(t) }),
-		OtherServices: some(p.Others, func(a machine.Affected) AffectedService {
-			return AffectedService{a.Service, a.Namespace, a.MinReady, Capacity(a.Capacity)}
-		}),
+		Ends:       p.Ends, Stepwise: p.Stepwise,
+		OtherServices: some(p.Others, affectedOf), OtherWorkloads: some(p.Rest, affectedOf),
 		NodePool: one(p.Pool, func(n machine.NodePool) NodePool { return NodePool(n) }), Notes: p.Notes, LowestReady: p.Lowest, Loading: duration(p.Loading),
 		PreExistingDrift: some(p.Drift, func(a machine.Drift) Drift { return Drift(a) }),
 	}
@@ -325,12 +324,19 @@ func (p Plan) machine() machine.Plan {
 		Rehold:     one(p.Rehold, func(h Rehold) machine.Rehold { return machine.Rehold{Step: h.Kind, Summary: h.Summary, Back: h.Back} }),
 		NodeOwners: one(p.NodeOwners, func(o NodeOwners) machine.NodeOwners { return machine.NodeOwners(o) }),
 		Touches:    some(p.Touches, func(t Touched) machine.Touched { return machine.Touched(t) }),
-		Others: some(p.OtherServices, func(a AffectedService) machine.Affected {
-			return machine.Affected{Service: a.Service, Namespace: a.Namespace, MinReady: a.MinReady, Capacity: machine.Capacity(a.Capacity)}
-		}),
+		Ends:       p.Ends, Stepwise: p.Stepwise,
+		Others: some(p.OtherServices, AffectedService.machine), Rest: some(p.OtherWorkloads, AffectedService.machine),
 		Pool: one(p.NodePool, func(n NodePool) machine.NodePool { return machine.NodePool(n) }), Notes: p.Notes, Lowest: p.LowestReady, Loading: parseDuration(p.Loading),
 		Drift: some(p.PreExistingDrift, func(d Drift) machine.Drift { return machine.Drift(d) }),
 	}
+}
+
+func affectedOf(a machine.Affected) AffectedService {
+	return AffectedService{a.Service, a.Namespace, a.MinReady, Capacity(a.Capacity)}
+}
+
+func (a AffectedService) machine() machine.Affected {
+	return machine.Affected{Service: a.Service, Namespace: a.Namespace, MinReady: a.MinReady, Capacity: machine.Capacity(a.Capacity)}
 }
 
 // GuardOf returns the answer of one guard.

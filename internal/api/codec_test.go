@@ -5,6 +5,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"reflect"
 	"testing"
 	"time"
 
@@ -42,6 +43,11 @@ var (
 		Others:   []machine.Affected{{Service: "serving/code", MinReady: 1, Capacity: machine.Capacity{Unknown: true}}},
 		Pool:     &machine.NodePool{Name: "h100", Size: 8, Out: []string{"gpu-1: cordoned"}}, Notes: []string{"a PDB allows 1"},
 		Lowest: map[string]int{"Deployment serving/chat": 3}, Drift: []machine.Drift{{Kind: "Service", Name: "chat", Sync: "OutOfSync"}},
+		Class: playbook.ClassHold, Back: map[string]any{"to": "4"}, Stops: true, Ends: "the hold has an end of its own", Stepwise: true,
+		Rehold:  &machine.Rehold{Step: "rollout.hold", Summary: "hold the rollout of revision 4", Back: map[string]any{"hold": false}},
+		Touches: []machine.Touched{{Service: "serving/code", Namespace: "serving", Owners: []string{"group:code"}, App: "argocd/code"}},
+		Rest:    []machine.Affected{{Service: "Deployment tools/proxy", Namespace: "tools", MinReady: 1, Capacity: machine.Capacity{ReadyNow: 2}}},
+		Loading: 4 * time.Minute,
 	}
 	sample = machine.Sample{At: later, Verdict: machine.VerdictRecovering, Reason: fault.NotMet, Message: "held for 30s", HeldFrom: noon, Values: []machine.Reading{
 		{Name: "slow first tokens", Unit: "ratio", Value: &number, Limit: 2, Op: "<", OK: true}, {Name: "traffic", Limit: 1, Op: ">", Why: fault.NoData},
@@ -305,5 +311,22 @@ func TestAClientShowsWhatTheServerKnows(t *testing.T) {
 	}
 	if digest := got.Plan.Digest(); digest != plan.Digest() {
 		t.Errorf("the digest of a plan changes on the wire")
+	}
+}
+
+// TestPlanIsWhole: what people and programs see of a plan, and a client makes of it, is
+// the plan whose digest an approval names.
+func TestPlanIsWhole(t *testing.T) {
+	for f, v := range reflect.ValueOf(plan).Fields() {
+		if v.IsZero() {
+			t.Errorf("the plan of this test does not set %s", f.Name)
+		}
+	}
+	seen := PlanOf(plan).machine()
+	if diff := cmp.Diff(plan, seen); diff != "" {
+		t.Errorf("a client sees another plan (-planned +seen):\n%s", diff)
+	}
+	if seen.Digest() != plan.Digest() {
+		t.Errorf("a client's plan has another digest")
 	}
 }

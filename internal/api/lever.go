@@ -48,13 +48,16 @@ type Plan struct {
 	Staged       string          `json:"staged,omitempty"`       // duration: how long its steps take beside the start of replicas; half done it is taken back. Absent: it has none
 	Stops        bool            `json:"stops,omitempty"`        // its undo only stops it: what it did until then stays
 	Unrepeatable bool            `json:"unrepeatable,omitempty"` // it is never applied again after an unknown outcome
+	Ends         string          `json:"ends,omitempty"`         // why it only ends a change that was approved with its end: nobody is asked. Absent: it is a change of its own
+	Stepwise     bool            `json:"stepwise,omitempty"`     // it goes on step by step after it was applied, and a pause stops the steps
 	Rehold       *Rehold         `json:"rehold,omitempty"`       // hold that its undo begins again
 	NodeOwners   *NodeOwners     `json:"nodeOwners,omitempty"`   // of a lever on a node: whom node.owners asks
 	Touches      []Touched       `json:"touches,omitempty"`      // of a lever on a node: what else it acts on
 
 	Capacity         Capacity          `json:"capacity"`
-	OtherServices    []AffectedService `json:"otherServices,omitempty"` // that lose replicas to it
-	NodePool         *NodePool         `json:"nodePool,omitempty"`      // of a lever that takes a node out
+	OtherServices    []AffectedService `json:"otherServices,omitempty"`  // that lose replicas to it
+	OtherWorkloads   []AffectedService `json:"otherWorkloads,omitempty"` // of no service and without GPUs, that lose replicas to it
+	NodePool         *NodePool         `json:"nodePool,omitempty"`       // of a lever that takes a node out
 	Notes            []string          `json:"notes,omitempty"`
 	Loading          string            `json:"loading,omitempty"`          // duration: how long the replicas that are there took to become ready
 	LowestReady      map[string]int    `json:"lowestReady,omitempty"`      // ready replicas that each workload keeps while the change is made step by step
