@@ -157,6 +157,9 @@ func (c *Client) Undo(ctx context.Context, ch UndoChange) (Applied, error) {
 	if marks[AnnotationTemplate], err = templateHash(earlier.template); err != nil {
 		return Applied{}, err
 	}
+	if ch.PutBack {
+		marks[AnnotationTemplate] = putBack + marks[AnnotationTemplate]
+	}
 	if ch.Hold != "" {
 		marks[AnnotationHeld] = ch.Hold
 	}
@@ -332,6 +335,10 @@ func (o *object) guarded(pre Precondition, marks map[string]string) []operation 
 func record(run, key string) map[string]string {
 	return map[string]string{AnnotationRun: run, AnnotationEffect: key}
 }
+
+// putBack precedes the hash of a pod template that an undo of ours put back: it is
+// what others released, and may be the cause that our change was to remove.
+const putBack = "put-back/"
 
 // templateHash returns a hash of a pod template. Another release of this client
 // may know other fields and hash differently. A rollback of ours then looks like

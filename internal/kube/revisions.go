@@ -55,15 +55,23 @@ func (o *object) history() ([]Revision, error) {
 			})
 		}
 	}
+	var before time.Time // when the revision before became current
 	for i := range out {
 		out[i].Active = out[i].Created
+		if before.After(out[i].Active) {
+			// It was current before and came back, which gave it a higher number. The
+			// cluster does not record when: not before those with lower numbers.
+			out[i].Active = before
+		}
+		before = out[i].Active
 		if out[i].Current {
 			out[i].Active = o.activeSince(out, i)
 			hash, err := templateHash(o.template)
 			if err != nil {
 				return nil, err
 			}
-			out[i].Ours = o.meta.Annotations[AnnotationTemplate] == hash
+			mark := o.meta.Annotations[AnnotationTemplate]
+			out[i].Ours, out[i].PutBack = mark == hash, mark == putBack+hash
 		}
 	}
 	return out, nil

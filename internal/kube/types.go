@@ -164,10 +164,11 @@ type Revision struct {
 	Number  int64
 	Name    string // of the ReplicaSet or ControllerRevision
 	Created time.Time
-	Active  time.Time // when it last became the current one, as far as known; else Created
+	Active  time.Time // when it last became the current one; of one that came back before the current, the earliest it can have been
 	Current bool
 	Cause   string            // kubernetes.io/change-cause
-	Ours    bool              // it is current because Responder put it there, and nobody changed the pod template since
+	Ours    bool              // it is current because Responder put it there as a repair, and nobody changed the pod template since
+	PutBack bool              // it is current because Responder undid a change of its own, and nobody changed the pod template since: no repair
 	Fields  map[string]string // the pod template, flattened: containers[vllm].image, containers[vllm].args[--max-num-seqs], containers[vllm].env[X]; values of env from secrets are references only
 }
 
@@ -211,6 +212,7 @@ type UndoChange struct {
 	Ref      Ref
 	Revision int64
 	Hold     string // ReplicaSet whose rollout is held again with it; empty: none is
+	PutBack  bool   // it undoes a change of Responder's: what it puts in place is no repair
 	Pre      Precondition
 	DryRun   bool
 	Run      string
@@ -238,7 +240,8 @@ const (
 	AnnotationEffect = "responder.dev/effect" // idempotency key of that change
 
 	// AnnotationTemplate is the hash of the pod template that the last rollback
-	// put in place. As long as it is the template's, the rollout is ours.
+	// put in place, behind [putBack] if that rollback undid one of ours. As long as
+	// it is the template's, the rollout is ours.
 	AnnotationTemplate = "responder.dev/template"
 )
 

@@ -48,6 +48,7 @@ type replicaSet struct {
 	fields   map[string]string
 	image    image
 	ours     bool // put in place by a rollback of ours
+	putBack  bool // put in place by the undo of one
 }
 
 // pod is one pod and its engine.

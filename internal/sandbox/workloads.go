@@ -45,7 +45,7 @@ func (w *World) Revisions(_ context.Context, ref kube.Ref) ([]kube.Revision, err
 		out = append(out, kube.Revision{
 			Number: s.revision, Name: s.name, Created: s.created, Active: s.active,
 			Current: s == f.current(), Cause: s.cause, Fields: maps.Clone(s.fields),
-			Ours: s == f.current() && s.ours,
+			Ours: s == f.current() && s.ours, PutBack: s == f.current() && s.putBack,
 		})
 	}
 	return out, nil
@@ -123,7 +123,7 @@ func (w *World) Undo(_ context.Context, c kube.UndoChange) (kube.Applied, error)
 	if c.DryRun {
 		return out, nil
 	}
-	return out, w.commit(change{At: w.clock.Now(), Ref: c.Ref, Revision: c.Revision, Hold: &c.Hold, Run: c.Run, Key: c.Key})
+	return out, w.commit(change{At: w.clock.Now(), Ref: c.Ref, Revision: c.Revision, Hold: &c.Hold, PutBack: c.PutBack, Run: c.Run, Key: c.Key})
 }
 
 // Restart rolls the same pod template out once more.
@@ -169,6 +169,7 @@ type change struct {
 	Revision int64        `json:"revision,omitempty"` // whose pod template becomes current
 	Restart  bool         `json:"restart,omitempty"`  // the pod template is rolled out once more
 	Hold     *string      `json:"hold,omitempty"`     // ReplicaSet whose rollout is paused, also beside Revision; empty: it goes on
+	PutBack  bool         `json:"putBack,omitempty"`  // beside Revision: it undoes a change of Responder's
 	Run      string       `json:"run"`
 	Key      string       `json:"key"`
 
@@ -235,7 +236,7 @@ func (w *World) apply(c change) {
 	case c.Replicas == nil:
 		if c.Revision != f.revision() {
 			f.undo(c.Revision, c.At)
-			f.current().ours = true
+			f.current().ours, f.current().putBack = !c.PutBack, c.PutBack
 		}
 		if c.Hold != nil {
 			f.hold(*c.Hold)

@@ -48,6 +48,8 @@ type rolloutPayload struct {
 	To   int64 `json:"to"`
 
 	Held string `json:"held,omitempty"` // ReplicaSet whose rollout was held when planned; the undo holds it again
+	Ours bool `json:"ours,omitempty"` // the current revision was a repair of Responder's when planned; put back, it is one again
+
 }
 
 // Plan implements [step.Lever].
@@ -87,7 +89,7 @@ func (l kubeRolloutUndo) Plan(ctx context.Context, in step.Input) (machine.Plan,
 		Step: "kube.rollout_undo", Target: step.Target(w), Lacks: lacks,
 		Summary: fmt.Sprintf("roll %s back from revision %d to %d", step.RefText(ref), from.Number, to.Number),
 		Undo:    fmt.Sprintf("put the pod template of revision %d back", from.Number),
-		Locks:   step.Locks(in.Service), Payload: step.EncodeJSON(rolloutPayload{From: from.Number, To: to.Number, Held: w.Held}),
+		Locks:   step.Locks(in.Service), Payload: step.EncodeJSON(rolloutPayload{From: from.Number, To: to.Number, Ours: from.Ours, Held: w.Held}),
 		Capacity: step.RolloutCapacity(w),
 	}
 	for _, d := range kube.Diff(from.Fields, to.Fields) {
@@ -215,7 +217,7 @@ func (l kubeRolloutUndo) Undo(ctx context.Context, in step.Input, plan machine.P
 		if err != nil {
 			return err
 		}
-		out, err = l.set(ctx, in, plan, machine.ActionUndo, kube.UndoChange{Revision: p.From, Hold: p.Held}, seen.Generation)
+		out, err = l.set(ctx, in, plan, machine.ActionUndo, kube.UndoChange{Revision: p.From, Hold: p.Held, PutBack: !p.Ours}, seen.Generation)
 		return err
 	})
 	return out, err
