@@ -85,9 +85,58 @@ func TestLevers(t *testing.T) {
 			})
 		})
 		t.Run(kind+"/rollback", func(t *testing.T) {
-			steptest.TestLever(t, "service.rollback", map[string]any{"window": "1h"}, world(func(s *kubetest.Server) {
+			steptest.TestLever(t, "service.rollback", map[string]any{"window": "1h", "to_revision": int64(1), "from_revision": int64(2)}, world(func(s *kubetest.Server) {
 				s.Edit(path, func(spec map[string]any) { spec["template"] = toMap(t, kubetest.Template("chat", "vllm:v3")) })
 			}))
+		})
+	}
+}
+
+// TestRollbackToTarget: service.rollback goes back to the revision that the evidence
+// names. What came after it goes back together, and the plan says so.
+func TestRollbackToTarget(t *testing.T) {
+	for _, kind := range []string{"Deployment", "StatefulSet"} {
+		t.Run(kind, func(t *testing.T) {
+			s := kubetest.New(t)
+			s.Workload(t, ref(kind), 3, kubetest.Template("chat", "vllm:v1"), kubetest.Template("chat", "vllm:v2"),
+				kubetest.Template("chat", "vllm:v3"), kubetest.Template("chat", "vllm:v3", "--log-level", "warning"))
+			c := s.Client(t)
+			d := step.Deps{Workloads: c, Changer: c}
+			ask := func(with map[string]any) machine.Outcome {
+				return do(t, d, machine.Effect{Action: machine.ActionPlan, Step: "service.rollback", With: with, Service: service(kind)})
+			}
+			o := ask(map[string]any{"window": "1h", "to_revision": int64(2), "from_revision": int64(4)})
+			if o.Status != machine.StatusOK || o.Plan.Step != "kube.rollout_undo" || !strings.Contains(o.Plan.Summary, "from revision 4 to 2") {
+				t.Fatalf("%s %s: %+v", o.Status, o.Message, o.Plan)
+			}
+			notes := strings.Join(o.Plan.Notes, "\n")
+			if !strings.Contains(notes, "2 releases go back together") || !strings.Contains(notes, "revision 3 goes back") || !strings.Contains(notes, "revision 4 goes back") {
+				t.Errorf("notes: %s", notes)
+			}
+			if stale := ask(map[string]any{"to_revision": int64(2), "from_revision": int64(3)}); stale.Status != machine.StatusRefused || stale.Reason != fault.Conflict ||
+				!strings.Contains(stale.Message, "runs revision 4, and revision 3 was current when the evidence was gathered: gather it again") {
+				t.Errorf("%s %s %s", stale.Status, stale.Reason, stale.Message)
+			}
+			if last := ask(map[string]any{"window": "1h", "to_revision": int64(0), "from_revision": int64(0)}); last.Status != machine.StatusOK || !strings.Contains(last.Plan.Summary, "from revision 4 to 3") || strings.Contains(strings.Join(last.Plan.Notes, "\n"), "goes back") {
+				t.Errorf("%s %s: %+v", last.Status, last.Message, last.Plan)
+			}
+			var receipt json.RawMessage
+			for _, action := range []machine.Action{machine.ActionApply, machine.ActionUndo} {
+				done := kinds.New(d).Do(t.Context(), machine.Effect{
+					Key: "r-1/fix#1/" + string(action) + "#1", Run: "r-1", Action: action, Step: o.Plan.Step, Plan: o.Plan, Receipt: receipt, Service: service(kind),
+				})
+				receipt = done.Data
+				s.Settle(ref(kind), kubetest.Epoch().Add(time.Hour))
+				want(t, string(action), done, machine.StatusOK, "")
+				revisions, err := c.Revisions(t.Context(), ref(kind))
+				if err != nil {
+					t.Fatal(err)
+				}
+				now, _ := kube.Newest(revisions)
+				if undone := action == machine.ActionUndo; now.Ours == undone || now.PutBack != undone || (now.Fields["containers[vllm].image"] == "vllm:v3") != undone {
+					t.Errorf("%s: %+v", action, now)
+				}
+			}
 		})
 	}
 }

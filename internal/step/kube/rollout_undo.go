@@ -20,7 +20,7 @@ func RolloutUndoKind() playbook.Kind {
 		Doc: `Puts the pod template of an earlier revision back, as ` + "`kubectl rollout undo`" + ` does. Undo puts the revision it replaced back in its turn.
 
 It changes the cluster only: service.rollback goes back through whoever owns the pod template. Refused when Argo CD, Flux or a controlling object
-owns it, when rollouts are paused by others, when there is no earlier revision, or when
+owns it, when rollouts are paused by others, when another revision than from_revision is current, when there is no earlier revision, or when
 the earlier one does not differ. A hold of rollout.hold ends in the same write; undone, the rollout is held again.`,
 		// Applied on the planned revision only: a second time is a conflict.
 		Idempotent: true,
@@ -37,7 +37,8 @@ type kubeRolloutUndo struct {
 func NewRolloutUndo(d step.Deps) step.Lever { return kubeRolloutUndo{d.Workloads, d.Changer} }
 
 type rolloutUndoWith struct {
-	ToRevision int64 `json:"to_revision" min:"0" doc:"Revision to go back to; unset or 0: the one before the current."`
+	ToRevision   int64 `json:"to_revision" min:"0" doc:"Revision to go back to; unset or 0: the one before the current. What came after it goes back together."`
+	FromRevision int64 `json:"from_revision" min:"0" doc:"Revision that was current when this one was chosen: refused when another one is. Unset or 0: any."`
 }
 
 // rolloutPayload is the payload of a plan of kube.rollout_undo. It holds
@@ -47,9 +48,9 @@ type rolloutPayload struct {
 	From int64 `json:"from"` // current revision when planned; the undo goes back to it
 	To   int64 `json:"to"`
 
-	Held string `json:"held,omitempty"` // ReplicaSet whose rollout was held when planned; the undo holds it again
 	Ours bool `json:"ours,omitempty"` // the current revision was a repair of Responder's when planned; put back, it is one again
 
+	Held string `json:"held,omitempty"` // ReplicaSet whose rollout was held when planned; the undo holds it again
 }
 
 // Plan implements [step.Lever].
@@ -73,7 +74,7 @@ func (l kubeRolloutUndo) Plan(ctx context.Context, in step.Input) (machine.Plan,
 	if err != nil {
 		return machine.Plan{}, err
 	}
-	from, to, err := rolloutTarget(ref, revisions, with.ToRevision)
+	from, to, err := rolloutTarget(ref, revisions, with)
 	if err != nil {
 		return machine.Plan{}, err
 	}
@@ -92,6 +93,7 @@ func (l kubeRolloutUndo) Plan(ctx context.Context, in step.Input) (machine.Plan,
 		Locks:   step.Locks(in.Service), Payload: step.EncodeJSON(rolloutPayload{From: from.Number, To: to.Number, Ours: from.Ours, Held: w.Held}),
 		Capacity: step.RolloutCapacity(w),
 	}
+	plan.Notes = goBackTogether(revisions, from, to)
 	for _, d := range kube.Diff(from.Fields, to.Fields) {
 		plan.Diff = append(plan.Diff, machine.FieldChange{Path: "spec.template." + d.Path, From: d.From, To: d.To})
 	}
@@ -139,11 +141,15 @@ func rolloutAllowed(w kube.Workload) error {
 }
 
 // rolloutTarget finds the current revision and the one to go back to.
-func rolloutTarget(ref kube.Ref, revisions []kube.Revision, to int64) (from, target kube.Revision, err error) {
+func rolloutTarget(ref kube.Ref, revisions []kube.Revision, with rolloutUndoWith) (from, target kube.Revision, err error) {
 	current, previous := kube.Newest(revisions)
+	to := with.ToRevision
 	switch {
 	case current == nil:
 		return from, target, &fault.Error{Reason: fault.NoData, Message: "kube.rollout_undo: " + step.RefText(ref) + " has no revision history yet"}
+	case with.FromRevision != 0 && with.FromRevision != current.Number:
+		return from, target, &fault.Error{Reason: fault.Conflict, Message: fmt.Sprintf(
+			"kube.rollout_undo: %s runs revision %d, and revision %d was current when the evidence was gathered: gather it again", step.RefText(ref), current.Number, with.FromRevision)}
 	case to == current.Number:
 		return from, target, &fault.Error{Reason: fault.NothingToDo, Message: fmt.Sprintf("kube.rollout_undo: %s runs revision %d already", step.RefText(ref), to)}
 	case to == 0 && previous == nil:
@@ -158,6 +164,25 @@ func rolloutTarget(ref kube.Ref, revisions []kube.Revision, to int64) (from, tar
 		}
 	}
 	return from, target, &fault.Error{Reason: fault.NotFound, Message: fmt.Sprintf("kube.rollout_undo: %s has no revision %d any more", step.RefText(ref), to)}
+}
+
+// goBackTogether tells which revisions are taken back by one rollback, if it is more
+// than one.
+func goBackTogether(revisions []kube.Revision, from, to kube.Revision) []string {
+	var notes []string
+	for _, r := range revisions {
+		if r.Number > to.Number && r.Number <= from.Number {
+			note := fmt.Sprintf("revision %d goes back", r.Number)
+			if r.Cause != "" {
+				note += ": " + r.Cause
+			}
+			notes = append(notes, note)
+		}
+	}
+	if len(notes) < 2 {
+		return nil
+	}
+	return append([]string{fmt.Sprintf("%d releases go back together, as one change", len(notes))}, notes...)
 }
 
 // Apply implements [step.Lever].

@@ -20,7 +20,7 @@ func RollbackKind() playbook.Kind {
 		Role: playbook.RoleLever, Class: playbook.ClassRollback,
 		Doc: `Takes the service's last release back, through whoever owns its pod template. The plan names the lever that does it:
 
-kube.rollout_undo where nobody else owns the pod template; gitops.revert where Argo CD or Flux owns it and the service's catalog entry says where in Git it is:
+kube.rollout_undo where nobody else owns the pod template, to the revision that service.changes names; gitops.revert where Argo CD or Flux owns it and the service's catalog entry says where in Git it is:
 all commits of the window go back as one; argocd.rollback where Responder may not write to that repository and the application does not sync by itself.
 Refused where Flux, an operator or another controlling object owns it.`,
 		Idempotent: true,
@@ -29,7 +29,10 @@ Refused where Flux, an operator or another controlling object owns it.`,
 }
 
 type rollbackWith struct {
-	Window step.Duration `json:"window" doc:"In Git: all commits that were made or deployed this short ago go back together, e.g. 1h or the window of service.changes. Unset: the last one that changed more than replicas. The workload and Argo CD go back by one revision."`
+	Window step.Duration `json:"window" doc:"In Git: all commits that were made or deployed this short ago go back together, e.g. 1h or the window of service.changes. Unset: the last one that changed more than replicas. Argo CD goes back by one revision."`
+
+	ToRevision   int64 `json:"to_revision" min:"0" doc:"In the cluster: revision to go back to, e.g. the target of service.changes; what came after it goes back together. Unset or 0: the one before the current."`
+	FromRevision int64 `json:"from_revision" min:"0" doc:"In the cluster: revision that was current when to_revision was chosen, e.g. the revision of service.changes. Refused when another one is. Unset or 0: any."`
 }
 
 // Owners are the levers that go back, one for each owner of a pod template.
@@ -72,7 +75,7 @@ func (l rollback) Plan(ctx context.Context, in step.Input) (machine.Plan, error)
 	}
 	switch {
 	case owned == nil:
-		in.With = nil
+		in.With = map[string]any{"to_revision": with.ToRevision, "from_revision": with.FromRevision}
 		return l.owners.Cluster.Plan(ctx, in)
 	case (owns(kube.ArgoCD) || owns(kube.Flux)) && in.Service.GitOps == (playbook.GitOps{}):
 		return machine.Plan{}, &fault.Error{Reason: fault.Owned, Message: step.AsError(owned).Message +
