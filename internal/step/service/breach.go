@@ -76,7 +76,7 @@ func (c changes) compare(ctx context.Context, in step.Input, f *found, b *breach
 		return
 	}
 	q := step.Patient(c.q)
-	if err := b.load(ctx, q, in, f.at); err != nil {
+	if err := b.load(ctx, q, in, f.first); err != nil {
 		f.lacks("the load", err)
 		return
 	}
@@ -89,18 +89,16 @@ func (c changes) compare(ctx context.Context, in step.Input, f *found, b *breach
 	if !b.known {
 		return
 	}
-	then := slo.Ask{Service: in.Service.Selector, Objectives: []slo.Objective{b.worst.Objective}}
-	m, err := slo.Measure(ctx, q, then, in.Now, slo.Span{Window: beforeSpan, Offset: max(in.Now.Sub(f.at), 0)})
-	if err != nil {
-		f.lacks("the time before the change", err)
-		return
-	}
-	for _, x := range m.Measured {
-		if x.Reason == "" && x.Value == b.worst.Value {
-			b.before = x.Counts[0]
-			f.out.RatioBefore = ratio(b.before)
+	if before, read := f.releases.before[f.releases.first]; read && !f.byCommit {
+		b.before = before
+	} else {
+		var err error
+		if b.before, err = c.before(ctx, in, b, f.first, beforeSpan); err != nil {
+			f.lacks("the time before the change", err)
+			return
 		}
 	}
+	f.out.RatioBefore = ratio(b.before)
 	if err := b.sides(ctx, q, in, f); err != nil {
 		f.lacks("pods side by side", err)
 	}
@@ -131,18 +129,23 @@ func (b *breach) load(ctx context.Context, q step.Querier, in step.Input, change
 	return nil
 }
 
-// sides measures the worst objective on each pod, and compares those of the current
-// revision with those of the one before, where both serve, else with each other.
+// sides measures the worst objective on each pod, and compares those of the releases
+// that may have begun the breach with those of the revision before them, where both
+// serve, else those of the current revision with each other.
 func (b *breach) sides(ctx context.Context, q step.Querier, in step.Input, f *found) error {
 	byName := map[string]kube.Pod{}
-	old, fresh := 0, 0
+	former := f.former()
+	old, fresh, current := 0, 0, 0
 	for _, p := range f.pods {
 		byName[p.Name] = p
-		switch p.Revision {
-		case f.out.Revision:
-			fresh++
-		case f.out.Previous:
+		switch {
+		case p.Revision == former:
 			old++
+		case f.isFresh(p.Revision):
+			fresh++
+		}
+		if p.Revision == f.out.Revision {
+			current++
 		}
 	}
 	each := b.worst.Each("pod")
@@ -160,12 +163,15 @@ func (b *breach) sides(ctx context.Context, q step.Querier, in step.Input, f *fo
 			continue
 		}
 		side := &b.oldPods
-		switch p.Revision {
-		case f.out.Revision:
-			side, serving[p.Name] = &b.newPods, x.Counts[0]
-		case f.out.Previous:
+		switch {
+		case p.Revision == former:
+		case f.isFresh(p.Revision):
+			side = &b.newPods
 		default:
 			continue
+		}
+		if p.Revision == f.out.Revision {
+			serving[p.Name] = x.Counts[0]
 		}
 		side.Bad += x.Counts[0].Bad
 		side.Total += x.Counts[0].Total
@@ -177,15 +183,29 @@ func (b *breach) sides(ctx context.Context, q step.Querier, in step.Input, f *fo
 	case b.oldPods.Total > 0 && b.newPods.Total > 0:
 		f.out.Sides = []sideOut{
 			{f.out.Revision, math.Round(b.newPods.Total), b.newPods.Ratio()},
-			{f.out.Previous, math.Round(b.oldPods.Total), b.oldPods.Ratio()},
+			{former, math.Round(b.oldPods.Total), b.oldPods.Ratio()},
 		}
-	case old == 0 && len(serving) == fresh:
+	case old == 0 && fresh == current && len(serving) == current:
 		b.odd = oddOne(serving, slo.Test{Objective: b.worst.Objective.Objective, Factor: b.factor})
 	}
 	return nil
 }
 
-// serve tells whether only the replicas of the revision before serve, as many as are
+// former returns the number of the revision that what is weighed is compared with;
+// 0: not known.
+func (f *found) former() int64 {
+	if r := &f.releases; r.of() > 0 && r.good != nil {
+		return r.good.Number
+	}
+	return f.out.Previous
+}
+
+// isFresh reports whether pods of a revision have what is weighed.
+func (f *found) isFresh(number int64) bool {
+	return number == f.out.Revision || f.releases.of() > 0 && f.releases.isSuspect(number)
+}
+
+// serve tells whether only replicas of an earlier revision serve, as many as are
 // wanted: a release that has just begun, or cannot start.
 func (f *found) serve() {
 	ready := map[int64]int{} // by revision
@@ -194,7 +214,12 @@ func (f *found) serve() {
 			ready[p.Revision]++
 		}
 	}
-	f.out.Unserved = f.out.Previous > 0 && f.desired > 0 && ready[f.out.Revision] == 0 && ready[f.out.Previous] >= f.desired
+	for i := len(f.releases.past) - 1; i >= 0 && f.serves == 0; i-- {
+		if n := f.releases.past[i].Number; n != f.out.Revision && ready[n] > 0 {
+			f.serves = n
+		}
+	}
+	f.out.Unserved = f.serves > 0 && f.desired > 0 && ready[f.out.Revision] == 0 && ready[f.serves] >= f.desired
 }
 
 // oddOne returns the one pod that misses the objective while all others meet it.
@@ -229,16 +254,31 @@ func ratio(c slo.Counts) *float64 {
 // weight puts together what is weighed.
 func (f *found) weight(b breach, window time.Duration) weight {
 	w := weight{
-		changed: f.out.Changed, ours: f.out.Ours, matters: f.out.Matters,
-		subject: f.subject, moved: f.moved, at: f.at, window: window, since: b.since,
+		changed: f.out.Changed, ours: f.out.Ours, matters: f.matters,
+		subject: f.subject, moved: f.moved, first: f.first, at: f.at, window: window, since: b.since,
 		former: "the revision before", before: b.before, oldPods: b.oldPods, newPods: b.newPods, odd: b.odd, unserved: f.out.Unserved, times: b.times, waiting: b.waiting,
 		bad: "bad", unknown: f.out.Missing,
 	}
-	if w.subject == "" && f.out.Revision > 0 {
+	if f.group != nil {
+		w.moved = f.group
+	}
+	if f.out.Revision > 0 && (w.subject == "" || w.ours) {
 		w.subject = fmt.Sprintf("revision %d", f.out.Revision)
 	}
-	if f.out.Previous > 0 {
-		w.former = fmt.Sprintf("revision %d", f.out.Previous)
+	if n := f.former(); n > 0 {
+		w.former = fmt.Sprintf("revision %d", n)
+	}
+	w.serves = w.subject
+	if r := &f.releases; r.of() > 0 && !f.byCommit {
+		w.serves = r.numbers(r.first, len(r.past)-1)
+		w.unserved = w.unserved && !r.isSuspect(f.serves)
+		w.gone = r.good.Number == r.current().Number
+		if r.last < len(r.past)-1 {
+			w.later = r.numbers(r.last+1, len(r.past)-1)
+		}
+		if r.of() > 1 {
+			w.target = f.out.Target
+		}
 	}
 	if b.known {
 		w.objective, w.factor, w.now = b.worst.Objective.Objective, b.factor, b.worst.Counts[0]

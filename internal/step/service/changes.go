@@ -20,7 +20,8 @@ func ChangesKind() playbook.Kind {
 		Role: playbook.RoleCheck,
 		Doc: `Reads what changed about the service within the window, in the cluster and, where Argo CD or Flux owns the workload, in Git, and weighs whether that is what
 began the breach. A release is a suspect when the service met its objectives before it took effect, or was clearly better, and nothing explains the
-breach better. In this order: pods of both revisions that serve side by side decide; one bad pod is the cause itself where every other pod of its revision is
+breach better. Revisions that became current within the window are weighed together: what came after the breach began is not the cause, and of those before it
+the last one is, with those right before it on which the service is not known to have met its objectives. ` + "`target`" + ` is the revision before those. In this order: pods of both revisions that serve side by side decide; one bad pod is the cause itself where every other pod of its revision is
 well; traffic of 1.5 times that before with requests in the queue, or of three times, explains the breach better; labels, annotations, logging and more replicas cannot be the cause. ` + "`why`" + ` says which, with figures.
 
 Where Git or Prometheus cannot be read, the rest still counts, and ` + "`missing`" + ` says what is not known. The check fails only where neither the
@@ -39,7 +40,7 @@ type changesOut struct {
 	Ours         bool          `json:"ours" doc:"What runs now was put in place by a rollback or a commit of Responder's: a repair, not a cause."`
 	Matters      bool          `json:"matters" doc:"Something moved that can change how requests are served: not only labels, annotations, logging or more replicas."`
 	Suspect      bool          `json:"suspect" doc:"It is not ours, the breach began after it took effect, and nothing explains the breach better."`
-	Unserved     bool          `json:"unserved" doc:"No pod of the current revision is ready or answered requests within five minutes, as far as series have the label pod, and as many of the one before serve as are wanted: the release is not what breaches the SLO."`
+	Unserved     bool          `json:"unserved" doc:"No pod of the current revision is ready or answered requests within five minutes, as far as series have the label pod, and as many of the newest one that has ready pods serve as are wanted: what came after that one is not what breaches the SLO."`
 	Why          string        `json:"why" doc:"Why it is a suspect or not, in one sentence with figures."`
 	AgeSeconds   float64       `json:"age_seconds" unit:"seconds" doc:"Since the newest change took effect; of none within the window, since the current revision became current; -1: not known."`
 	At           *time.Time    `json:"at,omitempty" doc:"When that was; unset: not known. Compare moments with it: age_seconds is as of the look, which may take a while."`
@@ -49,8 +50,11 @@ type changesOut struct {
 	What         []string      `json:"what" doc:"What moved, field by field with both values, at most 40; secrets are redacted."`
 	Revision     int64         `json:"revision" doc:"Number of the current revision; 0: not known."`
 	RevisionName string        `json:"revision_name" doc:"Its ReplicaSet or ControllerRevision."`
-	Previous     int64         `json:"previous" doc:"Number of the revision before it; 0: there is none, or it is not known."`
+	Previous     int64         `json:"previous" doc:"Number of the revision directly before it; 0: there is none, or it is not known."`
 	PreviousName string        `json:"previous_name" doc:"Its ReplicaSet or ControllerRevision."`
+	Target       int64         `json:"target" doc:"Number of the revision that service.rollback should go back to in the cluster: the one that was current right before the releases that may have begun the breach, or, of a release that cannot start, the one that serves; 0: not known, or nothing changed."`
+	Base         int64         `json:"base" doc:"Number of the revision that was current before all releases of the window; 0: it is not kept, or nothing changed. Where the objectives do not show the fault, go back to this one."`
+	Releases     []releaseOut  `json:"releases" doc:"Revisions that became current within the window, oldest first."`
 	Cause        string        `json:"cause" doc:"The kubernetes.io/change-cause of the current revision; often empty."`
 	Commits      []commitOut   `json:"commits" doc:"Commits that touched the service's manifests within the window, newest first."`
 	Cluster      string        `json:"cluster" enum:"read,unknown" doc:"Whether the workload's revisions were read."`
@@ -59,11 +63,17 @@ type changesOut struct {
 	Traffic      *float64      `json:"traffic,omitempty" doc:"Requests or prompt tokens that arrive now, in multiples of before; unset: not known, or not asked because nothing changed."`
 	Waiting      *float64      `json:"waiting,omitempty" unit:"requests" doc:"Requests in the queue now; unset as traffic."`
 	RatioBefore  *float64      `json:"ratio_before,omitempty" unit:"ratio" doc:"Bad share of the worst objective before the change took effect."`
-	Sides        []sideOut     `json:"sides" doc:"The current revision and the one before it, now; empty unless pods of both serve."`
+	Sides        []sideOut     `json:"sides" doc:"The releases that may have begun the breach and the revision before them, now; empty unless pods of both serve."`
+}
+
+type releaseOut struct {
+	Revision   int64   `json:"revision" doc:"Number of the revision."`
+	AgeSeconds float64 `json:"age_seconds" unit:"seconds" doc:"Since it became current."`
+	Cause      string  `json:"cause" doc:"Its kubernetes.io/change-cause; often empty."`
 }
 
 type sideOut struct {
-	Revision int64   `json:"revision" doc:"Number of the revision."`
+	Revision int64   `json:"revision" doc:"Number of the revision; of several that may have begun the breach, the current one's."`
 	Requests float64 `json:"requests" unit:"requests" doc:"Requests on its pods within five minutes."`
 	Ratio    float64 `json:"ratio" unit:"ratio" doc:"Bad share of the worst objective."`
 }
@@ -115,11 +125,19 @@ type found struct {
 	missing []string
 	pods    []kube.Pod
 	desired int       // replicas that are wanted
-	at      time.Time // when the newest change of others took effect
-	live    time.Time // when the current revision took effect, if somebody means what it moved
+	serves  int64     // number of the newest revision before the current one that has ready pods; 0: none
+	became  time.Time // when the current revision took effect; zero: not within the window
 	commit  time.Time // when the newest commit of others took effect, of those that somebody means
+	live    time.Time // when the newest revision took effect that moved something that somebody means
 	moved   []string  // short names of what moved
-	subject string
+	group   []string  // of that, what those releases moved that may have begun the breach; nil: all of it
+
+	releases releases
+	byCommit bool      // a commit is weighed, not a release
+	subject  string    // what is weighed
+	first    time.Time // when the first of it took effect
+	at       time.Time // when the last of it took effect
+	matters  bool      // it can change how requests are served
 }
 
 // Run implements [step.Check].
@@ -131,11 +149,11 @@ func (c changes) Run(ctx context.Context, in step.Input) (step.Finding, error) {
 	case c.w == nil:
 		return step.Finding{}, step.NotConfigured("cluster", "kubernetes")
 	}
-	f := &found{out: changesOut{AgeSeconds: -1, What: []string{}, Commits: []commitOut{}, Sides: []sideOut{}, Git: sourceNone}}
+	f := &found{out: changesOut{AgeSeconds: -1, What: []string{}, Commits: []commitOut{}, Releases: []releaseOut{}, Sides: []sideOut{}, Git: sourceNone}}
 	b := c.breach(ctx, in, f)
 	window := windowOf(with, in, b.since)
 	f.out.Window = step.Duration(window)
-	clusterErr := c.cluster(ctx, in, f, window)
+	clusterErr := c.cluster(ctx, in, f, window, &b)
 	gitErr := c.commits(ctx, in, f, window)
 	if clusterErr != nil && f.out.Git != sourceRead {
 		return step.Finding{}, clusterErr
@@ -183,13 +201,16 @@ const beforeBreach = 30 * time.Minute
 
 // lacks records what could not be read.
 func (f *found) lacks(what string, err error) {
-	if err != nil {
-		f.missing = append(f.missing, what+" could not be read: "+step.AsError(err).Message)
+	if err == nil {
+		return
+	}
+	if why := what + " could not be read: " + step.AsError(err).Message; !slices.Contains(f.missing, why) {
+		f.missing = append(f.missing, why)
 	}
 }
 
 // cluster reads the revisions of the workload.
-func (c changes) cluster(ctx context.Context, in step.Input, f *found, window time.Duration) error {
+func (c changes) cluster(ctx context.Context, in step.Input, f *found, window time.Duration, b *breach) error {
 	f.out.Cluster = sourceUnknown
 	ref := step.RefOf(in.Service)
 	w, err := c.w.Workload(ctx, ref)
@@ -223,20 +244,32 @@ func (c changes) cluster(ctx context.Context, in step.Input, f *found, window ti
 		return nil
 	}
 	out.Previous, out.PreviousName = previous.Number, previous.Name
+	f.releases = releasesOf(revisions, in.Now, window)
 	f.serve()
-	if age > window {
-		return nil
+	if f.releases.of() > 0 {
+		c.released(ctx, in, f, b)
 	}
-	out.Changed, f.at = true, current.Became()
-	f.subject = fmt.Sprintf("revision %d", current.Number)
-	for _, d := range kube.Diff(previous.Fields, current.Fields) {
-		f.field(d.Path, d.From, d.To)
-		out.Matters = out.Matters || kube.Matters(d.Path)
-		if works(d.Path) {
-			f.live = f.at
+	out.Target, out.Base = f.aim()
+	return nil
+}
+
+// released weighs the releases of the window. What Responder put in place is not
+// weighed.
+func (c changes) released(ctx context.Context, in step.Input, f *found, b *breach) {
+	r, out := &f.releases, &f.out
+	for _, v := range r.past[r.begin:] {
+		out.Releases = append(out.Releases, releaseOut{v.Number, max(in.Now.Sub(v.at), 0).Seconds(), v.Cause})
+	}
+	out.Changed, f.became = true, r.current().Became()
+	if !out.Ours {
+		c.choose(ctx, in, f, b)
+		if r.note != "" && r.of() > 1 {
+			f.missing = append(f.missing, r.note)
 		}
 	}
-	return nil
+	f.subject = r.numbers(r.first, r.last)
+	f.first, f.at = r.past[r.first].at, r.past[r.last].at
+	f.moves()
 }
 
 // works reports whether somebody means a change of a field: all but labels and
@@ -289,6 +322,9 @@ func (f *found) facts(in step.Input) []string {
 			line += ", not deployed yet"
 		}
 		facts = append(facts, line)
+	}
+	if r := &f.releases; r.of() > 1 {
+		facts = append(facts, r.text(out.Window, in.Now))
 	}
 	if len(out.What) > 0 {
 		facts = append(facts, out.What[:min(len(out.What), 10)]...)

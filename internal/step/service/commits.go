@@ -32,7 +32,7 @@ func (c changes) commits(ctx context.Context, in step.Input, f *found, window ti
 	decided := false
 	// What the cluster says of its own revision is nearer than an earlier commit:
 	// somebody may have changed the workload since.
-	became := f.at
+	became := f.became
 	repaired := false // by what came later: a commit of ours that did more than scale, or the current revision
 	for _, a := range came {
 		age := max(in.Now.Sub(a.At), 0)
@@ -61,19 +61,27 @@ func (c changes) commits(ctx context.Context, in step.Input, f *found, window ti
 // arrived records a commit of somebody else's.
 func (f *found) arrived(a step.Arrival, age time.Duration) {
 	if !f.out.Changed {
-		f.out.Changed, f.at, f.subject = true, a.At, "commit "+shortSHA(a.Commit.SHA)
+		f.out.Changed = true
+		f.weighs(a)
 		f.out.AgeSeconds = age.Seconds()
 	}
 	f.out.AgeSeconds = min(f.out.AgeSeconds, age.Seconds())
 	if slices.ContainsFunc(a.Touches, touchMatters) && !f.out.Matters {
 		// What came later cannot matter: this one is weighed.
-		f.out.Matters, f.at, f.subject = true, a.At, "commit "+shortSHA(a.Commit.SHA)
+		f.out.Matters, f.matters = true, true
+		f.weighs(a)
 	}
 	for _, t := range a.Touches {
 		if !f.told(t.Variable) {
 			f.field(t.Variable, t.From, t.To)
 		}
 	}
+}
+
+// weighs records that a commit is weighed, not what the cluster's revisions moved.
+func (f *found) weighs(a step.Arrival) {
+	f.byCommit, f.group = true, nil
+	f.subject, f.first, f.at = "commit "+shortSHA(a.Commit.SHA), a.At, a.At
 }
 
 // told reports whether the cluster's revisions show a variable already.

@@ -31,10 +31,15 @@ const settledAfter = time.Hour
 type weight struct {
 	changed, ours, matters bool
 
-	subject string    // what changed the service: revision 7
+	subject string    // what changed the service: revision 7, or several that were not told apart
+	serves  string    // the pods of which revisions have it: those and all that came later
 	former  string    // what was there before: revision 6
-	moved   []string  // what it moved, by short names
-	at      time.Time // when it took effect
+	moved   []string  // what it moved, by short names, as far as it still stands
+	first   time.Time // when it took effect: the first of several
+	at      time.Time // when the last of them did
+	later   string    // what came later; empty: nothing
+	target  int64     // revision that was current before it, where the window has several; 0: not known
+	gone    bool      // what runs now is what was current before it
 	window  time.Duration
 
 	since     time.Time // when the breach began
@@ -42,7 +47,7 @@ type weight struct {
 	factor    float64   // of its alert
 	bad       string    // a bad request in one word
 	now       slo.Counts
-	before    slo.Counts // before the change took effect
+	before    slo.Counts // before the first took effect
 	oldPods   slo.Counts // on pods of the former revision, now
 	newPods   slo.Counts // on pods of the current one
 	odd       odd        // where all serve the current one
@@ -57,14 +62,18 @@ type weight struct {
 // weigh reports whether the change is a suspect, and why, in one sentence. Rules
 // are in the order of how much they tell; the first that applies decides.
 func (w weight) weigh() (suspect bool, why string) {
-	rules := []func() (suspect bool, why string){w.none, w.late, w.compared, w.idle, w.uneven, w.settled, w.loaded, w.harmless}
+	rules := []func() (suspect bool, why string){w.none, w.late, w.reverted, w.compared, w.idle, w.uneven, w.settled, w.loaded, w.harmless}
 	for _, rule := range rules {
 		if suspect, why = rule(); why != "" {
-			return suspect, why
+			return suspect, why + w.others(suspect)
 		}
 	}
 	why = fmt.Sprintf("%s changed %s", w.subject, w.movedText())
-	if after := w.since.Sub(w.at); !w.since.IsZero() {
+	switch after := w.since.Sub(w.at); {
+	case w.since.IsZero():
+	case after < 0 && w.first.Before(w.at):
+		why = fmt.Sprintf("the breach began %s after the first of %s took effect, which changed %s", step.DurationText(w.since.Sub(w.first)), w.subject, w.movedText())
+	default:
 		why = fmt.Sprintf("the breach began %s after %s took effect, which changed %s", step.DurationText(after), w.subject, w.movedText())
 	}
 	if !math.IsNaN(w.times) {
@@ -73,7 +82,25 @@ func (w weight) weigh() (suspect bool, why string) {
 	if w.unknown != "" {
 		why += "; " + w.unknown
 	}
-	return true, why
+	return true, why + w.others(true)
+}
+
+// others tells what came after a change, and what was there before it, where there were
+// several within the window.
+func (w weight) others(suspect bool) string {
+	out := ""
+	switch {
+	case !w.changed || w.ours:
+		return ""
+	case w.later != "" && suspect:
+		out = "; " + w.later + ", which came later, would go back with it"
+	case w.later != "" && !w.gone:
+		out = "; " + w.later + " came later"
+	}
+	if w.target > 0 && suspect {
+		out += fmt.Sprintf("; revision %d was current before", w.target)
+	}
+	return out
 }
 
 // none: there is no change, or it is a repair.
@@ -97,10 +124,18 @@ func (w weight) late() (bool, string) {
 			slo.Percent(w.before.Ratio()), w.bad, w.subject, slo.Percent(w.now.Ratio()))
 	case w.objective > 0 && stands != slo.Unknown:
 		return false, "" // it was better before, whenever it seems to have begun
-	case !w.since.IsZero() && w.since.Before(w.at.Add(-sameMoment)):
-		return false, fmt.Sprintf("the breach began %s before %s took effect", step.DurationText(w.at.Sub(w.since)), w.subject)
+	case !w.since.IsZero() && w.since.Before(w.first.Add(-sameMoment)):
+		return false, fmt.Sprintf("the breach began %s before %s took effect", step.DurationText(w.first.Sub(w.since)), w.subject)
 	}
 	return false, ""
+}
+
+// reverted: what was there before the change is there again.
+func (w weight) reverted() (bool, string) {
+	if !w.gone {
+		return false, ""
+	}
+	return false, fmt.Sprintf("%s is there again, as before %s: there is nothing left to take back", w.former, w.subject)
 }
 
 // compared: pods of both revisions serve, and either differ or do not.
@@ -112,7 +147,7 @@ func (w weight) compared() (bool, string) {
 	fresh, _ := slo.Test{Objective: w.objective, Factor: w.factor, Now: w.newPods}.Stands()
 	heads := slo.Heads(w.oldPods, w.newPods)
 	shares := fmt.Sprintf("%s of requests are %s on pods of %s, %s on pods of %s",
-		slo.Percent(w.newPods.Ratio()), w.bad, w.subject, slo.Percent(w.oldPods.Ratio()), w.former)
+		slo.Percent(w.newPods.Ratio()), w.bad, w.serves, slo.Percent(w.oldPods.Ratio()), w.former)
 	switch {
 	case fresh == slo.Breached && heads == slo.Rising && old != slo.Breached:
 		return true, fmt.Sprintf("%s, side by side; it changed %s", shares, w.movedText())
@@ -127,7 +162,7 @@ func (w weight) idle() (bool, string) {
 	if !w.unserved {
 		return false, ""
 	}
-	return false, fmt.Sprintf("no pod of %s is ready, and as many of %s serve as are wanted: it is not what is %s", w.subject, w.former, w.bad)
+	return false, fmt.Sprintf("no pod of %s is ready, and as many of %s serve as are wanted: it is not what is %s", w.serves, w.former, w.bad)
 }
 
 // uneven: one pod is bad, and the others of the same revision are well.
@@ -140,7 +175,7 @@ func (w weight) uneven() (bool, string) {
 		others = fmt.Sprintf("the %d other pods", w.odd.rest)
 	}
 	return false, fmt.Sprintf("%s of requests are %s on pod %s, %s on %s of %s: it is that pod, not what %s changed: %s",
-		slo.Percent(w.odd.own.Ratio()), w.bad, w.odd.pod, slo.Percent(w.odd.others.Ratio()), others, w.subject, w.subject, w.movedText())
+		slo.Percent(w.odd.own.Ratio()), w.bad, w.odd.pod, slo.Percent(w.odd.others.Ratio()), others, w.serves, w.subject, w.movedText())
 }
 
 // settled: the service was well with the change for long.

@@ -22,6 +22,9 @@ func TestWeigh(t *testing.T) {
 			times: 1.02, waiting: 0,
 		}
 		change(&w)
+		if w.first.IsZero() {
+			w.first, w.serves = w.at, w.subject
+		}
 		return w
 	}
 	tests := []struct {
@@ -98,6 +101,24 @@ func TestWeigh(t *testing.T) {
 		{"one pod is bad, and the others have the same revision", release(func(w *weight) {
 			w.odd = odd{pod: "chat-2", own: slo.Counts{Bad: 450, Total: 500}, others: slo.Counts{Bad: 1, Total: 1500}, rest: 3}
 		}), false, "90 % of requests are slow on pod chat-2, 0.0667 % on the 3 other pods of revision 7: it is that pod, not what revision 7 changed: image"},
+		{"a bad one, and a log level on top of it", release(func(w *weight) {
+			w.first, w.serves, w.later, w.target = w.at, "revisions 7 and 8", "revision 8", 6
+		}), true, "the breach began 3m after revision 7 took effect, which changed image; traffic, in requests or prompt tokens, is 1.0 times that before" +
+			"; revision 8, which came later, would go back with it; revision 6 was current before"},
+		{"two that are not told apart", release(func(w *weight) {
+			w.subject, w.serves, w.moved, w.first, w.target = "revisions 7 and 8", "revisions 7 and 8", []string{"image", "--max-num-seqs"}, w.at.Add(-4*time.Minute), 6
+		}), true, "the breach began 3m after revisions 7 and 8 took effect, which changed image, --max-num-seqs; traffic, in requests or prompt tokens, is 1.0 times that before; revision 6 was current before"},
+		{"a log level, and an image after the breach began", release(func(w *weight) {
+			w.first, w.serves, w.later, w.target, w.matters, w.moved = w.at, "revisions 7 and 8", "revision 8", 6, false, []string{"--log-level"}
+		}), false, "revision 7 changed --log-level only, which cannot change how requests are served; revision 8 came later"},
+		{"what was there before is there again", release(func(w *weight) {
+			w.first, w.serves, w.later, w.gone, w.former = w.at, "revisions 7 and 8", "revision 8", true, "revision 8"
+		}), false, "revision 8 is there again, as before revision 7: there is nothing left to take back"},
+		{"side by side with what came later", release(func(w *weight) {
+			w.first, w.serves, w.later, w.target = w.at, "revisions 7 and 8", "revision 8", 6
+			w.newPods, w.oldPods = slo.Counts{Bad: 410, Total: 1000}, slo.Counts{Bad: 3, Total: 1000}
+		}), true, "41 % of requests are slow on pods of revisions 7 and 8, 0.3 % on pods of revision 6, side by side; it changed image" +
+			"; revision 8, which came later, would go back with it; revision 6 was current before"},
 		{"the load is not known", release(func(w *weight) {
 			w.times, w.waiting, w.unknown = math.NaN(), math.NaN(), "the load could not be read: no answer in time"
 		}), true, "the breach began 3m after revision 7 took effect, which changed image; the load could not be read: no answer in time"},

@@ -1,0 +1,315 @@
+package service
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/inference-responder/responder/internal/kube"
+	"github.com/inference-responder/responder/internal/slo"
+	"github.com/inference-responder/responder/internal/step"
+)
+
+// release is a revision that became current at a moment. One that came back is two.
+type release struct {
+	kube.Revision
+	at time.Time
+}
+
+// releases are the revisions that became current within the window, what was current
+// before them, and those of them that may have begun the breach.
+//
+// A breach is not begun by what came after it. Of the releases before it the last is
+// weighed, together with those right before that one that are not proven good: a
+// rollback goes to the newest revision that was good before the breach.
+type releases struct {
+	past  []release      // all that was current, oldest first; the last is the current one
+	begin int            // of past: the first release of the window; len(past): there is none
+	first int            // of past: the first of those that may have begun the breach
+	last  int            // of past: the last of those
+	good  *kube.Revision // current before the first; nil: not known
+	note  string         // why it is not known whether that one is good; empty: it served before the window, or is proven
+
+	pruned   bool               // no revision from before the window is kept
+	measured bool               // the breach is: what may have begun it was told from the rest
+	before   map[int]slo.Counts // the worst objective right before a release, by its place in past
+}
+
+// releasesOf returns the releases of the window. The first is weighed until [changes.choose]
+// found the one that began the breach.
+func releasesOf(revisions []kube.Revision, now time.Time, window time.Duration) releases {
+	r := releases{before: map[int]slo.Counts{}}
+	for _, v := range revisions {
+		r.past = append(r.past, release{v, v.Created})
+		if became := v.Became(); became.After(v.Created) {
+			r.past = append(r.past, release{v, became})
+		}
+	}
+	slices.SortStableFunc(r.past, func(a, b release) int {
+		return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.Number, b.Number))
+	})
+	if i := slices.IndexFunc(r.past, func(v release) bool { return v.Current && v.at.Equal(v.Became()) }); i >= 0 {
+		r.past = r.past[:i+1]
+	}
+	r.begin = len(r.past)
+	for r.begin > 0 && now.Sub(r.past[r.begin-1].at) <= window {
+		r.begin--
+	}
+	switch {
+	case r.begin == 0 && len(r.past) == 1:
+		r.begin = 1 // nothing was there before
+	case r.begin == 0:
+		r.begin, r.pruned = 1, true
+		r.note = fmt.Sprintf("no revision is kept that was current before the window: whether revision %d is good is not known", r.past[0].Number)
+	}
+	r.weigh(r.begin, len(r.past)-1)
+	return r
+}
+
+// weigh sets which releases may have begun the breach.
+func (r *releases) weigh(first, last int) {
+	r.first, r.last, r.good = first, last, nil
+	if first > 0 && first < len(r.past) {
+		r.good = &r.past[first-1].Revision
+	}
+}
+
+// of returns how many releases the window has.
+func (r *releases) of() int { return len(r.past) - r.begin }
+
+// current returns the current revision.
+func (r *releases) current() kube.Revision { return r.past[len(r.past)-1].Revision }
+
+// isSuspect reports whether a revision is one of those that go back if the suspects do.
+func (r *releases) isSuspect(number int64) bool {
+	return r.first < len(r.past) && slices.ContainsFunc(r.past[r.first:], func(v release) bool { return v.Number == number })
+}
+
+// choose finds the releases that may have begun the breach. Where the breach is not
+// measured, all of the window are.
+func (c changes) choose(ctx context.Context, in step.Input, f *found, b *breach) {
+	r := &f.releases
+	if r.of() < 2 || c.q == nil || !b.known || b.since.IsZero() {
+		f.served(false)
+		return
+	}
+	r.measured = true
+	last := r.begin - 1
+	for i := r.begin; i < len(r.past) && !b.since.Before(r.past[i].at.Add(-sameMoment)); i++ {
+		last = i
+	}
+	// A release in the midst of a breach may be a cause all the same, if the service was
+	// well right before it, or much better than now.
+	for i := len(r.past) - 1; i > last; i-- {
+		n, err := c.before(ctx, in, b, r.past[i].at, min(beforeSpan, r.past[i].at.Sub(b.since)))
+		f.lacks("the time before the change", err)
+		if b.better(n) {
+			last = i
+		}
+	}
+	if last < r.begin {
+		r.weigh(r.begin, r.begin) // which is why none of them is
+		return
+	}
+	first := last
+	for first > r.begin && (r.past[first-1].Number == r.current().Number || !c.proven(ctx, in, f, b, first-1)) {
+		first--
+	}
+	if first == r.begin && last == len(r.past)-1 && r.past[first-1].Number == r.current().Number {
+		first = last // somebody went back to it: what was taken away meanwhile may be missing
+	}
+	if r.pruned && (first > r.begin || c.proven(ctx, in, f, b, first-1)) {
+		r.note = ""
+	}
+	r.weigh(first, last)
+	f.served(true)
+}
+
+// served takes the revision whose pods serve, where those of no later one do, for what a
+// rollback should go back to. Where the breach is measured, a revision that may have
+// begun it is not taken.
+func (f *found) served(measured bool) {
+	r := &f.releases
+	if !f.out.Unserved || r.of() == 0 {
+		return
+	}
+	for i := len(r.past) - 2; i >= 0; i-- {
+		if r.past[i].Number == f.serves && (!measured || i < r.first) {
+			r.weigh(i+1, max(i+1, r.last))
+			return
+		}
+	}
+}
+
+// ahead returns the worst objective right before a release.
+func (c changes) ahead(ctx context.Context, in step.Input, f *found, b *breach, i int) slo.Counts {
+	r := &f.releases
+	if n, known := r.before[i]; known {
+		return n
+	}
+	n, err := c.before(ctx, in, b, r.past[i].at, beforeSpan)
+	f.lacks("the time before the change", err)
+	r.before[i] = n
+	return n
+}
+
+// before measures the worst objective over a time that ends at a moment.
+func (c changes) before(ctx context.Context, in step.Input, b *breach, at time.Time, window time.Duration) (slo.Counts, error) {
+	then := slo.Ask{Service: in.Service.Selector, Objectives: []slo.Objective{b.worst.Objective}}
+	m, err := slo.Measure(ctx, step.Patient(c.q), then, in.Now, slo.Span{Window: window, Offset: max(in.Now.Sub(at), 0)})
+	if err != nil {
+		return slo.Counts{}, err
+	}
+	for _, x := range m.Measured {
+		if x.Reason == "" && x.Value == b.worst.Value {
+			return x.Counts[0], nil
+		}
+	}
+	return slo.Counts{}, nil
+}
+
+// better reports whether the service met its objective at an earlier time, or was much
+// better than now.
+func (b *breach) better(before slo.Counts) bool {
+	test := slo.Test{Objective: b.worst.Objective.Objective, Factor: b.factor, Now: before}
+	stands, _ := test.Stands()
+	return stands == slo.Met || stands == slo.Breached && b.worst.Counts[0].Total > 0 && 2*before.Ratio() < b.worst.Counts[0].Ratio()
+}
+
+// proven reports whether the service met its objective on a release until the next one
+// came: as measured on the release's own pods, or, where that cannot be told, as it was
+// current for long.
+func (c changes) proven(ctx context.Context, in step.Input, f *found, b *breach, i int) bool {
+	r := &f.releases
+	until := r.past[i+1].at
+	test := slo.Test{Objective: b.worst.Objective.Objective, Factor: b.factor, Now: c.ahead(ctx, in, f, b, i+1)}
+	if stands, _ := test.Stands(); stands != slo.Met {
+		return false
+	}
+	if until.Sub(r.past[i].at) > settledAfter {
+		return true
+	}
+	each := b.worst.Each("pod")
+	if len(each.Objectives) == 0 {
+		return false
+	}
+	m, err := slo.Measure(ctx, step.Patient(c.q), each, in.Now, slo.Span{Window: beforeSpan, Offset: max(in.Now.Sub(until), 0)})
+	if err != nil {
+		f.lacks("pods of earlier revisions", err)
+		return false
+	}
+	test.Now = slo.Counts{}
+	for _, x := range m.Measured {
+		if x.Reason == "" && x.Counts[0].Total > 0 && strings.HasPrefix(x.Value, r.past[i].Name+"-") {
+			test.Now.Bad, test.Now.Total = test.Now.Bad+x.Counts[0].Bad, test.Now.Total+x.Counts[0].Total
+		}
+	}
+	stands, _ := test.Stands()
+	return stands == slo.Met
+}
+
+// moves records what the releases of the window moved, and what those moved that may
+// have begun the breach, as far as it still stands.
+func (f *found) moves() {
+	r, current := &f.releases, f.releases.current()
+	base := r.past[r.begin-1].Revision
+	listed := map[string]bool{}
+	for _, d := range kube.Diff(base.Fields, current.Fields) {
+		listed[d.Path] = true
+		f.field(d.Path, d.From, d.To)
+		f.out.Matters = f.out.Matters || kube.Matters(d.Path)
+	}
+	f.group = []string{}
+	for _, d := range kube.Diff(r.good.Fields, current.Fields) {
+		if !listed[d.Path] {
+			f.field(d.Path, d.From, d.To)
+			f.out.Matters = f.out.Matters || kube.Matters(d.Path)
+		}
+		if r.past[r.last].Fields[d.Path] == d.From {
+			continue // moved later
+		}
+		f.matters = f.matters || kube.Matters(d.Path)
+		if name := shortName(d.Path); !slices.Contains(f.group, name) {
+			f.group = append(f.group, name)
+		}
+	}
+	for i := len(r.past) - 1; i >= r.begin && f.live.IsZero(); i-- {
+		if !r.ours(i) && slices.ContainsFunc(kube.Diff(r.past[i-1].Fields, r.past[i].Fields), func(d kube.FieldDiff) bool { return works(d.Path) }) {
+			f.live = r.past[i].at
+		}
+	}
+}
+
+// ours reports whether Responder made a release, as far as the current revision tells:
+// a repair, the undo of one, or the repair that was undone.
+func (r *releases) ours(i int) bool {
+	current := r.current()
+	switch last := len(r.past) - 1; i {
+	case last:
+		return current.Ours || current.PutBack
+	case last - 1:
+		return current.PutBack && r.past[i].Number != current.Number
+	}
+	return false
+}
+
+// aim returns the revisions to go back to: the one before the releases that may have
+// begun the breach, and the one before all of the window; 0: not known, or what runs
+// is that one.
+func (f *found) aim() (target, base int64) {
+	r := &f.releases
+	if r.of() == 0 {
+		if f.out.Unserved {
+			return f.serves, f.serves
+		}
+		return 0, 0
+	}
+	current := r.current().Number
+	base, target = r.past[r.begin-1].Number, r.good.Number
+	if r.pruned && !r.measured && !f.out.Unserved {
+		target = f.out.Previous
+	}
+	if base == current || r.pruned {
+		base = 0
+	}
+	if target == current {
+		target = 0
+	}
+	return target, base
+}
+
+// numbers returns releases in words: revision 7, revisions 7 and 8.
+func (r *releases) numbers(first, last int) string {
+	var all []string
+	for i := first; i <= last; i++ {
+		all = append(all, fmt.Sprint(r.past[i].Number))
+	}
+	return revisionWords(all)
+}
+
+func revisionWords(all []string) string {
+	if n := len(all); n > 1 {
+		return "revisions " + strings.Join(all[:n-1], ", ") + " and " + all[n-1]
+	}
+	return "revision " + strings.Join(all, "")
+}
+
+// text lists the releases of the window, for people.
+func (r *releases) text(window step.Duration, now time.Time) string {
+	var all []string
+	for _, v := range r.past[r.begin:] {
+		one := fmt.Sprintf("revision %d %s ago", v.Number, step.DurationText(now.Sub(v.at)))
+		if v.Cause != "" {
+			one += " (" + v.Cause + ")"
+		}
+		all = append(all, one)
+	}
+	out := fmt.Sprintf("releases within %s: %s; ", step.DurationText(time.Duration(window)), step.FirstOf(all, 6, ", "))
+	if r.pruned {
+		return out + "which was current before them is not kept"
+	}
+	return out + fmt.Sprintf("revision %d was current before them", r.past[r.begin-1].Number)
+}
