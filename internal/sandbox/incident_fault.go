@@ -205,8 +205,12 @@ func (f *trouble) release(s *serviceSpec) {
 		change["containers["+s.service.Container+"].image"] = image
 	}
 	out.fields = template(last.fields, change)
+	if m.Text("image") == "" {
+		out.image = last.image // the image is still that one
+	}
 	if n := m.Get("bad"); n != nil {
 		if b := f.r.d.Mapping(n, m.At("bad"), "prefill_chunk", "compute", "memory", "errors", "crash", "wrong"); b != nil {
+			out.image = image{}
 			out.image.dies = f.death(b, "crash")
 			out.image.wrong = wrong(f.oneOf(b, "wrong", "difference", string(wrongOutput), string(wrongPrompt)))
 			out.image.chunk, _ = b.Integer("prefill_chunk", 1, maxTokens)
