@@ -276,7 +276,7 @@ func (f *found) weight(b breach, window time.Duration) weight {
 		if r.last < len(r.past)-1 {
 			w.later = r.numbers(r.last+1, len(r.past)-1)
 		}
-		if r.of() > 1 {
+		if r.of() > 1 && f.out.Target == r.good.Number {
 			w.target = f.out.Target
 		}
 	}

@@ -38,8 +38,8 @@ type releases struct {
 	before   map[int]slo.Counts // the worst objective right before a release, by its place in past
 }
 
-// releasesOf returns the releases of the window. The first is weighed until [changes.choose]
-// found the one that began the breach.
+// releasesOf returns the releases of the window. All are weighed until [changes.choose]
+// finds those that may have begun the breach.
 func releasesOf(revisions []kube.Revision, now time.Time, window time.Duration) releases {
 	r := releases{before: map[int]slo.Counts{}}
 	for _, v := range revisions {
@@ -88,44 +88,56 @@ func (r *releases) isSuspect(number int64) bool {
 	return r.first < len(r.past) && slices.ContainsFunc(r.past[r.first:], func(v release) bool { return v.Number == number })
 }
 
-// choose finds the releases that may have begun the breach. Where the breach is not
-// measured, all of the window are.
+// choose finds the releases that may have begun the breach. Where it is not measured,
+// all that came before the alert may have.
 func (c changes) choose(ctx context.Context, in step.Input, f *found, b *breach) {
 	r := &f.releases
-	if r.of() < 2 || c.q == nil || !b.known || b.since.IsZero() {
-		f.served(false)
-		return
+	last := len(r.past) - 1
+	if !b.since.IsZero() {
+		for last >= r.begin && b.since.Before(r.past[last].at.Add(-sameMoment)) {
+			last--
+		}
 	}
-	r.measured = true
-	last := r.begin - 1
-	for i := r.begin; i < len(r.past) && !b.since.Before(r.past[i].at.Add(-sameMoment)); i++ {
-		last = i
+	r.measured = r.of() > 1 && c.q != nil && b.known && !b.since.IsZero()
+	first := r.begin
+	if r.measured {
+		last = c.midst(ctx, in, f, b, last)
+		first = c.suspects(ctx, in, f, b, last)
 	}
-	// A release in the midst of a breach may be a cause all the same, if the service was
-	// well right before it, or much better than now.
+	r.weigh(first, max(first, last)) // of none it is told why the first is not the cause
+	f.served(r.measured)
+}
+
+// midst returns the last release that may have begun the breach: one in the midst of it
+// may be a cause all the same, if the service was well right before it, or much better
+// than now.
+func (c changes) midst(ctx context.Context, in step.Input, f *found, b *breach, last int) int {
+	r := &f.releases
 	for i := len(r.past) - 1; i > last; i-- {
 		n, err := c.before(ctx, in, b, r.past[i].at, min(beforeSpan, r.past[i].at.Sub(b.since)))
 		f.lacks("the time before the change", err)
 		if b.better(n) {
-			last = i
+			return i
 		}
 	}
-	if last < r.begin {
-		r.weigh(r.begin, r.begin) // which is why none of them is
-		return
-	}
-	first := last
+	return last
+}
+
+// suspects returns the first of the releases that may have begun the breach, down from
+// the last: the one before the first is proven good, or was there before the window.
+func (c changes) suspects(ctx context.Context, in step.Input, f *found, b *breach, last int) int {
+	r := &f.releases
+	first := max(last, r.begin)
 	for first > r.begin && (r.past[first-1].Number == r.current().Number || !c.proven(ctx, in, f, b, first-1)) {
 		first--
 	}
 	if first == r.begin && last == len(r.past)-1 && r.past[first-1].Number == r.current().Number {
 		first = last // somebody went back to it: what was taken away meanwhile may be missing
 	}
-	if r.pruned && (first > r.begin || c.proven(ctx, in, f, b, first-1)) {
+	if r.pruned && last >= r.begin && (first > r.begin || c.proven(ctx, in, f, b, first-1)) {
 		r.note = ""
 	}
-	r.weigh(first, last)
-	f.served(true)
+	return first
 }
 
 // served takes the revision whose pods serve, where those of no later one do, for what a
@@ -265,6 +277,9 @@ func (f *found) aim() (target, base int64) {
 		if f.out.Unserved {
 			return f.serves, f.serves
 		}
+		return 0, 0
+	}
+	if f.out.Ours {
 		return 0, 0
 	}
 	current := r.current().Number
