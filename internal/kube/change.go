@@ -197,7 +197,7 @@ func (c *Client) Restart(ctx context.Context, ch RestartChange) (Applied, error)
 	}
 	template.Annotations[RestartedAt] = at
 	marks := record(ch.Run, ch.Key)
-	if marks[AnnotationTemplate], err = templateHash(template); err != nil {
+	if marks[AnnotationTemplate], err = o.restarted(template); err != nil {
 		return Applied{}, err
 	}
 	patch := o.guarded(ch.Pre, marks)
@@ -207,6 +207,21 @@ func (c *Client) Restart(ctx context.Context, ch RestartChange) (Applied, error)
 		patch = append(patch, operation{Op: "add", Path: "/spec/template" + annotationPath(RestartedAt), Value: at})
 	}
 	return c.patch(ctx, o, patch, ch.DryRun)
+}
+
+// restarted returns the mark of a pod template that is the current one but for the time
+// of its restart. A repair of ours stays one. What others released stays theirs: a
+// restart does not repair it.
+func (o *object) restarted(template corev1.PodTemplateSpec) (string, error) {
+	now, err := templateHash(o.template)
+	if err != nil {
+		return "", err
+	}
+	next, err := templateHash(template)
+	if err != nil || o.meta.Annotations[AnnotationTemplate] == now {
+		return next, err
+	}
+	return putBack + next, nil
 }
 
 // past is an earlier revision.

@@ -75,3 +75,47 @@ func TestActiveOfOneThatCameBack(t *testing.T) {
 		}
 	}
 }
+
+// TestRestartIsNoRepair: a restart rolls out once more what was there. A release of
+// others is theirs as before, and a repair of ours is a repair as before.
+func TestRestartIsNoRepair(t *testing.T) {
+	for _, kind := range []string{"Deployment", "StatefulSet"} {
+		ref := kube.Ref{Kind: kind, Namespace: "serving", Name: "chat"}
+		s := kubetest.New(t)
+		s.Workload(t, ref, 3, kubetest.Template("chat", "vllm:v1"), kubetest.Template("chat", "vllm:v2"))
+		c := s.Client(t)
+		current := func(change func(kube.Precondition) error, after time.Duration) kube.Revision {
+			t.Helper()
+			w, err := c.Workload(t.Context(), ref)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := change(kube.Precondition{UID: w.UID, Generation: w.Generation}); err != nil {
+				t.Fatal(err)
+			}
+			s.Settle(ref, kubetest.Epoch().Add(after))
+			all, err := c.Revisions(t.Context(), ref)
+			if err != nil || !all[len(all)-1].Current {
+				t.Fatalf("%s: %+v, %v", kind, all, err)
+			}
+			return all[len(all)-1]
+		}
+		restart := func(pre kube.Precondition) error {
+			_, err := c.Restart(t.Context(), kube.RestartChange{Ref: ref, At: kubetest.Epoch().Add(time.Hour), Run: "r-1", Key: "r-1/again#1/apply#1", Pre: pre})
+			return err
+		}
+		if r := current(restart, time.Hour); r.Ours || !r.PutBack {
+			t.Errorf("%s: the restart of somebody's release: %+v", kind, r)
+		}
+		back := func(pre kube.Precondition) error {
+			_, err := c.Undo(t.Context(), kube.UndoChange{Ref: ref, Revision: 1, Run: "r-1", Key: "r-1/back#1/apply#1", Pre: pre})
+			return err
+		}
+		if r := current(back, 2*time.Hour); !r.Ours {
+			t.Errorf("%s: the rollback: %+v", kind, r)
+		}
+		if r := current(restart, 3*time.Hour); !r.Ours || r.PutBack {
+			t.Errorf("%s: the restart of the rollback: %+v", kind, r)
+		}
+	}
+}
