@@ -169,6 +169,7 @@ func (x *episodes) rest(id string, k known) {
 			x.idle, x.older = make(map[string]known, x.mostIdle), x.idle
 		}
 	}
+	delete(x.older, id) // or it would be counted and listed twice
 	x.idle[strings.Clone(id)] = k
 }
 

@@ -27,11 +27,51 @@ type SeenFilter struct {
 	Firing  *bool  // only those that fire, or only those that do not
 	NoRun   bool   // only those without a run
 	Episode string // only those that begin with it, such as a fingerprint
+	Kind    string // only those without a run of which this became
+
+	Since, Until time.Time // only those that began to fire in this time, Until excluded; zero: no bound
 }
 
 func (f SeenFilter) passes(id string, k known) bool {
 	fires := k.firing && k.resolved.IsZero()
-	return (f.Firing == nil || *f.Firing == fires) && (!f.NoRun || len(k.runs) == 0) && strings.HasPrefix(id, f.Episode)
+	return (f.Firing == nil || *f.Firing == fires) && (!f.NoRun || len(k.runs) == 0) && strings.HasPrefix(id, f.Episode) &&
+		(f.Kind == "" || len(k.runs) == 0 && f.Kind == k.kind) && f.began(id, k)
+}
+
+// began reports whether an episode began to fire in the time of the filter. One whose
+// name does not tell counts by when it was last mentioned.
+func (f SeenFilter) began(id string, k known) bool {
+	if f.Since.IsZero() && f.Until.IsZero() {
+		return true
+	}
+	at := k.seen
+	if _, start, ok := strings.Cut(id, "@"); ok {
+		if t, err := time.Parse(time.RFC3339Nano, start); err == nil {
+			at = t
+		}
+	}
+	return !at.Before(f.Since) && (f.Until.IsZero() || at.Before(f.Until))
+}
+
+// Tally counts the episodes that pass, by what became of them: the kind of the record,
+// [KindMatched] for those with a run, empty for those that resolved before they could
+// start one.
+func (x *episodes) Tally(f SeenFilter) map[string]int {
+	out := map[string]int{}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, all := range []map[string]known{x.m, x.idle, x.older} {
+		for id, k := range all {
+			switch {
+			case !f.passes(id, k):
+			case len(k.runs) > 0:
+				out[KindMatched]++
+			default:
+				out[k.kind]++
+			}
+		}
+	}
+	return out
 }
 
 // Seen returns at most so many of the episodes that pass, those first that were

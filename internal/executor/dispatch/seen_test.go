@@ -43,3 +43,46 @@ func TestSeenIsBounded(t *testing.T) {
 		}
 	}
 }
+
+// TestTallyOfAPeriod: an episode counts in the period in which it began to fire, once,
+// whatever was mentioned of it later.
+func TestTallyOfAPeriod(t *testing.T) {
+	x := newEpisodes()
+	x.mostIdle = 4
+	day := func(n int) time.Time { return time.Date(2026, 5, n, 12, 0, 0, 0, time.UTC) }
+	put := func(id string, began time.Time, k known) {
+		if k.seen.IsZero() {
+			k.seen = day(20)
+		}
+		x.put(id+"@"+began.Format(time.RFC3339Nano), k)
+	}
+	put("a", day(4), known{runs: []runRef{{"r-1", "p"}}})
+	put("b", day(4), known{kind: KindUnmatched})
+	put("c", day(5), known{kind: KindUnmatched})
+	put("e", day(3), known{kind: KindNoService})
+	x.put("odd", known{kind: KindSuppressed, seen: day(6)}) // its name does not tell when it began
+	put("d", day(11), known{kind: KindUnmatched})           // the idle ones are full: they become the older ones
+	put("b", day(4), known{kind: KindUnmatched})            // mentioned again
+	got := x.Tally(SeenFilter{Since: day(4), Until: day(11)})
+	if len(got) != 3 || got[KindMatched] != 1 || got[KindUnmatched] != 2 || got[KindSuppressed] != 1 {
+		t.Errorf("of the period: %v", got)
+	}
+	seen, _ := x.Seen(10, SeenFilter{})
+	once := map[string]bool{}
+	for _, s := range seen {
+		if once[s.Episode] {
+			t.Errorf("%s is listed twice", s.Episode)
+		}
+		once[s.Episode] = true
+	}
+	sum := 0
+	for _, n := range x.Tally(SeenFilter{}) {
+		sum += n
+	}
+	if sum != len(once) || x.Size() != sum {
+		t.Errorf("%d episodes are counted of %d, the size is %d", sum, len(once), x.Size())
+	}
+	if got := x.Tally(SeenFilter{Kind: KindUnmatched, Since: day(11)}); len(got) != 1 || got[KindUnmatched] != 1 {
+		t.Errorf("unmatched since day 11: %v", got)
+	}
+}
