@@ -40,3 +40,7 @@ func (e *Executor) Alerts(f dispatch.SeenFilter, most int) (out []SeenAlert, mor
 	}
 	return out, more
 }
+
+// AlertTally counts alerts that were received, by what became of them; see
+// [dispatch.SeenFilter]. It knows those that [Executor.Alerts] knows.
+func (e *Executor) AlertTally(f dispatch.SeenFilter) map[string]int { return e.dispatch.Tally(f) }
