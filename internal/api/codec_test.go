@@ -153,9 +153,25 @@ var (
 		Timeline: []DemoMoment{{At: noon, What: "w"}}, Repair: []DemoPhase{{Name: "detect", Took: "1m"}},
 		Figures: []DemoFigure{{Name: "requests served", Unit: "/s", Before: &number, Target: "under 1x"}}, Audit: verified, Verified: true, Journal: "journal.db",
 	}
+	tally   = AlertTally{Received: 40, WithRun: 12, Unmatched: 20, NoService: 3, Suppressed: 2, Quarantined: 1, Resolved: 2, KnownSince: noon, UnmatchedNames: []UnmatchedAlert{{Alert: "Slw", Count: 20, Nearest: "p", Mismatch: "m"}}, MoreUnmatched: true}
+	digests = DigestPage{
+		Since: noon, Until: noon, Service: "serving/chat", Playbook: "p", Archived: 1, Unreadable: []string{"r-0"}, Next: "r-1", Alerts: &tally,
+		Runs: []RunDigest{{
+			Run: "r-1", Service: "serving/chat", Playbook: "p", Alert: "Slow", Alerts: 2, Began: noon, Ended: noon, Status: "resolved", Why: "w", Became: "responder", DivertedFrom: "r-0", Cause: "saturated",
+			Phases: []IncidentPhase{{Name: "decide", Seconds: 2.5}}, Attention: []string{"it was held"},
+			Changes: []DigestChange{{Lever: "kube.scale", State: "scale", Planned: true, Question: "approved", WaitedSeconds: 240, Applied: true, Verdict: "verified", Undone: true}},
+		}},
+	}
+	period = PeriodReport{
+		Since: noon, Until: noon, Service: "serving/chat", Playbook: "p", Alerts: &tally, AlertsInRuns: 2, Archived: 1, Unreadable: []string{"r-0"},
+		Runs: PeriodRuns{9, 1, 2, 1, 1, 1, 1, 1, 1}, Changes: PeriodChanges{6, 5, 4, 3, 2, 1}, Services: []PeriodGroup{{"serving/chat", 9, 1, 2, 1, 1, 4, 2, 1, 1, &number}}, Playbooks: []PeriodGroup{{Name: "p"}},
+		Levers: []PeriodLever{{"kube.scale", 9, 2, 1, 1, 1, 1, 1, 1, 1, 1}}, Repair: []PeriodPhase{{"total", 1, 60, 90}}, Autonomy: []PeriodAutonomy{{"kube.scale", 3, 2, 240, 1, 1, 1}},
+		Causes: []PeriodCause{{"saturated", "p", 2, 1}}, LookAt: []PeriodLook{{Run: "r-1", Service: "serving/chat", Began: noon, Status: "held", Why: []string{"it is held"}}},
+	}
 	incident = Incident{
 		Run: "r-1", Playbook: "p", Service: "serving/chat", Alert: "InferenceTTFTFastBurn{}", Source: "http://prometheus/graph", Fired: noon, Began: noon, Ended: noon, Outcome: "resolved", Message: "m",
 		Phases: []IncidentPhase{{Name: "decide", Seconds: 2.5}}, Timeline: []IncidentMoment{{At: noon, What: "w"}}, Evidence: []IncidentEvidence{{State: "triage", Lines: []string{"slo: burns"}}},
+		Budget:    []IncidentBudget{{At: noon, State: "triage", Objective: "ttft", Left: -0.1}},
 		Changes:   []IncidentChange{{State: "rollback", Lever: "kube.rollout_undo", Summary: "s", Fields: []string{"image: b -> a"}, Applied: noon, Result: "VERIFIED"}},
 		Decisions: []IncidentDecision{{At: noon, What: "APPROVED", By: "user:ada", Channel: "slack", Reason: "r", WaitedSeconds: 30}},
 	}
@@ -245,6 +261,8 @@ func TestAPI(t *testing.T) {
 		"audit_altered": altered,
 		"demo":          demo,
 		"incident":      incident,
+		"digest_page":   digests,
+		"period_report": period,
 		"config_check":  checked,
 		"problem":       map[string]Problem{"error": {Code: "busy", Message: "m", Hint: "h"}},
 	} {

@@ -246,6 +246,15 @@ type Incident struct {
 	Decisions []IncidentDecision `json:"decisions"`
 	Timeline  []IncidentMoment   `json:"timeline"`
 	Evidence  []IncidentEvidence `json:"evidence"`
+	Budget    []IncidentBudget   `json:"budget"` // of the error budget, as far as checks measured it; nothing between is known
+}
+
+// IncidentBudget is what a check measured of an error budget.
+type IncidentBudget struct {
+	At        time.Time `json:"at"`
+	State     string    `json:"state"`
+	Objective string    `json:"objective"` // that burned most
+	Left      float64   `json:"left"`      // share that was left of it over its period, as of the last ten minutes: 1 is all of it, negative is overspent
 }
 
 // IncidentPhase is a part of an incident's time.

@@ -182,6 +182,7 @@ func (s *Service) receiverOptions(c config.Config) webhook.Options {
 		Pauses:    pauses{s.executor, s.intake, s.permits()},
 		Views:     views{s.executor},
 		Alerts:    received{s.executor, s.library.set},
+		Reports:   reports{s.executor, received{s.executor, s.library.set}, s.world.Now},
 		Ladder:    trackRecord{s.executor, s.ladder, s.permits()},
 		Log:       journalLog{s.journal},
 		Journal:   s.retention,

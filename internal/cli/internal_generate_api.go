@@ -28,6 +28,7 @@ see [authentication](../how-to/authentication.md). An answer that is not a succe
 | ` + "`POST /api/v1/runs/{run}/approve`, `deny`, `replan`" + ` | approve | [RunDetail](#rundetail); body [DecisionRequest](#decisionrequest) |
 | ` + "`POST /api/v1/runs/{run}/cancel`, `resolve`, `release`, `proceed`" + ` | cancel, resolve, release; release for proceed | [RunDetail](#rundetail); body [DecisionRequest](#decisionrequest) |
 | ` + "`GET /api/v1/alerts`" + ` | read | [AlertList](#alertlist); ` + "`firing`, `no_run`, `alert` (the beginning of an episode) and `limit`" + ` select |
+| ` + "`GET /api/v1/report`" + ` | read | [DigestPage](#digestpage); ` + "`since` (a time), `until`, `service`, `playbook`, `before` and `limit` (at most 200 runs looked at)" + ` select |
 | ` + "`GET`, `POST`, `DELETE /api/v1/pauses`" + ` | read, pause, unpause | [PauseList](#pauselist); body [PauseRequest](#pauserequest), for DELETE also as query |
 | ` + "`GET /api/v1/ladder`" + ` | read | [LeverList](#leverlist); ` + "`service` and `playbook`" + ` select |
 | ` + "`POST /api/v1/ladder/promote`" + ` | promote | [LeverList](#leverlist); body [Promotion](#promotion) |
@@ -52,7 +53,7 @@ func apiReference() string {
 	var b strings.Builder
 	b.WriteString(generatedNote + "# HTTP API\n\n")
 	types := ""
-	for _, name := range []string{"doc.go", "run.go", "event.go", "lever.go", "gate.go", "service.go", "session.go", "alert.go", "journal.go", "request.go", "dryrun.go", "policy.go", "report.go"} {
+	for _, name := range []string{"doc.go", "run.go", "event.go", "lever.go", "gate.go", "service.go", "session.go", "alert.go", "journal.go", "request.go", "dryrun.go", "policy.go", "report.go", "period.go"} {
 		source, err := api.Source.ReadFile(name)
 		if err != nil {
 			panic("cli: " + err.Error()) // unreachable: the files are embedded by name

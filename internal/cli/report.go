@@ -1,47 +1,139 @@
 package cli
 
 import (
-	"io"
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/inference-responder/responder/internal/api"
 	"github.com/inference-responder/responder/internal/cli/client"
 	"github.com/inference-responder/responder/internal/cli/command"
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/runview"
+	"github.com/inference-responder/responder/internal/runview/review"
 )
 
+// reportFlags are what report is asked.
+type reportFlags struct {
+	client            client.Client
+	since, until      string
+	service, playbook string
+	out               command.Output
+}
+
+const reportLong = `Write what happened in a run, for the review of an incident: what burned, what was
+changed and by whose decision, what proved it, where the time went and what waiting
+for people cost, what is known of the error budget, the timeline and the evidence.
+
+With --since write one report over all runs that began in a period, for the weekly
+review: what became of alerts, runs and changes, the verdicts on each lever, the time
+to repair, what approvals cost and what they protected from, the branches that were
+taken, alerts that no playbook matches, and the runs that people should look at. What
+is not known is left out and named.
+
+-o html writes one file that needs nothing from outside.`
+
 func newReportCommand(p *command.Process) *cobra.Command {
-	c := client.Client{Process: p}
-	var out command.Output
+	f := reportFlags{client: client.Client{Process: p}}
 	cmd := &cobra.Command{
-		Use:   "report RUN",
-		Short: "Write what happened in a run as Markdown, for the review of an incident",
-		Long: `Write what happened in a run as Markdown: what burned, what was changed and by whose
-decision, what proved it, where the time went and what waiting for people cost, the
-timeline and the evidence.`,
-		Args: one(runArgument),
+		Use:   "report RUN | --since T [--until T]",
+		Short: "Write what happened in a run or a period, as Markdown or HTML",
+		Long:  reportLong,
+		Args:  atMostOne,
 		Example: `  responder report r-01JDXYZ > incident.md
-  responder report r-01JDXYZ -o json`,
+  responder report r-01JDXYZ -o html > incident.html
+  responder report --since 7d > week.md
+  responder report --since 2026-11-01 --until 2026-12-01 --service serving/chat -o html > november.html
+  responder report --since 7d -o json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			id, err := c.RunNamed(cmd.Context(), args[0])
+			data, doc, err := f.report(cmd.Context(), args)
 			if err != nil {
 				return err
 			}
-			run, _, err := fetchRun(cmd.Context(), &c, id)
-			if err != nil {
-				return err
-			}
-			var events []machine.Event
-			for _, e := range run.Events {
-				events = append(events, e.Machine())
-			}
-			incident := runview.IncidentOf(run.Run.Machine(), events)
-			return out.Print(p.Stdout, incident, func(w io.Writer) error { return runview.WriteIncident(w, incident) })
+			return f.out.PrintDocument(p.Stdout, data, doc)
 		},
 	}
-	c.AddFlags(cmd)
-	out.AddFlag(cmd)
-	completeRuns(cmd, &c)
+	f.client.AddFlags(cmd)
+	cmd.Flags().StringVar(&f.since, "since", "", "runs that began at this time or later: 7d for seven days ago, 2026-11-01, or 2026-11-01T12:00:00Z")
+	cmd.Flags().StringVar(&f.until, "until", "", "with --since: and before this time (default now)")
+	cmd.Flags().StringVar(&f.service, "service", "", "with --since: only runs on this service")
+	cmd.Flags().StringVar(&f.playbook, "playbook", "", "with --since: only runs of this playbook")
+	f.out.AddDocumentFlag(cmd)
+	completeRuns(cmd, &f.client)
 	return cmd
+}
+
+// report returns the report that was asked for, as data and as a document.
+func (f *reportFlags) report(ctx context.Context, args []string) (any, review.Document, error) {
+	switch {
+	case f.since != "" && len(args) > 0:
+		return nil, review.Document{}, errors.New("RUN and --since exclude each other; give one of them")
+	case f.since == "" && f.until+f.service+f.playbook != "":
+		return nil, review.Document{}, errors.New("missing --since: --until, --service and --playbook select runs of a period")
+	case f.since != "":
+		r, err := f.period(ctx, time.Now())
+		return r, review.OfPeriod(r), err
+	case len(args) == 0 || args[0] == "":
+		return nil, review.Document{}, missing("RUN, or --since for a report over a period; 'responder runs list' lists runs")
+	}
+	id, err := f.client.RunNamed(ctx, args[0])
+	if err != nil {
+		return nil, review.Document{}, err
+	}
+	run, _, err := fetchRun(ctx, &f.client, id)
+	if err != nil {
+		return nil, review.Document{}, err
+	}
+	var events []machine.Event
+	for _, e := range run.Events {
+		events = append(events, e.Machine())
+	}
+	incident := runview.IncidentOf(run.Run.Machine(), events)
+	return incident, review.OfIncident(incident), nil
+}
+
+// period asks for page after page of the runs of a period. Without --until the service
+// says what time it is.
+func (f *reportFlags) period(ctx context.Context, now time.Time) (api.PeriodReport, error) {
+	since, err := moment("--since", f.since, now)
+	if err != nil {
+		return api.PeriodReport{}, err
+	}
+	if since.After(now) {
+		return api.PeriodReport{}, fmt.Errorf("--since %s is in the future", since.Format(time.RFC3339))
+	}
+	query := url.Values{"since": {since.UTC().Format(time.RFC3339)}}
+	if f.until != "" {
+		until, err := moment("--until", f.until, now)
+		if err != nil {
+			return api.PeriodReport{}, err
+		}
+		if !since.Before(until) {
+			return api.PeriodReport{}, fmt.Errorf("--since %s is not before --until %s", since.Format(time.RFC3339), until.Format(time.RFC3339))
+		}
+		query.Set("until", until.UTC().Format(time.RFC3339))
+	}
+	if f.service != "" {
+		query.Set("service", f.service)
+	}
+	if f.playbook != "" {
+		query.Set("playbook", f.playbook)
+	}
+	var all review.Period
+	for {
+		var page api.DigestPage
+		if err := f.client.Get(ctx, client.ReportPath, query, &page); err != nil {
+			return api.PeriodReport{}, err
+		}
+		all.Add(page)
+		if page.Next == "" {
+			return all.Report(), nil
+		}
+		query.Set("before", page.Next)
+		query.Set("until", page.Until.UTC().Format(time.RFC3339Nano))
+	}
 }

@@ -1,15 +1,13 @@
 package runview
 
 import (
+	"encoding/json"
 	"fmt"
-	"io"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/inference-responder/responder/internal/api"
 	"github.com/inference-responder/responder/internal/executor/machine"
-	"github.com/inference-responder/responder/internal/playbook"
 )
 
 // Phase is a part of the time from an incident to the end of its run.
@@ -76,6 +74,7 @@ func IncidentOf(s machine.State, events []machine.Event) api.Incident {
 		Run: s.Start.Run, Playbook: s.Start.Playbook, Service: s.Start.Service.Name, Alert: AlertLine(s.Start.Alert), Source: s.Start.Alert.GeneratorURL,
 		Fired: s.Start.Alert.StartsAt, Began: s.Began, Ended: s.Ended, Outcome: status, Message: why,
 		Timeline: []api.IncidentMoment{}, Evidence: []api.IncidentEvidence{}, Changes: []api.IncidentChange{}, Decisions: []api.IncidentDecision{}, Phases: []api.IncidentPhase{},
+		Budget: []api.IncidentBudget{},
 	}
 	from := s.Start.Alert.StartsAt
 	if from.IsZero() {
@@ -92,6 +91,7 @@ func IncidentOf(s machine.State, events []machine.Event) api.Incident {
 		switch e.Kind {
 		case machine.CheckCompleted:
 			out.Evidence = append(out.Evidence, api.IncidentEvidence{State: e.State, Lines: append(slices.Clone(e.Facts), GatheredLines(e.Gathered)...)})
+			out.Budget = append(out.Budget, budgetsOf(s, e)...)
 		case machine.GateOpened:
 			asked = e.At
 		case machine.GateDecided:
@@ -147,90 +147,30 @@ func told(e machine.Event) bool {
 	return false
 }
 
-// WriteIncident writes the report of an incident as Markdown.
-func WriteIncident(w io.Writer, in api.Incident) error {
-	var b strings.Builder
-	add := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
-	add("# %s: %s\n", plainText(in.Service), plainText(in.Alert))
-	add("| | |\n|---|---|")
-	for _, row := range [][2]string{
-		{"Outcome", JoinClauses(in.Outcome, in.Message)},
-		{"Alert fired", Time(in.Fired)},
-		{"Run", in.Run + " of playbook " + in.Playbook},
-		{"Began", Time(in.Began)},
-		{"Ended", Time(in.Ended)},
-		{"Alert's query", in.Source},
-	} {
-		if row[1] != "" && row[1] != "-" {
-			add("| %s | %s |", row[0], plainText(row[1]))
-		}
-	}
-	writePhases(add, in)
-	writeChanges(add, in)
-	add("\n## Timeline (UTC)\n")
-	for _, m := range in.Timeline {
-		add("- %s %s", m.At.UTC().Format("15:04:05"), plainText(m.What))
-	}
-	add("\n## Evidence\n")
-	for _, e := range in.Evidence {
-		add("State %s:\n", plainText(e.State))
-		for _, line := range e.Lines {
-			add("- %s", plainText(line))
-		}
-		add("")
-	}
-	add("## Audit\n\nEvery entry of run %s is in the journal: `responder audit list --stream run/%s`, and `responder audit verify` proves that none was changed.", in.Run, in.Run)
-	_, err := io.WriteString(w, b.String())
-	return err
-}
+// burnCheck is the kind of check that measures error budgets.
+const burnCheck = "slo.burn"
 
-// writePhases writes where the time went, and what less waiting for people would have saved.
-func writePhases(add func(format string, args ...any), in api.Incident) {
-	var total, waited float64
-	for _, p := range in.Phases {
-		total += p.Seconds
-		if p.Name == "approval" {
-			waited = p.Seconds
+// budgetsOf returns what the checks of an event measured of the error budget. Where the
+// budget was not known, there is nothing.
+func budgetsOf(s machine.State, e machine.Event) []api.IncidentBudget {
+	found := []json.RawMessage{}
+	if v := s.Evidence[e.State]; v != nil && v.Step == burnCheck {
+		found = append(found, e.Data)
+	}
+	for _, g := range e.Gathered {
+		if g.Step == burnCheck && !g.Unknown() {
+			found = append(found, g.Data)
 		}
 	}
-	if total == 0 {
-		return
-	}
-	add("\n## Where the time went: %s\n\n| part | took | share |\n|---|---|---|", spell(total))
-	for _, p := range in.Phases {
-		add("| %s, %s | %s | %.0f %% |", p.Name, PhaseText[p.Name], spell(p.Seconds), 100*p.Seconds/total)
-	}
-	if waited > 0 {
-		add("\nWaiting for people took %s. With autonomy `auto`, where neither policy nor playbook asks anybody, that is saved.", spell(waited))
-	}
-}
-
-// writeChanges writes what was changed, and who decided that.
-func writeChanges(add func(format string, args ...any), in api.Incident) {
-	add("\n## Changes\n")
-	if len(in.Changes) == 0 {
-		add("None was planned.")
-	}
-	for _, c := range in.Changes {
-		add("- %s (`%s`): %s", plainText(c.Summary), c.Lever, plainText(c.Result))
-		for _, f := range c.Fields {
-			add("  - %s", plainText(f))
+	var out []api.IncidentBudget
+	for _, data := range found {
+		var burn struct {
+			Worst string   `json:"worst"`
+			Left  *float64 `json:"budget_left"`
+		}
+		if err := json.Unmarshal(data, &burn); err == nil && burn.Left != nil {
+			out = append(out, api.IncidentBudget{At: e.At, State: e.State, Objective: burn.Worst, Left: *burn.Left})
 		}
 	}
-	for _, d := range in.Decisions {
-		reason := ""
-		if d.Reason != "" {
-			reason = ": " + d.Reason
-		}
-		add("- %s by %s (%s), %s after the question%s", plainText(d.What), plainText(d.By), d.Channel, spell(d.WaitedSeconds), plainText(reason))
-	}
-}
-
-func spell(seconds float64) string {
-	return playbook.FormatDuration(time.Duration(seconds * float64(time.Second)).Round(time.Second))
-}
-
-// plainText is text from outside that begins nothing in Markdown.
-func plainText(s string) string {
-	return strings.NewReplacer("<", "&lt;", "|", `\|`, "`", "'", "*", `\*`, "_", `\_`, "[", `\[`, "#", `\#`).Replace(Inline(s))
+	return out
 }

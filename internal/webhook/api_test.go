@@ -384,7 +384,7 @@ func TestListsAndRouting(t *testing.T) {
 		}
 	}
 	bare := mustNew(t, Options{Intake: newHouse(), Logger: s.log, Auth: options(t, newHouse()).Auth})
-	for _, path := range []string{"runs", "runs/r-1", "runs/r-1/events", "pauses", "audit", "audit/checkpoint", "journal", "playbooks", "services", "version"} {
+	for _, path := range []string{"runs", "runs/r-1", "runs/r-1/events", "pauses", "audit", "audit/checkpoint", "journal", "playbooks", "services", "version", "report"} {
 		if w := ask(bare, http.MethodGet, "/api/v1/"+path, readToken, nil); w.Code != http.StatusNotFound {
 			t.Errorf("%s of a server without it: %d", path, w.Code)
 		}

@@ -68,7 +68,7 @@ type Log interface {
 }
 
 // Options is what a [Server] needs. Intake is required; a nil Control, Starter, Pauses,
-// Views, Alerts, Ladder, Log, Journal, Playbooks or Services answers 404 on its routes.
+// Views, Alerts, Reports, Ladder, Log, Journal, Playbooks or Services answers 404 on its routes.
 type Options struct {
 	Intake  Intake
 	Control Control
@@ -76,6 +76,7 @@ type Options struct {
 	Pauses  Pauses
 	Views   Views
 	Alerts  Alerts
+	Reports Reports
 	Ladder  Ladder
 	Log     Log
 	Journal Journal

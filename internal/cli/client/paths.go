@@ -9,6 +9,7 @@ func RunPath(id string) string { return RunsPath + "/" + url.PathEscape(id) }
 const (
 	RunsPath       = "/api/v1/runs"
 	AlertsPath     = "/api/v1/alerts"
+	ReportPath     = "/api/v1/report"
 	PausesPath     = "/api/v1/pauses"
 	AuditPath      = "/api/v1/audit"
 	CheckpointPath = "/api/v1/audit/checkpoint"

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/inference-responder/responder/internal/runview"
+	"github.com/inference-responder/responder/internal/runview/review"
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
 )
@@ -24,9 +25,16 @@ const (
 	formatName  format = "name"
 	FormatJSON  format = "json"
 	FormatYAML  format = "yaml"
+
+	// Of documents, in place of tables.
+	formatMarkdown format = "markdown"
+	formatHTML     format = "html"
 )
 
 func (o *Output) formats() []string {
+	if o.document {
+		return []string{string(formatMarkdown), string(formatHTML), string(FormatJSON), string(FormatYAML)}
+	}
 	out := []string{string(formatTable), string(formatWide), string(FormatJSON), string(FormatYAML)}
 	if o.table {
 		out = append(out, string(formatName))
@@ -36,8 +44,9 @@ func (o *Output) formats() []string {
 
 // Output is the flag -o of every command that prints data.
 type Output struct {
-	Format format
-	table  bool // the text is one table
+	Format   format
+	table    bool // the text is one table
+	document bool // the text is a document
 }
 
 // String is the value of the flag.
@@ -69,6 +78,15 @@ func (o *Output) AddTableFlag(cmd *cobra.Command) {
 	o.AddFlag(cmd)
 }
 
+// AddDocumentFlag is AddFlag for commands that print with [Output.PrintDocument]. The
+// default is Markdown.
+func (o *Output) AddDocumentFlag(cmd *cobra.Command) {
+	o.document = true
+	o.AddFlag(cmd)
+	o.Format = formatMarkdown
+	cmd.Flags().Lookup("output").DefValue = string(formatMarkdown)
+}
+
 // Structured reports whether the answer is for a program.
 func (o *Output) Structured() bool { return o.Format == FormatJSON || o.Format == FormatYAML }
 
@@ -95,6 +113,16 @@ func (o *Output) PrintTable(w io.Writer, data any, t *runview.Table) error {
 			return t.WriteNames(w)
 		}
 		return t.Write(w, o.Wide())
+	})
+}
+
+// PrintDocument is print for commands whose text is a document.
+func (o *Output) PrintDocument(w io.Writer, data any, d review.Document) error {
+	return o.Print(w, data, func(w io.Writer) error {
+		if o.Format == formatHTML {
+			return review.WriteHTML(w, d)
+		}
+		return review.WriteMarkdown(w, d)
 	})
 }
 
