@@ -296,7 +296,7 @@ func TestRestore(t *testing.T) {
 	if n, err := j.Archived(); err != nil || n != 0 {
 		t.Errorf("%d archived, %v", n, err)
 	}
-	if _, err := Restore(t.Context(), path, segments[0].File, key, nil); !errors.Is(err, errLocked) {
+	if _, err := Restore(t.Context(), path, segments[0].File, key, nil); !errors.Is(err, ErrLocked) {
 		t.Errorf("while it is open: %v", err)
 	}
 }

@@ -67,7 +67,7 @@ func Check(path string) (err error) {
 func openError(path string, err error) error {
 	switch {
 	case errors.Is(err, bolterrors.ErrTimeout):
-		return fmt.Errorf("%s: %w by another responder or tool; stop it, or work on a copy (`responder audit export`)", path, errLocked)
+		return fmt.Errorf("%s: %w by another responder or tool; stop it, or work on a copy (`responder audit export`)", path, ErrLocked)
 	case errors.Is(err, bolterrors.ErrInvalid), errors.Is(err, bolterrors.ErrVersionMismatch):
 		return foreign(path, "%v", err)
 	case errors.Is(err, bolterrors.ErrChecksum):
@@ -127,7 +127,7 @@ func CheckMain(path string, stderr io.Writer) int {
 	switch {
 	case errors.Is(err, ErrForeign):
 		return exitForeign
-	case errors.Is(err, errLocked):
+	case errors.Is(err, ErrLocked):
 		return exitLocked
 	case errors.Is(err, ErrCorrupt):
 		return exitDamaged
@@ -166,7 +166,7 @@ func childError(ctx context.Context, path string, err error, output string) erro
 	case exitForeign:
 		return &childVerdict{ErrForeign, output}
 	case exitLocked:
-		return &childVerdict{errLocked, output}
+		return &childVerdict{ErrLocked, output}
 	case exitDamaged:
 		return &childVerdict{ErrCorrupt, output}
 	case exitOther:

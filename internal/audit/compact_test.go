@@ -25,7 +25,7 @@ func TestCompact(t *testing.T) {
 	if !j.Clean() {
 		t.Error("it is opened as after a crash")
 	}
-	if _, _, err := Compact(t.Context(), path, nil); !errors.Is(err, errLocked) {
+	if _, _, err := Compact(t.Context(), path, nil); !errors.Is(err, ErrLocked) {
 		t.Errorf("while it is open: %v", err)
 	}
 	mustAppend(t, j, one("intake", "k", "the log goes on"))

@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
@@ -202,10 +203,7 @@ func loadKeys(path, keyPath, public string) (keyPair, note.Verifier, error) {
 	if err != nil {
 		return keyPair{}, nil, corrupt(path, "the key it names does not parse")
 	}
-	// The key hash covers name and public key, but only 32 bits of them: a
-	// trial signature settles it.
-	sig, err := signer.Sign([]byte(format))
-	if err != nil || signer.Name() != verifier.Name() || !verifier.Verify([]byte(format), sig) {
+	if !pairs(signer, verifier) {
 		return keyPair{}, nil, fmt.Errorf("%w: %s holds another key than %s was signed with; %s", errKey, keyPath, path, advice)
 	}
 	return keyPair{signer: signer, public: public}, verifier, restorePublic(filepath.Join(filepath.Dir(path), PublicKeyFile), public)
@@ -224,4 +222,33 @@ func restorePublic(path, public string) error {
 		return fmt.Errorf("%w: %s holds another key than the log names; remove it to have it written again", errKey, path)
 	}
 	return nil
+}
+
+// CheckKey reports whether a private key is that of the journal's file at path, which no
+// service may have open.
+func CheckKey(path, private string) (err error) {
+	r, err := OpenReader(context.Background(), path, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	signer, err := note.NewSigner(strings.TrimSpace(private))
+	if err != nil {
+		return fmt.Errorf("%w: it is not a private key", errKey)
+	}
+	verifier, err := parseKey(r.public)
+	if err != nil {
+		return corrupt(path, "the key it names does not parse")
+	}
+	if !pairs(signer, verifier) {
+		return fmt.Errorf("%w: it is another key than the journal was signed with", errKey)
+	}
+	return nil
+}
+
+// pairs reports whether two keys belong together. The key hash covers name and public key,
+// but only 32 bits of them: a trial signature settles it.
+func pairs(signer note.Signer, verifier note.Verifier) bool {
+	sig, err := signer.Sign([]byte(format))
+	return err == nil && signer.Name() == verifier.Name() && verifier.Verify([]byte(format), sig)
 }

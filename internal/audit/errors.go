@@ -44,8 +44,8 @@ var (
 	// ErrForeign: the file is not a journal of this format.
 	ErrForeign = errors.New("not a journal")
 
-	// errLocked: another process has the journal open.
-	errLocked = errors.New("journal is in use")
+	// ErrLocked: another process has the journal open.
+	ErrLocked = errors.New("journal is in use")
 
 	// errKey: the key files do not belong to the journal.
 	errKey = errors.New("journal key mismatch")

@@ -269,11 +269,11 @@ func TestLocked(t *testing.T) {
 		t.Fatal(line, err)
 	}
 	for name, check := range map[string]Checker{"checker": testChecker(t), "no checker": nil} {
-		if _, err := Open(path, Options{Checker: check}); !errors.Is(err, errLocked) || !strings.Contains(err.Error(), "another responder") {
+		if _, err := Open(path, Options{Checker: check}); !errors.Is(err, ErrLocked) || !strings.Contains(err.Error(), "another responder") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := Verify(t.Context(), path, key, VerifyOptions{}); !errors.Is(err, errLocked) {
+	if _, err := Verify(t.Context(), path, key, VerifyOptions{}); !errors.Is(err, ErrLocked) {
 		t.Error(err)
 	}
 	if err := in.Close(); err != nil {

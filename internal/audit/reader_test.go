@@ -21,8 +21,8 @@ func TestReaderReadsACopy(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := OpenReader(context.Background(), j.Path(), nil); !errors.Is(err, errLocked) {
-		t.Errorf("a file that a service has open: %v, want errLocked", err)
+	if _, err := OpenReader(context.Background(), j.Path(), nil); !errors.Is(err, ErrLocked) {
+		t.Errorf("a file that a service has open: %v, want ErrLocked", err)
 	}
 	if err := j.Close(); err != nil {
 		t.Fatal(err)
