@@ -263,6 +263,8 @@ func TestAPI(t *testing.T) {
 		"incident":      incident,
 		"digest_page":   digests,
 		"period_report": period,
+		"backup":        Backup{Made: noon, Origin: "responder/1", Entries: 3, Last: noon, Root: "r", Key: true, Segments: []JournalSegment{{Segment: "s", First: 1, Last: 2, Bytes: 3, SHA256: "h"}}, Dir: "d", Version: "v"},
+		"restored":      Restored{File: "data/journal.db", Origin: "responder/1", Entries: 3, Last: noon, Lost: 2, Replaced: "data/replaced", Open: []RestoredRun{{Run: "r-1", Last: "gate.opened", At: noon}}, Segments: []string{"s"}},
 		"config_check":  checked,
 		"problem":       map[string]Problem{"error": {Code: "busy", Message: "m", Hint: "h"}},
 	} {

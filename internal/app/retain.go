@@ -232,9 +232,14 @@ func statusOf(at audit.Status) api.JournalStatus {
 		Origin: at.Origin, Entries: at.Entries, Archived: at.Archived, Bytes: at.Bytes, Oldest: at.Oldest, Segments: []api.JournalSegment{},
 	}
 	for _, x := range at.Segments {
-		s.Segments = append(s.Segments, api.JournalSegment{Segment: x.Segment, First: x.First, Last: x.End - 1, Bytes: x.Bytes, SHA256: x.Digest})
+		s.Segments = append(s.Segments, SegmentOf(x))
 	}
 	return s
+}
+
+// SegmentOf returns a segment of the archive as the API has it.
+func SegmentOf(x audit.Sealed) api.JournalSegment {
+	return api.JournalSegment{Segment: x.Segment, First: x.First, Last: x.End - 1, Bytes: x.Bytes, SHA256: x.Digest}
 }
 
 // JournalStatus reads a journal's file that no service has open.

@@ -36,6 +36,8 @@ func commands(p *command.Process) []*cobra.Command {
 		newSlackCommand(p),
 		newAuditCommand(p),
 		newJournalCommand(p),
+		newBackupCommand(p),
+		newRestoreCommand(p),
 		newConfigCommand(p),
 		doctor.NewCommand(p),
 		newCompletionCommand(p),
