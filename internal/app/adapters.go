@@ -56,12 +56,18 @@ func DecodeNotification(c config.Receiver, body []byte) (playbook.Notification, 
 type admission struct{ intake *dispatch.Intake }
 
 // Admit makes a notification durable.
-func (a admission) Admit(ctx context.Context, n playbook.Notification) error {
-	err := a.intake.Admit(ctx, n)
+func (a admission) Admit(ctx context.Context, n playbook.Notification) (stored int, err error) {
+	stored, err = a.intake.Admit(ctx, n)
 	if errors.Is(err, dispatch.ErrPaused) {
-		return &refused{as: webhook.ErrPaused, because: err, message: err.Error()}
+		return 0, &refused{as: webhook.ErrPaused, because: err, message: err.Error()}
 	}
-	return journalRefusal(err)
+	return stored, journalRefusal(err)
+}
+
+// take makes a notification durable that nobody sent.
+func (a admission) take(ctx context.Context, n playbook.Notification) error {
+	_, err := a.intake.Admit(ctx, n)
+	return err
 }
 
 // control hands commands to the executor, with the right that their person lacks.

@@ -34,6 +34,7 @@ type room struct {
 	mu    sync.Mutex // guards everything below
 	until time.Time
 	last  error
+	spare int64     // bytes that notifications may still take; negative: unknown
 	swept time.Time // when garbage was collected last, to look again
 }
 
@@ -49,16 +50,33 @@ func newRoom(journal *audit.Journal, minFree int64) *room {
 // check returns nil when there is room; else an error that wraps [webhook.ErrMemory] or
 // [webhook.ErrDisk].
 func (r *room) check() error {
+	err, _ := r.looked()
+	return err
+}
+
+// left returns how many bytes notifications may still take of the journal's file and
+// volume, and false if that cannot be told.
+func (r *room) left() (bytes int64, known bool) {
+	_, spare := r.looked()
+	return max(0, spare), spare >= 0
+}
+
+func (r *room) looked() (short error, spare int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if now := r.now(); !now.Before(r.until) {
 		r.last = r.look(now)
 		r.until = now.Add(roomFor)
 	}
-	return r.last
+	return r.last, r.spare
 }
 
 func (r *room) look(now time.Time) error {
+	free, err := r.free()
+	inFile := r.inFile()
+	if r.spare = max(0, free+inFile-r.minFree); err != nil {
+		r.spare = -1
+	}
 	most := r.limit / 100 * memoryPart
 	lives := r.lives()
 	if r.limit > 0 && lives > most && now.Sub(r.swept) >= lookAgain {
@@ -71,11 +89,9 @@ func (r *room) look(now time.Time) error {
 	if r.limit > 0 && lives > most {
 		return fmt.Errorf("%w: %d MiB are in use, and the limit is %d MiB", webhook.ErrMemory, lives>>20, r.limit>>20)
 	}
-	free, err := r.free()
 	if err != nil {
 		return nil // what cannot be told refuses nothing: the journal says itself when it cannot write
 	}
-	inFile := r.inFile()
 	if free+inFile < r.minFree || free < r.minFree/volumePart {
 		return fmt.Errorf("%w: %d MiB are free and %d MiB within the journal's file, and journal.min_free is %d MiB, of which %d MiB must be on the volume",
 			webhook.ErrDisk, free>>20, inFile>>20, r.minFree>>20, r.minFree/volumePart>>20)

@@ -24,6 +24,9 @@ func TestRoom(t *testing.T) {
 		}
 	}
 	check("at first", nil, "")
+	if left, known := r.left(); left != 768<<20 || !known {
+		t.Errorf("%d bytes are left, known: %t", left, known)
+	}
 	lives = 308 << 20
 	check("with much memory in use", webhook.ErrMemory, "308 MiB are in use, and the limit is 512 MiB")
 	check("a little later", webhook.ErrMemory, "308 MiB")
@@ -45,6 +48,9 @@ func TestRoom(t *testing.T) {
 	check("with next to no space on the volume", webhook.ErrDisk, "of which 32 MiB must be on the volume")
 	broken = errors.New("gone")
 	check("with space that cannot be told", nil, "")
+	if _, known := r.left(); known {
+		t.Error("space that cannot be told is known")
+	}
 	r.limit, lives = 0, 1<<40
 	check("without a limit", nil, "")
 	if free, err := freeOf(t.TempDir()); err != nil || free <= 0 {

@@ -193,6 +193,7 @@ func (s *Service) receiverOptions(c config.Config) webhook.Options {
 			s.executor.RecordRefused(who.By, right, "", why)
 		},
 		Room:          s.room.check,
+		Left:          s.room.left,
 		Crowded:       s.executor.Crowded,
 		Watch:         s.journal.Watch,
 		Metrics:       s.metrics.handler(),
@@ -310,7 +311,7 @@ func (s *Service) runSilencer(ctx context.Context) error {
 	}
 	open := true
 	silencer := alertmanager.NewSilencer(alertmanager.SilencerOptions{
-		Silences: s.world.Silences, Journal: s.journal, Runs: s.executor, Admit: s.intake.Admit,
+		Silences: s.world.Silences, Journal: s.journal, Runs: s.executor, Admit: admission{s.intake}.take,
 		Link: s.link, Log: s.log, Now: s.world.Now,
 	})
 	return silencer.Run(ctx, s.executor.Runs(executor.Filter{Open: &open}))

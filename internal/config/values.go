@@ -232,6 +232,9 @@ func (c *Config) checkLimits(bad setting.Report) {
 			bad(path, "", "must be at least 1")
 		}
 	}
+	if s := c.Receiver.Quota.Share; s < 1 || s > 100 {
+		bad("receiver.quota.share", "", "must be 1 to 100")
+	}
 	if c.Receiver.MaxInFlight < c.Receiver.MaxBody {
 		bad("receiver.max_in_flight", "", "must be at least receiver.max_body")
 	}

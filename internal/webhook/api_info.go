@@ -107,6 +107,9 @@ func (s *Server) readyz(c echo.Context, _ Identity) error {
 			r.Refusing = err.Error()
 		}
 	}
+	if r.Refusing == "" {
+		r.Refusing = s.overShare()
+	}
 	if r.Refusing == "" && s.o.Crowded != nil && s.o.Crowded() {
 		r.Refusing = "alerts start no runs: as many that had one are remembered and fire still as may be"
 	}

@@ -56,14 +56,14 @@ func (h *fakeHouse) Start(_ context.Context, r StartRequest) (string, bool, erro
 	return "r-1", len(h.started) > 1, nil
 }
 
-func (h *fakeHouse) Admit(ctx context.Context, n playbook.Notification) error {
+func (h *fakeHouse) Admit(ctx context.Context, n playbook.Notification) (int, error) {
 	if h.admit != nil {
-		return h.admit(ctx, n)
+		return 0, h.admit(ctx, n)
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.admitted = append(h.admitted, n)
-	return nil
+	return len(n.AppendJSON(nil)), nil
 }
 
 func (h *fakeHouse) Command(_ context.Context, run string, c machine.Command) error {

@@ -26,6 +26,9 @@ func (s *Server) intake(c echo.Context, id Identity) error {
 	if s.quotas.spent(id.Name, r.ContentLength, time.Now()) {
 		return s.overQuota(id.Name)
 	}
+	if err := s.withinShare(c, id.Name, 1, max(0, r.ContentLength)); err != nil {
+		return err
+	}
 	b, err := s.bodies.read(r)
 	defer b.release()
 	if err != nil {
@@ -37,15 +40,20 @@ func (s *Server) intake(c echo.Context, id Identity) error {
 	if err != nil {
 		return err
 	}
+	if err := s.withinShare(c, id.Name, int64(len(n.Alerts)), int64(len(b.buf))); err != nil {
+		return err
+	}
 	if !s.quotas.take(id.Name, len(n.Alerts), len(b.buf), time.Now()) {
 		return s.overQuota(id.Name)
 	}
 	s.withinQuota(id.Name)
 	b.drop()
 	n.Sender, n.ReceivedAt = id.Name, s.o.Now().UTC()
-	if err := s.o.Intake.Admit(r.Context(), n); err != nil {
+	stored, err := s.o.Intake.Admit(r.Context(), n)
+	if err != nil {
 		return s.admitProblem(err)
 	}
+	s.stores(id.Name, len(n.Alerts), stored)
 	s.accepted(n)
 	return c.NoContent(http.StatusOK)
 }

@@ -21,10 +21,10 @@ import (
 
 // Intake admits notifications.
 type Intake interface {
-	// Admit returns nil once n is durable. Every error is answered 503, so
+	// Admit returns how many bytes it stored once n is durable. Every error is answered 503, so
 	// that Alertmanager tries again; [ErrBusy], [ErrPaused] and
 	// [ErrUnavailable] name the reason. It is called concurrently.
-	Admit(ctx context.Context, n playbook.Notification) error
+	Admit(ctx context.Context, n playbook.Notification) (stored int, err error)
 }
 
 // Control sends commands to runs.
@@ -86,6 +86,7 @@ type Options struct {
 	Refused   func(who rights.Actor, right rights.Right, why string) // records a request that its credential's scopes refuse; nil: nobody
 	Ready     func() []string                                        // what is missing before work can be done; empty: ready. nil: always ready
 	Room      func() error                                           // nil when notifications can be taken in; else it wraps ErrMemory or ErrDisk. nil: they always can
+	Left      func() (bytes int64, known bool)                       // what notifications may still take of the journal's volume; nil: never known, and senders have no share of it
 	Crowded   func() bool                                            // alerts start no runs, because too many that had one fire still; nil: never
 	Watch     func() (<-chan struct{}, func())                       // signals after every append to the journal; the function ends it. nil: follow=1 is refused
 	Metrics   http.Handler                                           // served at /metrics; nil: 404
@@ -101,7 +102,7 @@ type Options struct {
 	MaxBody       int64         // bytes of one notification; default 16 MiB
 	InFlightBytes int64         // bytes of bodies being read or admitted, over all senders, >= MaxBody; default 16 MiB. Memory needed is about four times that
 	MaxConns      int           // open connections; default 2048
-	Quota         Quota         // of one sender; default 200000 at once, 1000 a second
+	Quota         Quota         // of one sender; default 200000 at once, 1000 a second, 25 % of the room in a day
 	SlowTimeout   time.Duration // for headers and body of a request together; default 10 s
 
 	Logger     *slog.Logger          // required
@@ -165,6 +166,9 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Quota == (Quota{}) {
 		o.Quota = Quota{Burst: 200_000, Rate: 1000}
 	}
+	if o.Quota.Share == 0 {
+		o.Quota.Share = 25
+	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -176,7 +180,7 @@ func (o Options) withDefaults() (Options, error) {
 		return o, errors.New("webhook: no intake")
 	case o.Logger == nil:
 		return o, errors.New("webhook: no logger")
-	case o.MaxBody < 0 || o.MaxConns < 0 || o.SlowTimeout < 0 || o.Quota.Burst < 1 || o.Quota.Rate < 1:
+	case o.MaxBody < 0 || o.MaxConns < 0 || o.SlowTimeout < 0 || o.Quota.Burst < 1 || o.Quota.Rate < 1 || o.Quota.Share < 1 || o.Quota.Share > 100:
 		return o, errors.New("webhook: a limit is negative")
 	case o.InFlightBytes < o.MaxBody:
 		return o, fmt.Errorf("webhook: %d bytes in flight are less than one body of %d", o.InFlightBytes, o.MaxBody)

@@ -16,6 +16,10 @@ import (
 type Quota struct {
 	Burst int // at once
 	Rate  int // a second
+	// Share is how much of the room in the journal it may use up within a day, in per cent,
+	// 1 to 100; default 25. It is measured against what is left, so that one sender alone
+	// takes weeks to fill the volume.
+	Share int
 }
 
 // maxSenders bounds the senders that have a quota of their own. They are credentials of
@@ -32,7 +36,9 @@ type quotas struct {
 // sender is one credential.
 type sender struct {
 	left    *rate.Limiter
-	refused bool // since it had half of its burst
+	refused bool      // since it had half of its burst
+	stored  stored    // within a day
+	full    time.Time // when a notification last did not fit its share; zero: long ago
 }
 
 func newQuotas(q Quota) *quotas { return &quotas{Quota: q, senders: map[string]*sender{}} }

@@ -76,18 +76,18 @@ func NewIntake(journal *audit.Journal, now func() time.Time) (*Intake, error) {
 }
 
 // Admit appends the notification to the stream intake, and returns once it is
-// durable. It depends on nothing before it, so it conflicts with nobody. Nobody may
-// change the notification afterwards.
-func (i *Intake) Admit(ctx context.Context, n playbook.Notification) error {
+// durable, with the bytes that were appended. It depends on nothing before it, so it
+// conflicts with nobody. Nobody may change the notification afterwards.
+func (i *Intake) Admit(ctx context.Context, n playbook.Notification) (stored int, err error) {
 	if off := i.off.Load(); off != nil {
-		return fmt.Errorf("%w by %s: %s", ErrPaused, off.By, off.Reason)
+		return 0, fmt.Errorf("%w by %s: %s", ErrPaused, off.By, off.Reason)
 	}
 	buf, _ := i.buffers.Get().(*[]byte)
 	if buf == nil {
 		buf = new([]byte)
 	}
 	data := n.AppendJSON((*buf)[:0])
-	_, err := i.journal.Append(ctx, audit.Append{
+	_, err = i.journal.Append(ctx, audit.Append{
 		Stream: StreamIntake, After: audit.Any,
 		Records: []audit.Record{{Kind: KindNotification, Time: n.ReceivedAt, Data: data}},
 		Written: func(recs []audit.Record) { i.recent.add(Note{seq: recs[0].Seq, index: recs[0].Index, data: n}) },
@@ -96,7 +96,7 @@ func (i *Intake) Admit(ctx context.Context, n playbook.Notification) error {
 		*buf = data
 		i.buffers.Put(buf)
 	}
-	return err
+	return len(data), err
 }
 
 // Paused returns the pause in force, nil when there is none.

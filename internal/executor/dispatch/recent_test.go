@@ -35,7 +35,7 @@ func TestHandedOverAsJournaled(t *testing.T) {
 	for i := range 8 {
 		senders.Go(func() {
 			for k := range 20 {
-				if err := intake.Admit(t.Context(), notificationOf(1+(i*k)%5)); err != nil {
+				if _, err := intake.Admit(t.Context(), notificationOf(1+(i*k)%5)); err != nil {
 					t.Error(err)
 				}
 			}
