@@ -1,30 +1,35 @@
 // Package inbound bounds the connections of a listener, so that whoever has no
 // credential cannot keep out those who have one.
 //
-// A connection is fresh until a request on it has authenticated ([Trust]). When there
-// are too many connections, a fresh one makes room: the oldest of the address that has
-// most of them. When none is fresh, the one that has been idle longest does. When all
-// are at work, one address keeps no more than its part ([Limits.Trusted]): its oldest
-// makes room. None does before its time ([Limits.Patience]): the new one waits.
+// A connection is fresh until a request on it has authenticated ([Trust]); it is unused
+// while it is fresh or idle. When there are too many, the next one takes the place of an
+// unused one, of the address that has most of them: the oldest fresh one, else the one
+// that is idle longest. It does so at once if that address has more connections than its
+// own, and else when that one had its time ([Limits.Patience]). When all are at work, one
+// address keeps no more than its part ([Limits.Trusted]). Whoever has to wait keeps no
+// other address waiting.
 package inbound
 
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"net"
 	"net/http"
 	"net/netip"
 	"sync"
+	"syscall"
 	"time"
 )
 
 // Limits bound a listener.
 type Limits struct {
-	All     int // open connections
+	All     int // open connections, and as many that wait for one of them to close
 	Address int // fresh connections of one address; of IPv6, of one /64
 	Trusted int // those of one address that are kept when all are at work; 0: All
 	// Patience is how long a connection may be fresh, idle or at work before it makes room for
-	// another. An honest sender opens many at once in a burst, and each is served in turn.
+	// another one of its own address, or of one that has as many. An honest sender opens
+	// many at once in a burst, and each is served in turn.
 	Patience time.Duration
 	Cut      func() // called for each connection that was closed to make room; may be nil
 }
@@ -34,13 +39,16 @@ type Limits struct {
 type Listener struct {
 	net.Listener
 	limits Limits
+	start  sync.Once // of what accepts
 
-	mu     sync.Mutex // guards everything below, and the state of each connection
-	freed  *sync.Cond // a connection closed or became idle, or the listener closed
-	closed bool
-	open   map[*conn]struct{}
-	fresh  map[netip.Prefix]int
-	known  map[netip.Prefix]int // trusted ones by address
+	mu      sync.Mutex // guards everything below, and the state of each connection
+	changed *sync.Cond // something is ready, or err is set
+	ready   []*conn    // admitted, and not yet returned by Accept
+	err     error      // nothing more is accepted
+	open    int
+	waiting int
+	by      map[netip.Prefix]*address
+	again   time.Time // when those who wait are looked at again; zero: when something changes
 }
 
 // conn is one connection.
@@ -48,9 +56,10 @@ type conn struct {
 	net.Conn
 	listener *Listener
 	address  netip.Prefix
+	open     bool // admitted, and not closed
 	trusted  bool
 	idle     bool
-	since    time.Time // when it was accepted, or became idle
+	since    time.Time // when it was admitted, or became idle
 }
 
 // Listen bounds ln.
@@ -58,8 +67,8 @@ func Listen(ln net.Listener, limits Limits) *Listener {
 	if limits.Trusted == 0 {
 		limits.Trusted = limits.All
 	}
-	l := &Listener{Listener: ln, limits: limits, open: map[*conn]struct{}{}, fresh: map[netip.Prefix]int{}, known: map[netip.Prefix]int{}}
-	l.freed = sync.NewCond(&l.mu)
+	l := &Listener{Listener: ln, limits: limits, by: map[netip.Prefix]*address{}}
+	l.changed = sync.NewCond(&l.mu)
 	return l
 }
 
@@ -95,149 +104,115 @@ func of(c net.Conn) *conn {
 
 // Accept implements net.Listener.
 func (l *Listener) Accept() (net.Conn, error) {
-	raw, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
+	l.start.Do(func() { go l.accept() })
+	return l.next()
+}
+
+// accept accepts connections until the listener fails or is closed.
+func (l *Listener) accept() {
+	for {
+		raw, err := l.Listener.Accept()
+		switch {
+		case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
+			if !l.shed() {
+				time.Sleep(5 * time.Millisecond) // as net/http does: another part of the process has the files
+			}
+		case errors.Is(err, syscall.ECONNABORTED):
+		case err != nil:
+			l.fail(err)
+			return
+		default:
+			l.arrive(&conn{Conn: raw, listener: l, address: addressOf(raw.RemoteAddr())})
+		}
 	}
-	c := &conn{Conn: raw, listener: l, address: addressOf(raw.RemoteAddr()), since: time.Now()}
-	if !l.admit(c) {
-		_ = raw.Close() // nobody has read from it
-		return nil, net.ErrClosed
+}
+
+// next returns the next connection that was admitted.
+func (l *Listener) next() (net.Conn, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for len(l.ready) == 0 && l.err == nil {
+		l.changed.Wait()
 	}
+	if l.err != nil {
+		return nil, l.err
+	}
+	c := l.ready[0]
+	l.ready = l.ready[1:]
 	return c, nil
 }
 
 // Close implements net.Listener.
 func (l *Listener) Close() error {
-	l.mu.Lock()
-	l.closed = true
-	l.freed.Broadcast()
-	l.mu.Unlock()
+	l.fail(net.ErrClosed)
 	return l.Listener.Close()
 }
 
-// admit counts a connection once there is room for it; false: the listener closed.
-func (l *Listener) admit(c *conn) bool {
+// fail admits nothing more, and closes what no server has seen.
+func (l *Listener) fail(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.fresh[c.address] >= l.limits.Address {
-		if o := l.oldest(func(o *conn) bool { return !o.trusted && o.address == c.address }); time.Since(o.since) >= l.limits.Patience {
-			l.cut(o)
-		}
-	}
-	for len(l.open) >= l.limits.All && !l.closed {
-		if !l.makeRoom() {
-			l.freed.Wait()
-		}
-	}
-	if l.closed {
-		return false
-	}
-	l.open[c] = struct{}{}
-	l.fresh[c.address]++
-	return true
-}
-
-// makeRoom closes the connection that is worth least, and reports whether there was one.
-func (l *Listener) makeRoom() bool {
-	most := largest(l.fresh)
-	c := l.oldest(func(o *conn) bool { return !o.trusted && o.address == most })
-	if c == nil { // whoever has just been answered may be about to ask again
-		c = l.oldest(func(o *conn) bool { return o.idle })
-	}
-	if most = largest(l.known); c == nil && l.known[most] > l.limits.Trusted {
-		c = l.oldest(func(o *conn) bool { return o.address == most })
-	}
-	if c == nil {
-		return false
-	}
-	if left := l.limits.Patience - time.Since(c.since); left > 0 {
-		time.AfterFunc(left, l.freed.Broadcast)
-		return false
-	}
-	l.cut(c)
-	return true
-}
-
-// largest returns the address with most connections.
-func largest(by map[netip.Prefix]int) (most netip.Prefix) {
-	for address, n := range by {
-		if n > by[most] {
-			most = address
-		}
-	}
-	return most
-}
-
-// oldest returns the oldest connection of those, nil if there is none.
-func (l *Listener) oldest(which func(*conn) bool) *conn {
-	var found *conn
-	for c := range l.open {
-		if which(c) && (found == nil || c.since.Before(found.since)) {
-			found = c
-		}
-	}
-	return found
-}
-
-// cut closes a connection to make room. Its server finds out when it reads or writes.
-func (l *Listener) cut(c *conn) {
-	l.forget(c)
-	_ = c.Conn.Close() // whoever sent nothing yet is told nothing
-	if l.limits.Cut != nil {
-		l.limits.Cut()
-	}
-}
-
-// forget counts a connection no more.
-func (l *Listener) forget(c *conn) {
-	if _, ok := l.open[c]; !ok {
+	if l.err != nil {
 		return
 	}
-	delete(l.open, c)
-	l.leave(c)
-	l.freed.Signal()
-}
-
-// leave takes a connection out of its address' count.
-func (l *Listener) leave(c *conn) {
-	by := l.fresh
-	if c.trusted {
-		by = l.known
+	l.err = err
+	for _, c := range l.ready {
+		l.forget(c)
+		_ = c.Conn.Close() // nobody has read from it
 	}
-	if by[c.address]--; by[c.address] == 0 {
-		delete(by, c.address)
+	for _, a := range l.by {
+		for _, c := range a.waiting {
+			_ = c.Conn.Close()
+		}
+		a.waiting = nil
 	}
+	l.ready, l.waiting = nil, 0
+	l.changed.Broadcast()
 }
 
 // Close implements net.Conn.
 func (c *conn) Close() error {
 	c.listener.mu.Lock()
 	c.listener.forget(c)
+	c.listener.admitAll()
 	c.listener.mu.Unlock()
 	return c.Conn.Close()
 }
 
 func (c *conn) trust() {
-	l := c.listener
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if _, ok := l.open[c]; ok && !c.trusted {
-		l.leave(c)
-		l.known[c.address]++
-		l.freed.Signal() // it may be one too many of its address
-	}
+	c.listener.mu.Lock()
+	defer c.listener.mu.Unlock()
 	c.trusted = true
+	c.place()
 }
 
 func (c *conn) set(idle bool) {
-	l := c.listener
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	c.listener.mu.Lock()
+	defer c.listener.mu.Unlock()
 	if c.idle = idle; idle {
 		c.since = time.Now()
-		l.freed.Signal()
 	}
+	c.place()
+}
+
+// place counts a connection as what it is now, which may make room.
+func (c *conn) place() {
+	if !c.open {
+		return
+	}
+	a := c.listener.of(c.address)
+	delete(a.fresh, c)
+	delete(a.idle, c)
+	delete(a.busy, c)
+	switch {
+	case !c.trusted:
+		a.fresh[c] = struct{}{}
+	case c.idle:
+		a.idle[c] = struct{}{}
+	default:
+		a.busy[c] = struct{}{}
+	}
+	c.listener.admitAll()
 }
 
 // addressOf returns what a connection counts for: its IPv4 address, or its IPv6 network.

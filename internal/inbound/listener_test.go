@@ -4,7 +4,9 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"os"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -38,11 +40,20 @@ func newRig(limits Limits) *rig {
 	return r
 }
 
-func (r *rig) connect(ip string) *conn {
+// arrive is a connection that is accepted.
+func (r *rig) arrive(ip string) *conn {
 	a := &net.TCPAddr{IP: net.ParseIP(ip), Port: 1}
-	c := &conn{Conn: &from{address: a}, listener: r.Listener, address: addressOf(a), since: time.Now()}
-	if !r.admit(c) {
-		return nil
+	c := &conn{Conn: &from{address: a}, listener: r.Listener, address: addressOf(a)}
+	r.Listener.arrive(c)
+	return c
+}
+
+// connect is one that is admitted at once.
+func (r *rig) connect(t *testing.T, ip string) *conn {
+	t.Helper()
+	c := r.arrive(ip)
+	if got, err := r.next(); got != c || err != nil {
+		t.Errorf("a connection of %s is not admitted: %v, %v", ip, got, err)
 	}
 	time.Sleep(time.Second)
 	return c
@@ -54,25 +65,43 @@ func cut(c *conn) bool { return c.Conn.(*from).closed }
 // them; else the one that is idle longest.
 func TestRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(Limits{All: 4, Address: 4})
-		busy, honest := r.connect("192.0.2.1"), r.connect("192.0.2.2")
+		r := newRig(Limits{All: 4, Address: 4, Patience: time.Hour})
+		busy, honest := r.connect(t, "192.0.2.1"), r.connect(t, "192.0.2.2")
 		busy.trust()
-		old, young := r.connect("203.0.113.9"), r.connect("203.0.113.9")
-		if r.connect("192.0.2.3"); !cut(old) || cut(young) || cut(honest) || cut(busy) {
-			t.Error("the flooding address' oldest connection does not make room")
+		old, young := r.connect(t, "203.0.113.9"), r.connect(t, "203.0.113.9")
+		if r.connect(t, "192.0.2.3"); !cut(old) || cut(young) || cut(honest) || cut(busy) {
+			t.Error("the flooding address' oldest connection does not make room at once")
 		}
-		if err := old.Close(); err != nil || len(r.open) != 4 {
-			t.Errorf("%v, %d open after a cut connection was closed", err, len(r.open))
+		if err := old.Close(); err != nil || r.open != 4 {
+			t.Errorf("%v, %d open after a cut connection was closed", err, r.open)
 		}
-		r = newRig(Limits{All: 2, Address: 2})
-		first, second := r.connect("192.0.2.1"), r.connect("192.0.2.1")
+		r = newRig(Limits{All: 2, Address: 2, Patience: time.Hour})
+		first, second := r.connect(t, "192.0.2.1"), r.connect(t, "192.0.2.1")
 		first.trust()
 		second.trust()
 		second.set(true)
 		time.Sleep(time.Second)
 		first.set(true)
-		if r.connect("192.0.2.2"); !cut(second) || cut(first) || r.cut != 1 {
-			t.Error("the connection that is idle longest does not make room")
+		if r.connect(t, "192.0.2.2"); !cut(second) || cut(first) || r.cut != 1 {
+			t.Error("the connection that is idle longest does not make room at once")
+		}
+	})
+}
+
+// Of addresses that have as many connections none makes room for another one before its
+// time.
+func TestPatience(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(Limits{All: 2, Address: 2, Patience: time.Minute})
+		first, second := r.connect(t, "192.0.2.1"), r.connect(t, "192.0.2.2")
+		next := r.arrive("192.0.2.3")
+		if next.open || cut(first) || cut(second) {
+			t.Error("a connection made room before its time")
+		}
+		was := time.Now()
+		got, err := r.next()
+		if waited := time.Since(was); got != next || err != nil || waited != 58*time.Second || !cut(first) || cut(second) {
+			t.Error("the oldest connection did not make room when it had its time")
 		}
 	})
 }
@@ -82,55 +111,77 @@ func TestRoom(t *testing.T) {
 func TestTrustedPart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(Limits{All: 8, Address: 4, Trusted: 6})
-		honest := r.connect("192.0.2.1")
+		honest := r.connect(t, "192.0.2.1")
 		honest.trust()
 		var slow []*conn
 		for range 7 {
-			c := r.connect("203.0.113.9")
+			c := r.connect(t, "203.0.113.9")
 			c.trust()
 			slow = append(slow, c)
 		}
-		next := r.connect("192.0.2.2")
+		next := r.connect(t, "192.0.2.2")
 		if next.trust(); !cut(slow[0]) || cut(slow[1]) || cut(honest) {
 			t.Error("the oldest connection of the address with too many does not make room")
 		}
-		waits := make(chan *conn, 1)
-		go func() { waits <- r.connect("192.0.2.3") }()
-		synctest.Wait()
-		if len(waits) != 0 {
+		last := r.arrive("192.0.2.3")
+		if last.open {
 			t.Error("an address within its part made room")
 		}
-		_ = honest.Close()
-		(<-waits).trust()
-		for c := range r.open {
-			_ = c.Close()
+		if _ = honest.Close(); !last.open {
+			t.Error("who waited is not admitted")
 		}
-		if len(r.known) != 0 || len(r.fresh) != 0 {
-			t.Errorf("%v and %v stay counted", r.known, r.fresh)
+		for _, a := range r.by {
+			for _, all := range []map[*conn]struct{}{a.fresh, a.busy} {
+				for c := range all {
+					_ = c.Close()
+				}
+			}
+		}
+		if len(r.by) != 0 || r.open != 0 {
+			t.Errorf("%v stay counted", r.by)
 		}
 	})
 }
 
 // When all connections are at work, the next one waits for one of them.
 func TestWaits(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		for name, end := range map[string]func(r *rig, c *conn){
-			"closes":             func(_ *rig, c *conn) { _ = c.Close() },
-			"is idle":            func(_ *rig, c *conn) { c.set(true) },
-			"listener is closed": func(r *rig, _ *conn) { _ = r.Close() },
-		} {
+	for name, end := range map[string]func(r *rig, c *conn){
+		"closes":             func(_ *rig, c *conn) { _ = c.Close() },
+		"is idle":            func(_ *rig, c *conn) { c.set(true) },
+		"listener is closed": func(r *rig, _ *conn) { _ = r.Close() },
+	} {
+		synctest.Test(t, func(t *testing.T) {
 			r := newRig(Limits{All: 1, Address: 1})
-			c := r.connect("192.0.2.1")
+			c := r.connect(t, "192.0.2.1")
 			c.trust()
-			next := make(chan *conn, 1)
-			go func() { next <- r.connect("192.0.2.2") }()
-			synctest.Wait()
-			if len(next) != 0 || cut(c) {
+			next := r.arrive("192.0.2.2")
+			if next.open || cut(c) {
 				t.Fatal("the only connection, which is at work, made room")
 			}
 			end(r, c)
-			if got := <-next; (got == nil) != (name == "listener is closed") {
-				t.Errorf("%s: %v", name, got)
+			if closed := name == "listener is closed"; next.open == closed || cut(next) != closed {
+				t.Errorf("%s: admitted: %t", name, next.open)
+			}
+		})
+	}
+}
+
+// Whoever waits behind many connections of its own address keeps no other one waiting,
+// and no more wait than may be open.
+func TestOthersDoNotWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(Limits{All: 8, Address: 2, Patience: time.Hour})
+		var flood []*conn
+		for range 20 {
+			flood = append(flood, r.arrive("203.0.113.9"))
+		}
+		honest := r.arrive("192.0.2.1")
+		if !honest.open || r.waiting != 8 || !flood[1].open || flood[2].open {
+			t.Errorf("%d wait, an honest one is admitted: %t", r.waiting, honest.open)
+		}
+		for i, c := range flood {
+			if cut(c) != (i >= 10) {
+				t.Errorf("connection %d is closed: %t", i, cut(c))
 			}
 		}
 	})
@@ -139,15 +190,19 @@ func TestWaits(t *testing.T) {
 // A burst of connections is given a second to authenticate; those that do are not cut.
 func TestBurstOfConnections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(Limits{All: 8, Address: 4, Patience: time.Second})
+		r := newRig(Limits{All: 20, Address: 4, Patience: time.Second})
+		for range 20 {
+			r.arrive("192.0.2.1")
+		}
 		var all sync.WaitGroup
 		for range 20 {
+			c, err := r.next()
+			if err != nil {
+				t.Fatal(err)
+			}
 			all.Go(func() {
-				a := &net.TCPAddr{IP: net.ParseIP("192.0.2.1"), Port: 1}
-				c := &conn{Conn: &from{address: a}, listener: r.Listener, address: addressOf(a), since: time.Now()}
-				r.admit(c)
 				time.Sleep(100 * time.Millisecond)
-				c.trust()
+				c.(*conn).trust()
 				_ = c.Close()
 			})
 		}
@@ -166,8 +221,8 @@ func TestAddress(t *testing.T) {
 		r := newRig(Limits{All: 100, Address: 3})
 		v4, v6 := []*conn{}, []*conn{}
 		for i := range 10 {
-			v4 = append(v4, r.connect("203.0.113.9"))
-			v6 = append(v6, r.connect([]string{"2001:db8::1", "2001:db8::2"}[i%2]))
+			v4 = append(v4, r.connect(t, "203.0.113.9"))
+			v6 = append(v6, r.connect(t, []string{"2001:db8::1", "2001:db8::2"}[i%2]))
 		}
 		for i := range 10 {
 			if want := i < 7; cut(v4[i]) != want || cut(v6[i]) != want {
@@ -175,18 +230,43 @@ func TestAddress(t *testing.T) {
 			}
 		}
 		for range 10 {
-			r.connect("192.0.2.1").trust()
+			r.connect(t, "192.0.2.1").trust()
 		}
-		if len(r.open) != 16 || r.cut != 14 {
-			t.Errorf("%d open, %d cut", len(r.open), r.cut)
-		}
-		for c := range r.open {
-			_ = c.Close()
-		}
-		if len(r.fresh) != 0 {
-			t.Errorf("%v stay counted", r.fresh)
+		if r.open != 16 || r.cut != 14 {
+			t.Errorf("%d open, %d cut", r.open, r.cut)
 		}
 	})
+}
+
+// failing is a listener that has a connection, then no file for another one, and then
+// fails.
+type failing struct {
+	queue
+	answers chan func() (net.Conn, error)
+}
+
+func (f failing) Accept() (net.Conn, error) { return (<-f.answers)() }
+
+// When the process has no file left, an unused connection makes room, and the listener
+// goes on.
+func TestNoFileLeft(t *testing.T) {
+	f := failing{answers: make(chan func() (net.Conn, error), 4)}
+	first, broken := &from{address: &net.TCPAddr{IP: net.ParseIP("192.0.2.1")}}, errors.New("broken")
+	f.answers <- func() (net.Conn, error) { return first, nil }
+	f.answers <- func() (net.Conn, error) {
+		return nil, &net.OpError{Op: "accept", Err: os.NewSyscallError("accept4", syscall.EMFILE)}
+	}
+	f.answers <- func() (net.Conn, error) { return nil, broken }
+	cuts := 0
+	l := Listen(f, Limits{All: 4, Address: 4, Cut: func() { cuts++ }})
+	for {
+		if _, err := l.Accept(); err != nil {
+			if !errors.Is(err, broken) || !first.closed || cuts != 1 {
+				t.Errorf("%v, %d cut", err, cuts)
+			}
+			return
+		}
+	}
 }
 
 // A connection of another listener is left alone.
