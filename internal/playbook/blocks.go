@@ -258,6 +258,8 @@ func (r *reader) query(m *yamldoc.Mapping, name string, at place) *Value {
 		r.unsafe(at.state, n, m.At(name), "reads no series, so its result does not depend on the service and proves nothing", "ask for what the change has to improve")
 	} else if elseConstant(q.text) {
 		r.unsafe(at.state, n, m.At(name), "is a constant where the service has no series, which proves nothing", "leave out the \"or\", or the absent(): missing data is inconclusive, as it must be")
+	} else if why, part := provesNothing(q.text); why != "" {
+		r.unsafe(at.state, n, m.At(name), fmt.Sprintf("proves nothing: %q %s", yamldoc.Clip(part), why), "let the result follow what the service does now")
 	}
 	for _, vs := range selectors {
 		if !q.selects(vs) {

@@ -139,3 +139,31 @@ func FuzzValues(f *testing.F) {
 		}
 	})
 }
+
+// FuzzProvesNothing: no query is too odd, and times zero it never proves anything.
+func FuzzProvesNothing(f *testing.F) {
+	for _, q := range []string{"a", "a * 0", "clamp(a, 0, 0)", "a @ end()", "quantile(2, a)", "vector(1 - 1) * a", "histogram_quantile(scalar(a), b)", "a[5m:] offset 1h"} {
+		f.Add(q)
+	}
+	f.Fuzz(func(t *testing.T, query string) {
+		if _, err := parser.ParseExpr("(" + query + "\n) * 0"); err != nil {
+			return
+		}
+		provesNothing(query)
+		if expr, err := parser.ParseExpr(query); err != nil || !hasSelector(expr) {
+			return
+		}
+		if why, _ := provesNothing("(" + query + "\n) * 0"); why == "" {
+			t.Errorf("%q times 0 is a proof", query)
+		}
+	})
+}
+
+func hasSelector(expr parser.Expr) (has bool) {
+	parser.Inspect(expr, func(n parser.Node, _ []parser.Node) error {
+		_, is := n.(*parser.VectorSelector)
+		has = has || is
+		return nil
+	})
+	return has
+}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
-	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -228,48 +227,6 @@ func (q sampled) selects(vs *parser.VectorSelector) bool {
 		}
 	}
 	return false
-}
-
-// elseConstant reports whether a query has an answer where there are no series at all, as
-// by "or vector(0)" or absent().
-func elseConstant(query string) bool {
-	expr, err := parser.ParseExpr(query)
-	return err == nil && answersNothing(expr)
-}
-
-// answersNothing reports whether an expression has an answer where no selector in it finds
-// a series.
-func answersNothing(expr parser.Expr) bool {
-	switch e := expr.(type) {
-	case *parser.NumberLiteral, *parser.StringLiteral:
-		return true
-	case *parser.ParenExpr:
-		return answersNothing(e.Expr)
-	case *parser.UnaryExpr:
-		return answersNothing(e.Expr)
-	case *parser.StepInvariantExpr:
-		return answersNothing(e.Expr)
-	case *parser.SubqueryExpr:
-		return answersNothing(e.Expr)
-	case *parser.AggregateExpr:
-		return answersNothing(e.Expr)
-	case *parser.Call:
-		if e.Func.Name == "absent" || e.Func.Name == "absent_over_time" || e.Func.Name == "scalar" {
-			return true
-		}
-		return !slices.ContainsFunc(e.Args, func(a parser.Expr) bool { return !answersNothing(a) })
-	case *parser.BinaryExpr:
-		switch e.Op {
-		case parser.LOR:
-			return answersNothing(e.LHS) || answersNothing(e.RHS)
-		case parser.LUNLESS:
-			return answersNothing(e.LHS)
-		default:
-			return answersNothing(e.LHS) && answersNothing(e.RHS)
-		}
-	default: // a selector finds nothing
-		return false
-	}
 }
 
 // check parses the query.

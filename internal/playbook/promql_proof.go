@@ -1,0 +1,240 @@
+package playbook
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/prometheus/prometheus/promql/parser/posrange"
+)
+
+// elseConstant reports whether a query has an answer where there are no series at all, as
+// by "or vector(0)" or absent().
+func elseConstant(query string) bool {
+	expr, err := parser.ParseExpr(query)
+	return err == nil && answersNothing(expr)
+}
+
+// answersNothing reports whether an expression has an answer where no selector in it finds
+// a series.
+func answersNothing(expr parser.Expr) bool {
+	switch e := expr.(type) {
+	case *parser.NumberLiteral, *parser.StringLiteral:
+		return true
+	case *parser.ParenExpr:
+		return answersNothing(e.Expr)
+	case *parser.UnaryExpr:
+		return answersNothing(e.Expr)
+	case *parser.StepInvariantExpr:
+		return answersNothing(e.Expr)
+	case *parser.SubqueryExpr:
+		return answersNothing(e.Expr)
+	case *parser.AggregateExpr:
+		return answersNothing(e.Expr)
+	case *parser.Call:
+		if e.Func.Name == "absent" || e.Func.Name == "absent_over_time" || e.Func.Name == "scalar" {
+			return true
+		}
+		return !slices.ContainsFunc(e.Args, func(a parser.Expr) bool { return !answersNothing(a) })
+	case *parser.BinaryExpr:
+		switch e.Op {
+		case parser.LOR:
+			return answersNothing(e.LHS) || answersNothing(e.RHS)
+		case parser.LUNLESS:
+			return answersNothing(e.LHS)
+		default:
+			return answersNothing(e.LHS) && answersNothing(e.RHS)
+		}
+	default: // a selector finds nothing
+		return false
+	}
+}
+
+// maxProofOffset limits how far back a proof may read.
+const maxProofOffset = time.Hour
+
+// provesNothing returns why the result of a query does not follow what the service does
+// now, and the part of it that is at fault; "" if no reason is known. It is a list of
+// known ways, and proves of no query that it means something.
+func provesNothing(query string) (why, part string) {
+	expr, err := parser.ParseExpr(query)
+	if err != nil {
+		return "", ""
+	}
+	parser.Inspect(expr, func(node parser.Node, _ []parser.Node) error {
+		if w := fixed(node); w != "" && why == "" {
+			why, part = w, textAt(query, node.PositionRange())
+		}
+		return nil
+	})
+	return why, part
+}
+
+func textAt(query string, r posrange.PositionRange) string {
+	from := min(max(0, int(r.Start)), len(query))
+	return query[from:min(max(from, int(r.End)), len(query))]
+}
+
+// fixed returns why one node of a query has the same result whatever the service does;
+// "": no reason is known.
+func fixed(node parser.Node) string {
+	const bound = "holds the result within bounds, so it hides how bad the service is"
+	switch n := node.(type) {
+	case *parser.VectorSelector:
+		return fixedTime(n.Timestamp != nil || n.StartOrEnd != 0, n.OriginalOffset)
+	case *parser.SubqueryExpr:
+		return fixedTime(n.Timestamp != nil || n.StartOrEnd != 0, n.OriginalOffset)
+	case *parser.AggregateExpr:
+		if n.Op == parser.GROUP {
+			return "is 1 for every series"
+		}
+		if n.Op == parser.QUANTILE {
+			return fixedQuantile(n.Param)
+		}
+	case *parser.Call:
+		switch n.Func.Name {
+		case "clamp", "clamp_max", "clamp_min", "sgn":
+			return bound
+		case "histogram_quantile", "quantile_over_time":
+			return fixedQuantile(n.Args[0])
+		case "present_over_time":
+			return "is 1 for every series"
+		}
+	case *parser.BinaryExpr:
+		if n.ReturnBool {
+			return "compares with bool, which is 0 or 1: the operator and the value of the condition compare"
+		}
+		return fixedBinary(n)
+	}
+	return ""
+}
+
+func fixedTime(at bool, offset time.Duration) string {
+	switch {
+	case at:
+		return "reads a fixed time"
+	case offset < 0 || offset > maxProofOffset:
+		return fmt.Sprintf("reads what was %s ago, at most %s is allowed", FormatDuration(offset), FormatDuration(maxProofOffset))
+	default:
+		return ""
+	}
+}
+
+func fixedQuantile(q parser.Expr) string {
+	if v, ok := numberOf(q); ok && !(v >= 0 && v <= 1) {
+		return "is infinite: a quantile is from 0 to 1"
+	}
+	return ""
+}
+
+// fixedBinary returns why an operation has the same result for all values of a side.
+func fixedBinary(n *parser.BinaryExpr) string {
+	const constant = "is a constant"
+	left, isLeft := numberOf(n.LHS)
+	right, isRight := numberOf(n.RHS)
+	if isLeft && isRight {
+		return "" // a number
+	}
+	if isLeft && !finite(left) || isRight && !finite(right) {
+		return "calculates with a number that is infinite or none"
+	}
+	switch n.Op {
+	case parser.MUL:
+		if isLeft && left == 0 || isRight && right == 0 {
+			return constant
+		}
+	case parser.POW:
+		if isLeft && (left == 0 || left == 1) || isRight && right == 0 {
+			return constant
+		}
+	case parser.DIV, parser.MOD:
+		if isLeft && left == 0 || isRight && right == 0 || sameText(n) {
+			return constant
+		}
+	case parser.SUB, parser.ATAN2:
+		if sameText(n) {
+			return constant
+		}
+	}
+	return ""
+}
+
+func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
+
+// sameText reports whether both sides of an operation are written alike.
+func sameText(n *parser.BinaryExpr) bool {
+	return inParens(n.LHS).String() == inParens(n.RHS).String()
+}
+
+func inParens(e parser.Expr) parser.Expr {
+	for {
+		p, ok := e.(*parser.ParenExpr)
+		if !ok {
+			return e
+		}
+		e = p.Expr
+	}
+}
+
+// numberOf returns the value of an expression that is a number, also one that is
+// calculated or made a vector; false: it is not known to be one.
+func numberOf(expr parser.Expr) (float64, bool) {
+	switch e := inParens(expr).(type) {
+	case *parser.NumberLiteral:
+		return e.Val, true
+	case *parser.UnaryExpr:
+		v, ok := numberOf(e.Expr)
+		if e.Op == parser.SUB {
+			v = -v
+		}
+		return v, ok
+	case *parser.Call:
+		if slices.Contains([]string{"vector", "scalar", "abs", "ceil", "floor", "round"}, e.Func.Name) && len(e.Args) > 0 {
+			v, ok := numberOf(e.Args[0])
+			return roundedNumber(e.Func.Name, v), ok
+		}
+	case *parser.BinaryExpr:
+		l, isLeft := numberOf(e.LHS)
+		r, isRight := numberOf(e.RHS)
+		if v, ok := calculate(e.Op, l, r); ok && isLeft && isRight {
+			return v, true
+		}
+	}
+	return 0, false
+}
+
+func roundedNumber(function string, v float64) float64 {
+	switch function {
+	case "abs":
+		return math.Abs(v)
+	case "ceil":
+		return math.Ceil(v)
+	case "floor":
+		return math.Floor(v)
+	case "round":
+		return math.Round(v)
+	default:
+		return v
+	}
+}
+
+func calculate(op parser.ItemType, l, r float64) (float64, bool) {
+	switch op {
+	case parser.ADD:
+		return l + r, true
+	case parser.SUB:
+		return l - r, true
+	case parser.MUL:
+		return l * r, true
+	case parser.DIV:
+		return l / r, true
+	case parser.MOD:
+		return math.Mod(l, r), true
+	case parser.POW:
+		return math.Pow(l, r), true
+	default:
+		return 0, false
+	}
+}
