@@ -28,16 +28,19 @@ var (
 // [Secrets] finds it, also in a text that is the value of a field. The manifest is
 // YAML or JSON; all of a document that cannot be read and speaks of a Secret is
 // told. Lines that are comments are not read. [HideLine] is how such a line is
-// shown. So are the lines of a text that a variable holds, as in value: |-. The time is in
+// shown. So are the lines of a text that a variable or a credential holds, as in value: |-,
+// and the values of options of storage drivers. The time is in
 // proportion to the lines.
 func InSecret(lines []string) []bool {
 	hidden := inSecret(lines, 0)
 	for i := 0; i < len(lines); i++ {
-		if !block.MatchString(lines[i]) {
+		m := textBelow.FindStringSubmatch(lines[i])
+		secret := m != nil && Named(m[1])
+		if !secret && !block.MatchString(lines[i]) {
 			continue
 		}
 		for in := len(indent(lines[i])); i+1 < len(lines) && (strings.TrimSpace(lines[i+1]) == "" || len(indent(lines[i+1])) > in); i++ {
-			hidden[i+1] = hidden[i+1] || !strings.HasPrefix(strings.TrimSpace(lines[i+1]), "--") // flags are judged by their names
+			hidden[i+1] = hidden[i+1] || secret || !strings.HasPrefix(strings.TrimSpace(lines[i+1]), "--") // flags are judged by their names
 		}
 	}
 	return hidden
@@ -45,6 +48,9 @@ func InSecret(lines []string) []bool {
 
 // block is the first line of a text of several lines that a variable holds.
 var block = regexp.MustCompile(`^\s*(?:-\s+)?["']?(?:value|[A-Z_][A-Z0-9_]+)["']?:\s+[|>][-+0-9]*\s*(?:#.*)?$`)
+
+// textBelow is the first line of a text of several lines.
+var textBelow = regexp.MustCompile(`^\s*(?:-\s+)?["']?([A-Za-z0-9_.-]+)["']?:\s+[|>][-+0-9]*\s*(?:#.*)?$`)
 
 // HideLine is a line with nothing left but its indentation.
 func HideLine(line string) string { return indent(line) + Redacted }
@@ -100,7 +106,7 @@ func (m *manifest) document(from, to, depth int) {
 	case !ok && doubtful.MatchString(text), depth > maxTexts:
 		m.hide(from, to)
 	case ok:
-		s := spans{manifest: m, text: strings.TrimSpace(text), from: from, to: to, depth: depth, secrets: Secrets(doc)}
+		s := spans{manifest: m, text: strings.TrimSpace(text), from: from, to: to, depth: depth, secrets: Secrets(doc), keys: map[*yaml.Node]bool{}}
 		s.visit(doc)
 		s.hide()
 	}
@@ -119,8 +125,12 @@ func parse(text string) (*yaml.Node, bool) {
 // mentions reports whether a text may hold something of a Secret: most do not,
 // and are not read.
 func mentions(text string) bool {
-	return strings.Contains(text, "ecret") || strings.Contains(text, "stringData") || strings.Contains(text, "/data") || strings.Contains(text, `\`)
+	return strings.Contains(text, "/data") || strings.Contains(text, `\`) || namesOne.MatchString(text)
 }
+
+// namesOne is in a text that may hold a Secret, or a field that is called like a
+// credential, or options of a driver.
+var namesOne = regexp.MustCompile(`(?i)secret|stringData|token|key|passw|passphrase|pwd|pass\b|pw\b|credential|auth|dsn|jwt|cookie|private|webhook|volumeAttributes|flexVolume`)
 
 // spans finds the lines of a document's hidden nodes. A node does not tell where
 // it ends, but the node behind it where it begins.
@@ -130,14 +140,18 @@ type spans struct {
 	text            string
 	from, to, depth int
 	secrets         map[*yaml.Node]bool
+	keys            map[*yaml.Node]bool
+	inside          bool         // a value that is hidden
 	nodes           []*yaml.Node // in the order of the text
 	found           []span
 }
 
 // span is a hidden node, and the place in nodes of what comes behind it.
 type span struct {
-	node *yaml.Node
-	next int
+	node  *yaml.Node
+	next  int
+	plain bool // comments below it are none of it
+	below bool // its first line is judged by itself
 }
 
 func (s *spans) visit(n *yaml.Node) {
@@ -161,13 +175,60 @@ func (s *spans) visit(n *yaml.Node) {
 			}
 			return
 		}
+	case n.Kind == yaml.MappingNode:
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			s.field(n, n.Content[i], n.Content[i+1])
+		}
+		return
 	default:
 		for _, c := range n.Content {
 			s.visit(c)
 		}
 		return
 	}
-	s.found = append(s.found, span{n, len(s.nodes)})
+	s.found = append(s.found, span{node: n, next: len(s.nodes)})
+}
+
+// field visits a field of a mapping. If its name is that of a credential, or of options
+// of a storage driver, which are anything, its value is hidden also where it has several
+// lines or is a list or a mapping.
+func (s *spans) field(of, key, value *yaml.Node) {
+	options := key.Value == "volumeAttributes" || key.Value == "options" && len(values(of, "driver")) > 0
+	s.keys[key] = true
+	s.visit(key)
+	if !options && !Named(key.Value) || s.secrets[value] || s.inside || value.Kind != yaml.ScalarNode && names(value) {
+		s.visit(value)
+		return
+	}
+	from := len(s.nodes)
+	s.inside = value.Kind != yaml.ScalarNode
+	s.visit(value)
+	s.inside = false
+	if value.Kind == yaml.ScalarNode {
+		s.found = append(s.found, span{key, len(s.nodes), value.Style&(yaml.LiteralStyle|yaml.FoldedStyle) == 0, true})
+		return
+	}
+	for i := from; i < len(s.nodes); i++ {
+		if n := s.nodes[i]; n.Kind == yaml.ScalarNode && !s.keys[n] && !short.MatchString(n.Value) && n.Value != "" {
+			s.found = append(s.found, span{node: n, next: i + 1})
+		}
+	}
+}
+
+// referring are the fields of what names a Secret, or an account's token.
+var referring = []string{"name", "namespace", "key", "secretName", "items", "optional", "defaultMode", "kind", "apiVersion", "apiGroup", "path", "mode", "audience", "expirationSeconds"}
+
+// names reports whether a value names a Secret, or Secrets.
+func names(value *yaml.Node) bool {
+	if value.Kind == yaml.SequenceNode {
+		return !slices.ContainsFunc(value.Content, func(c *yaml.Node) bool { return c.Kind != yaml.MappingNode || !names(c) })
+	}
+	for i := 0; value.Kind == yaml.MappingNode && i+1 < len(value.Content); i += 2 {
+		if !slices.Contains(referring, value.Content[i].Value) {
+			return false
+		}
+	}
+	return value.Kind == yaml.MappingNode
 }
 
 // literal reports whether a scalar stands in the manifest line by line, from the
@@ -196,7 +257,13 @@ func (s *spans) hide() {
 				last++
 			}
 		}
-		for first > s.from && comment(s.lines[first-1]) {
+		if f.below {
+			first++
+		}
+		for f.plain && last > first && comment(s.lines[last-1]) {
+			last--
+		}
+		for !f.below && first > s.from && comment(s.lines[first-1]) {
 			first--
 		}
 		s.manifest.hide(first, last)

@@ -72,6 +72,7 @@ func TestInSecretLong(t *testing.T) {
 		"items":        strings.Repeat("- kind: Secret\n  a: b\n", n),
 		"one line":     "[" + strings.Repeat("{kind: Secret}, ", n) + "]",
 		"never closed": strings.Repeat("{kind: Secret\n", n),
+		"nested":       strings.Repeat("{auth: ", 5000) + "x" + strings.Repeat(", a: b}", 5000),
 		"comments":     strings.Repeat("# kind: Secret\n", n) + strings.Repeat("- kind: Secret\n", n),
 	} {
 		start := time.Now()

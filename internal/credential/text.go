@@ -2,15 +2,19 @@ package credential
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 )
 
 // Values as they stand in a text: in quotes, which a JSON text escapes, or a word.
-// Quotes that are not closed reach to the end.
+// Quotes that are not closed reach to the end. A shell's word goes on behind its quotes,
+// behind a comma and behind an escaped blank.
 const (
 	quoted    = `"(?:[^"\\]|\\.)*(?:"|$)|'[^']*(?:'|$)|\\"(?:[^"\\]|\\[^"])*(?:\\"|$)`
-	value     = quoted + `|[^\s"',{}\[\]\\]+`
-	flagValue = quoted + `|[^\s"',{}\[\]\\-][^\s"',{}\[\]\\]*`
+	bareWord  = `[^\s"',{}\[\]\\]+`
+	goesOn    = `(?:` + bareWord + `|,` + bareWord + `|'[^'\n]*'|"[^"\\\s,:{}\[\]]+"|\\ ){0,8}` // bounded, or a line of many would take the square of its length
+	value     = `(?:` + quoted + `|` + bareWord + `)` + goesOn
+	flagValue = `(?:` + quoted + `|[^\s"',{}\[\]\\-][^\s"',{}\[\]\\]*)` + goesOn
 )
 
 // Credentials inside a text are found by the end of the name before them, so
@@ -22,7 +26,14 @@ var (
 	flagEnds   = regexp.MustCompile(`(?i)()(--?[a-z0-9_-]*` + ends + `)(=|\s+)(` + value + `)`)
 	memberEnds = regexp.MustCompile(`(?i)()(\b[a-z0-9_-]*` + ends + `)(\\?["']?\s*[=:]\s*)(` + value + `)`)
 	bearer     = regexp.MustCompile(`(?i)\b(bearer|authorization["']?\s*[=:]\s*["']?basic)\s+[A-Za-z0-9+/._~=-]{8,}`)
-	login      = regexp.MustCompile(`(\s-u|--user)(\s+|=)(["']?[^\s"':]+):[^\s"']*[^\d\s"'][^\s"']*`) // curl's; a user and a group by their numbers are none
+	login      = regexp.MustCompile(`(\s-u|--user)(\s*|=)(["']?[^\s"':=]+):[^\s"']*[^\d\s"'][^\s"']*`) // curl's; a user and a group by their numbers are none
+	loginQuote = regexp.MustCompile(`(\s-u|--user)(\s*|=)("[^":]+|'[^':]+):(?:[^"'\n]*\s[^"'\n]*)`)    // with a blank in the password
+	// header is a header that carries a credential, up to the end of its quotes or line.
+	header = regexp.MustCompile(`(?i)\b((?:proxy-)?authorization|(?:set-)?cookie|x-(?:[a-z0-9]+-)*(?:key|token|auth|secret)(?:-[a-z0-9]+)*)(\\?["']?\s*:\s*\\?["']?)[^"'\\\n{}\s][^"'\\\n{}]*`)
+	// arguments are those of programs whose flag for a password says nothing.
+	arguments = regexp.MustCompile(`(?i)(\b(?:(?:mysql|mariadb)[a-z-]*\b[^|;&\n]*?\s-p|redis-cli\b[^|;&\n]*?\s-a\s*|sshpass\s+-p\s*|mongo[a-z]*\b[^|;&\n]*?\s-p\s*|\blogin\b[^|;&\n]*?\s-p\s*|\bmachine\s+\S+\s+login\s+\S+\s+password\s+))(` + value + `)`)
+	piped     = regexp.MustCompile(`(\b(?:echo|printf)\s+(?:-\w+\s+)*)(` + value + `)(\s*\|[^|\n]*--password-stdin)`)
+	dsn       = regexp.MustCompile(`([\w.-]+:)[^\s@"'/]+(@(?:tcp|unix)\()`) // of Go's driver for MySQL
 )
 
 // Credentials inside an address.
@@ -43,7 +54,22 @@ var (
 	assigned = regexp.MustCompile(`([A-Za-z0-9_.-]+)(["']?=)(` + value + `)`)
 	flagged  = regexp.MustCompile(`(--[A-Za-z0-9_.-]+)(\s+)(` + flagValue + `)`)
 	member   = regexp.MustCompile(`([A-Za-z0-9_.-]+)(["']?\s*[=:]\s*)(` + value + `)`)
+	// listed is a flag and its value as elements of a list.
+	listed = regexp.MustCompile(`(--[A-Za-z0-9_.-]+)(\\?["']?\s*,\s*)(` + flagValue + `)`)
+	// object is a member of JSON.
+	object = regexp.MustCompile(`([A-Za-z0-9_.-]+)(\\?"\s*:\s*)(` + value + `)`)
+	// several is a member of JSON with a list or an object.
+	several = regexp.MustCompile(`()([A-Za-z0-9_.-]+)(\\?"\s*:\s*)(\[[^\[\]{}]*\]|\{[^\[\]{}]*\})`)
 )
+
+// refers reports whether a name is that of the name of a Secret.
+func refers(name string) bool {
+	words := wordsOf(name)
+	return len(words) > 0 && slices.Contains([]string{"name", "names", "ref", "refs"}, words[len(words)-1])
+}
+
+// namesIts reports whether a member of JSON names a Secret.
+var namesIts = regexp.MustCompile(`"(?:name|secretName)\\?"\s*:`)
 
 // WithoutKeys returns a text without private keys, which have several lines: one whose end
 // is missing reaches to the end of the text. Use it on a whole text that is read line by
@@ -67,12 +93,19 @@ func Redact(s string) string {
 	s = alone.ReplaceAllString(s, "${1}"+Redacted+"@")
 	s = hook.ReplaceAllString(s, "${1}"+Redacted)
 	s = parameter.ReplaceAllString(s, "${1}"+Redacted)
+	s = loginQuote.ReplaceAllString(s, "${1}${2}${3}:"+Redacted)
 	s = login.ReplaceAllString(s, "${1}${2}${3}:"+Redacted)
+	s = dsn.ReplaceAllString(s, "${1}"+Redacted+"${2}")
+	s = arguments.ReplaceAllString(s, "${1}"+Redacted)
+	s = piped.ReplaceAllString(s, "${1}"+Redacted+"${3}")
+	s = header.ReplaceAllString(s, "${1}${2}"+Redacted)
 	s = bearer.ReplaceAllString(s, "${1} "+Redacted)
 	s = forms.ReplaceAllString(s, Redacted)
 	all := func([]string) bool { return true }
 	s = replaceValue(flagEnds, s, all)
 	s = replaceValue(memberEnds, s, all)
+	s = replaceValue(several, s, func(m []string) bool { return Named(m[2]) && !refers(m[2]) && !namesIts.MatchString(m[4]) })
+	s = judged(object, s, func(name string) bool { return Named(name) && !refers(name) })
 	return named(flagged, named(assigned, s))
 }
 
@@ -109,7 +142,7 @@ var (
 // environment variables that are not known to hold none. before and after are the lines
 // around it, as [Beside] finds them: one of them may be the name of its value.
 func RedactLine(line, before, after string) string {
-	line = named(member, Redact(line))
+	line = named(listed, named(member, Redact(line)))
 	names := namesOf(line, before, after)
 	line = variables(line, names)
 	for _, name := range names {
@@ -206,7 +239,10 @@ func RedactManifest(text string) string {
 
 // named replaces the values that a form finds behind the name of a credential. A
 // value may be a name and its value in turn.
-func named(form *regexp.Regexp, line string) string {
+func named(form *regexp.Regexp, line string) string { return judged(form, line, Named) }
+
+// judged is named with what decides whether a name is that of a credential.
+func judged(form *regexp.Regexp, line string, isOne func(name string) bool) string {
 	var b strings.Builder
 	for at, shown := 0, 0; ; {
 		m := form.FindStringSubmatchIndex(line[at:])
@@ -214,7 +250,7 @@ func named(form *regexp.Regexp, line string) string {
 			return b.String() + line[shown:]
 		}
 		start, end := at+m[6], at+m[7]
-		if Named(line[at+m[2] : at+m[3]]) {
+		if isOne(line[at+m[2] : at+m[3]]) {
 			b.WriteString(line[shown:start] + hidden(line[start:end]))
 			start, shown = end, end
 		}

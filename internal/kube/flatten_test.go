@@ -194,6 +194,18 @@ func TestPodTemplateHidesCredentials(t *testing.T) {
 				HTTPGet: &corev1.HTTPGetAction{HTTPHeaders: []corev1.HTTPHeader{{Name: "X-Who", Value: c}}},
 			}}})
 		},
+		"options of CSI": func(c string) corev1.PodTemplateSpec {
+			return corev1.PodTemplateSpec{Spec: corev1.PodSpec{Volumes: []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{
+				CSI: &corev1.CSIVolumeSource{Driver: "x", VolumeAttributes: map[string]string{"share": c}},
+			}}}}}
+		},
+		"options of a flexVolume": func(c string) corev1.PodTemplateSpec {
+			return corev1.PodTemplateSpec{Spec: corev1.PodSpec{Volumes: []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{
+				FlexVolume: &corev1.FlexVolumeSource{Driver: "x", Options: map[string]string{"networkPath": c}},
+			}}}}}
+		},
+		"mysql's password": func(c string) corev1.PodTemplateSpec { return shell("mysql -h db -p" + c + " x") },
+		"a cookie":         func(c string) corev1.PodTemplateSpec { return shell(`curl -H "Cookie: a=` + c + `" x`) },
 	} {
 		r := &redactor{}
 		one, two := r.flatten(of(canary+"1")), r.flatten(of(canary+"2"))

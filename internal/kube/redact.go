@@ -124,6 +124,8 @@ func (r *redactor) fields(v any) any {
 				}
 				r.flags(out, key, words)
 				v[key] = out
+			case key == "volumeAttributes", key == "options" && v["driver"] != nil:
+				v[key] = r.options(field)
 			case isText:
 				v[key] = r.text(text, credential.Redact(text)) // by its form alone: secretName is a name
 			default:
@@ -132,6 +134,21 @@ func (r *redactor) fields(v any) any {
 		}
 	}
 	return v
+}
+
+// options hides the options of a storage driver, which are anything, except numbers and
+// switches.
+func (r *redactor) options(v any) any {
+	all, ok := v.(map[string]any)
+	if !ok {
+		return r.fields(v)
+	}
+	for name, value := range all {
+		if text, ok := value.(string); ok {
+			all[name] = r.variable(name, text)
+		}
+	}
+	return all
 }
 
 // short shortens a value for evidence and plans. Two values that differ only after
