@@ -187,6 +187,52 @@ func TestOthersDoNotWait(t *testing.T) {
 	})
 }
 
+// Those at work of several addresses can hold all connections: none makes room before it
+// ends.
+func TestBusyOfSeveralAddresses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(Limits{All: 8, Address: 4, Trusted: 6, Patience: time.Second})
+		var busy []*conn
+		for i := range 8 {
+			c := r.connect(t, []string{"203.0.113.8", "203.0.113.9"}[i%2])
+			c.trust()
+			busy = append(busy, c)
+		}
+		next := r.arrive("192.0.2.1")
+		time.Sleep(time.Hour)
+		if next.open {
+			t.Error("a connection at work made room")
+		}
+		if _ = busy[0].Close(); !next.open {
+			t.Error("who waited is not admitted")
+		}
+	})
+}
+
+// Whoever shares the address of a flood waits behind it, until the oldest of the flood has
+// had its time.
+func TestSharedAddressWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(Limits{All: 8, Address: 2, Patience: 5 * time.Second})
+		r.arrive("203.0.113.9")
+		r.arrive("203.0.113.9")
+		honest := r.arrive("203.0.113.9")
+		was := time.Now()
+		for {
+			c, err := r.next()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c == honest {
+				break
+			}
+		}
+		if waited := time.Since(was); waited != 5*time.Second {
+			t.Errorf("it waited %s", waited)
+		}
+	})
+}
+
 // A burst of connections is given a second to authenticate; those that do are not cut.
 func TestBurstOfConnections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
