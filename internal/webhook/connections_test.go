@@ -125,6 +125,9 @@ func dialIdle(t *testing.T, from, to, sends string) *idleConn {
 	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
 		t.Fatal(err)
 	}
+	if err := resp.Body.Close(); err != nil { // which leaves the connection open
+		t.Fatal(err)
+	}
 	return c
 }
 
