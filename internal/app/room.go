@@ -50,25 +50,25 @@ func newRoom(journal *audit.Journal, minFree int64) *room {
 // check returns nil when there is room; else an error that wraps [webhook.ErrMemory] or
 // [webhook.ErrDisk].
 func (r *room) check() error {
-	err, _ := r.looked()
+	_, err := r.looked()
 	return err
 }
 
 // left returns how many bytes notifications may still take of the journal's file and
 // volume, and false if that cannot be told.
 func (r *room) left() (bytes int64, known bool) {
-	_, spare := r.looked()
+	spare, _ := r.looked()
 	return max(0, spare), spare >= 0
 }
 
-func (r *room) looked() (short error, spare int64) {
+func (r *room) looked() (spare int64, short error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if now := r.now(); !now.Before(r.until) {
 		r.last = r.look(now)
 		r.until = now.Add(roomFor)
 	}
-	return r.last, r.spare
+	return r.spare, r.last
 }
 
 func (r *room) look(now time.Time) error {
