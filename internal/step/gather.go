@@ -10,11 +10,14 @@ import (
 )
 
 // A check of a gather that fails for a reason that may pass is tried again
-// within the time of the state.
+// within the time of the state. A server that cannot be reached is waited for as long
+// as that lasts: an upgrade or a restart takes it away for a minute.
 const (
 	gatherAttempts = 3
-	gatherBackoff  = 2 * time.Second // before the second attempt, doubled after
-	gatherReserve  = 10              // of the state's time, the tenth that is left to report in
+	gatherBackoff  = 2 * time.Second  // before the second attempt, doubled after
+	gatherPause    = 8 * time.Second  // at most
+	gatherOnce     = 27 * time.Second // of one attempt, or three tenths of the time that the playbook sets
+	gatherReserve  = 10               // of the state's time, the tenth that is left to report in
 )
 
 // gather runs the checks of a gather side by side. It always succeeds: a check
@@ -66,8 +69,8 @@ func (s *Set) gatherOne(ctx context.Context, e machine.Effect, in Input, a machi
 		}
 	}()
 	e.Step, in.With = a.Step, a.With
-	for pause, attempt := gatherBackoff, 1; ; pause, attempt = 2*pause, attempt+1 {
-		o := s.check(ctx, e, in)
+	for pause, attempt := gatherBackoff, 1; ; pause, attempt = min(2*pause, gatherPause), attempt+1 {
+		o, late := s.attempt(ctx, e, in)
 		if o.Status == machine.StatusOK {
 			g.Data, g.Facts, g.Reason, g.Why = o.Data, o.Facts, "", ""
 			return g
@@ -75,7 +78,7 @@ func (s *Set) gatherOne(ctx context.Context, e machine.Effect, in Input, a machi
 		if attempt == 1 || ctx.Err() == nil { // a context that has ended hides the cause
 			g.Reason, g.Why = o.Reason, o.Message
 		}
-		if !o.Reason.Retryable() || attempt == gatherAttempts {
+		if !o.Reason.Retryable() || late || attempt >= gatherAttempts && o.Reason != fault.Unreachable {
 			return g
 		}
 		select {
@@ -84,4 +87,13 @@ func (s *Set) gatherOne(ctx context.Context, e machine.Effect, in Input, a machi
 		case <-time.After(pause):
 		}
 	}
+}
+
+// attempt runs a check once, and reports whether it took all the time of an attempt:
+// then another one would be as late.
+func (s *Set) attempt(ctx context.Context, e machine.Effect, in Input) (out machine.Outcome, late bool) {
+	ctx, cancel := context.WithTimeout(ctx, max(gatherOnce, e.Timeout*3/10))
+	defer cancel()
+	out = s.check(ctx, e, in)
+	return out, ctx.Err() != nil
 }

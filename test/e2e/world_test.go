@@ -92,6 +92,7 @@ type world struct {
 	prometheus *rig.Prometheus
 	managers   []*rig.Alertmanager
 	responder  *rig.Service
+	apiServer  *rig.Proxy // between the responder and the API server, with the option proxied
 }
 
 // worldOptions say what is not as usual.
@@ -107,6 +108,7 @@ type worldOptions struct {
 	unscaled      bool              // the shipped playbooks and rules as they are
 	noLevers      bool              // the responder's account may only read
 	noResponder   bool
+	proxied       bool // the API server can be taken from the responder alone
 }
 
 // newWorld starts it, healthy, and waits until Prometheus says so. Tests that
@@ -137,9 +139,16 @@ func newWorld(t *testing.T, o worldOptions) *world {
 		Targets:       []string{w.fleet.Addr},
 		Alertmanagers: rig.Addrs(w.managers),
 	})
+	kubeconfig := ""
+	if o.proxied {
+		w.apiServer = rig.StartProxy(t, strings.TrimPrefix(w.cp.URL, "https://"))
+		kubeconfig = w.cp.KubeconfigThrough(t, rig.Responder, w.apiServer)
+	} else {
+		kubeconfig = w.cp.Kubeconfig(t, rig.Responder)
+	}
 	options := rig.ServiceOptions{
 		Addr: addr, Prometheus: w.prometheus.URL, Playbook: inForce, Settings: "autonomy: auto\n" + o.settings,
-		Kubeconfig: w.cp.Kubeconfig(t, rig.Responder), Services: "services:" + entry, Files: o.files,
+		Kubeconfig: kubeconfig, Services: "services:" + entry, Files: o.files,
 	}
 	if o.discover {
 		options.Services = "discovery: {enabled: true, interval: 1s}"

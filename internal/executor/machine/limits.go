@@ -21,6 +21,7 @@ const (
 	MaxNotices  = 3             // attempts to notify people
 	MaxEvidence = 256 << 10     // bytes of evidence, receipt or plan payload
 
+	GatherWithin  = 90 * time.Second // for all checks of a gather; servers that cannot be reached are waited for meanwhile
 	SettleWithin  = 30 * time.Minute // for a change, or its undo, to take effect; after its merge, if it waits for one
 	WaitWithin    = 30 * time.Minute // for a lock
 	tellWait      = 15 * time.Minute // of a wait people are told that lasts longer
@@ -53,6 +54,11 @@ func (s State) timeout(a Action) time.Duration {
 		return time.Minute
 	case ActionGuard:
 		return 5 * time.Second
+	case ActionCheck:
+		if st := s.current(); st != nil && st.Kind == playbook.StateGather {
+			return GatherWithin
+		}
+		return 30 * time.Second
 	default:
 		return 30 * time.Second
 	}

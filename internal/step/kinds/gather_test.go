@@ -82,3 +82,39 @@ func TestGather(t *testing.T) {
 		time.Sleep(2 * time.Hour) // what hangs ends with the test
 	})
 }
+
+// TestGatherWaitsForServers: a server that an upgrade takes away for a minute is waited
+// for, one that stays away is told of, and one that only is slow is not asked again.
+func TestGatherWaitsForServers(t *testing.T) {
+	away := &fault.Error{Reason: fault.Unreachable, Message: "connection refused"}
+	for _, c := range []struct {
+		name  string
+		check func(ctx context.Context, since time.Duration) error
+		known bool
+		took  time.Duration // at most
+	}{
+		{"away for a minute", func(_ context.Context, since time.Duration) error {
+			if since < time.Minute {
+				return away
+			}
+			return nil
+		}, true, 70 * time.Second},
+		{"gone", func(context.Context, time.Duration) error { return away }, false, machine.GatherWithin},
+		{"slow", func(ctx context.Context, _ time.Duration) error { <-ctx.Done(); return ctx.Err() }, false, 30 * time.Second},
+		{"busy", func(context.Context, time.Duration) error {
+			return &fault.Error{Reason: fault.Throttled, Message: "429"}
+		}, false, 10 * time.Second},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			start := time.Now()
+			check := scripted(func(ctx context.Context, _ int) (step.Finding, error) {
+				return step.Finding{Out: map[string]int{"value": 1}}, c.check(ctx, time.Since(start))
+			})
+			e := machine.Effect{Action: machine.ActionCheck, Timeout: machine.GatherWithin, Gather: []machine.Asked{{Name: "pods", Step: "pods", With: map[string]any{"n": new(int)}}}}
+			o := step.NewSet(step.Deps{}, map[string]step.Kind{"pods": {Check: func(step.Deps) step.Check { return check }}}).Do(t.Context(), e)
+			if took := time.Since(start); o.Gathered[0].Unknown() == c.known || took > c.took {
+				t.Errorf("%s: %+v after %s", c.name, o.Gathered[0], took)
+			}
+		})
+	}
+}

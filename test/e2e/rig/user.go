@@ -61,6 +61,22 @@ func (cp *ControlPlane) Kubeconfig(t testing.TB, user string) string {
 	return path
 }
 
+// KubeconfigThrough is [ControlPlane.Kubeconfig] with a proxy to the API server in
+// between.
+func (cp *ControlPlane) KubeconfigThrough(t testing.TB, user string, proxy *Proxy) string {
+	t.Helper()
+	path := cp.Kubeconfig(t, user)
+	config, err := clientcmd.LoadFromFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.Clusters["rig"].Server, config.Clusters["rig"].TLSServerName = "https://"+proxy.Addr, "127.0.0.1"
+	if err := clientcmd.WriteToFile(*config, path); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
 func (cp *ControlPlane) kubeconfigPath(name string) string {
 	return filepath.Join(cp.Dir, name+".kubeconfig")
 }
