@@ -84,7 +84,12 @@ func (c kvFit) Run(ctx context.Context, in step.Input) (step.Finding, error) {
 	}
 	var manifest map[string]string
 	var note string
-	if bare(smallest(v.KV)) {
+	switch kv := smallest(v.KV); {
+	case !(kv.Tokens > 0) && !(kv.Utilization > 0): // no engine is up to tell it
+		if manifest, note = declared(ctx, c.o, in.Service, shareFlags...); note != "" {
+			manifest = nil
+		}
+	case bare(kv):
 		if manifest, note = declared(ctx, c.o, in.Service, "mem-fraction-static", "dp-size", "config"); note == "" && manifest != nil && manifest["config"] == "" {
 			manifest["dp-size"] = cmp.Or(manifest["dp-size"], "1")
 		}
@@ -96,18 +101,27 @@ func (c kvFit) Run(ctx context.Context, in step.Input) (step.Finding, error) {
 	return step.Finding{Out: out, Facts: append([]string{out.Why}, facts...)}, nil
 }
 
+// shareFlags are the engines' flags for the share of the GPU's memory. A manifest has one.
+var shareFlags = []string{"gpu-memory-utilization", "mem-fraction-static"}
+
 // fit compares sequences with the KV cache, and returns the arithmetic. manifest holds
 // flags that the engines do not export.
 func fit(v slo.View, window time.Duration, with kvFitWith, manifest map[string]string) (out kvFitOut, facts []string) {
 	kv, n := smallest(v.KV), v.Now
-	if share, err := strconv.ParseFloat(manifest["mem-fraction-static"], 64); err == nil && bare(kv) {
-		kv.Utilization = share
+	flags := flagsOf(kv)
+	for _, name := range shareFlags {
+		if share, err := strconv.ParseFloat(manifest[name], 64); err == nil && share > 0 && share <= 1 {
+			kv.Utilization, flags.share = share, name
+		}
 	}
 	length := n.Prompt.P95 + n.Output.P95
 	out = kvFitOut{Status: kvUnknown, Sequence: known(length), Tokens: known(kv.Tokens), Running: known(v.Busiest), Utilized: known(kv.Utilization)}
-	flags, ranks := flagsOf(kv), manifest["dp-size"]
+	ranks := manifest["dp-size"]
+	if kv.Tokens > 0 || kv.Utilization > 0 && manifest == nil {
+		out.SeqsFlag, out.LengthFlag = flags.seqs, flags.length
+	}
 	if kv.Tokens > 0 || kv.Utilization > 0 {
-		out.SeqsFlag, out.LengthFlag, out.ShareFlag = flags.seqs, flags.length, flags.share
+		out.ShareFlag = flags.share
 	}
 	together := bare(kv) && ranks != "1" // or it is not known
 	if together {
