@@ -198,7 +198,7 @@ func TestConditionsAreShort(t *testing.T) {
 // of regression has golden prompts for a proof, and no latency takes it back. Nor
 // does one see that a release is gone of which no pod ever served.
 func TestPlaybooksHoldNoProofs(t *testing.T) {
-	own := []string{"regression/rollback", "inference-slo-breach/clear", "kv-cache-thrash/clear"}
+	own := []string{"regression/rollback", "inference-slo-breach/clear", "kv-cache-thrash/clear", "oom/clear", "cold-start/clear"}
 	for _, p := range load(t).All() {
 		for _, s := range p.States {
 			if s.Verify != nil && !s.Verify.SLO && !s.Verify.Itself && !slices.Contains(own, p.Name+"/"+s.Name) {
