@@ -105,8 +105,9 @@ func (r Resource) String() string {
 type Deployment struct {
 	ID        int64
 	Revisions []string
-	At        time.Time
-	By        string // empty: automated
+	Started   time.Time // when the sync began; zero: not known
+	At        time.Time // when it ended
+	By        string    // empty: automated
 
 	// Differs names what the application's own spec said otherwise then:
 	// "spec.source.helm". A sync to these revisions takes it as it says now.

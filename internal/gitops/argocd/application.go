@@ -112,10 +112,11 @@ func convert(raw *v1alpha1.Application) gitops.Application {
 		app.Resources = append(app.Resources, resource(r))
 	}
 	for _, h := range raw.Status.History {
-		app.History = append(app.History, gitops.Deployment{
-			ID: h.ID, Revisions: revisions(h.Revision, h.Revisions), At: h.DeployedAt.Time, By: who(h.InitiatedBy),
-			Differs: differs(h, raw.Spec),
-		})
+		d := gitops.Deployment{ID: h.ID, Revisions: revisions(h.Revision, h.Revisions), At: h.DeployedAt.Time, By: who(h.InitiatedBy), Differs: differs(h, raw.Spec)}
+		if h.DeployStartedAt != nil {
+			d.Started = h.DeployStartedAt.Time
+		}
+		app.History = append(app.History, d)
 	}
 	slices.SortFunc(app.History, func(a, b gitops.Deployment) int { return cmp.Compare(a.ID, b.ID) })
 	return app

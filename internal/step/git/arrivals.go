@@ -45,6 +45,15 @@ func (g Change) Arrivals(ctx context.Context, in step.Input, since time.Time) ([
 	return out, nil
 }
 
+// touched returns the commits of arrivals.
+func touched(came []arrival) []gitops.Touched {
+	var out []gitops.Touched
+	for _, a := range came {
+		out = append(out, a.Touched)
+	}
+	return out
+}
+
 // arrivals returns the commits that touched the service's manifests and were
 // made or deployed since then, newest first. Git knows when a commit was made,
 // not when it was pushed: a commit of last week that is deployed today is found

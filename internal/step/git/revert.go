@@ -1,6 +1,7 @@
 package git
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops"
+	"github.com/inference-responder/responder/internal/kube"
 	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/step"
 )
@@ -22,7 +24,7 @@ func RevertKind() playbook.Kind {
 		Doc: `Takes a release back: what commits changed of the service's manifests, as one commit, and waits until Argo CD or Flux has synced it and the application
 is Healthy. Undo reverts that commit.
 
-Which commits: those of a window, such as the burn window of the alert; the last one; or those since what moved last was last verified. A release is
+Which commits: those of a window, such as the burn window of the alert, or of those only what came after a revision of the workload; the last one; or those since what moved last was last verified. A release is
 one variable: image, flags, routes and model artifact that moved together go back together, in one plan. Of each commit only the fields of this service
 go back. What else it changed is listed and stays: other services, files elsewhere, Secrets, Jobs and volumes. What later commits changed stays, too. A field
 of the release that was changed again since is refused, with both values; replicas that were scaled since are kept.
@@ -47,6 +49,9 @@ func NewRevert(d step.Deps) step.Lever { return gitopsRevert{NewChange(d)} }
 type revertWith struct {
 	Window step.Duration `json:"window" doc:"Revert the commits that are this young, or were deployed this short ago: the burn window of the alert, e.g. 1h."`
 	To     string        `json:"to" enum:"previous,last_good" doc:"previous: revert the last commit that changed more of the service than replicas. last_good: revert what came after the last verified commit of the variable that moved last."`
+
+	ToRevision   int64 `json:"to_revision" min:"0" doc:"With a window: revision of the workload to go back to, e.g. the target of service.changes. Only what was deployed after it goes back, or what was made after it where the time of deployment is not known. Where neither tells what it ran, all of the window goes back, and the plan says so. Unset or 0: all of the window."`
+	FromRevision int64 `json:"from_revision" min:"0" doc:"Revision of the workload that was current when the commits were chosen, e.g. the revision of service.changes. Refused when another one is, and while a commit waits to be deployed. Unset or 0: any."`
 }
 
 // Plan implements [step.Lever].
@@ -59,48 +64,50 @@ func (l gitopsRevert) Plan(ctx context.Context, in step.Input) (machine.Plan, er
 	if err != nil {
 		return machine.Plan{}, err
 	}
-	changes, err := l.suspects(ctx, in, at, with)
+	changes, notes, err := l.suspects(ctx, in, at, with)
 	if err != nil {
 		return machine.Plan{}, err
 	}
-	return l.planRevert(ctx, in, at, "gitops.revert", changes)
+	plan, err := l.planRevert(ctx, in, at, "gitops.revert", changes)
+	plan.Notes = append(notes, plan.Notes...)
+	return plan, err
 }
 
 // historyReach is how far back the last commit is searched.
 const historyReach = 30 * 24 * time.Hour
 
-// suspects returns the commits to revert, newest first.
-func (l gitopsRevert) suspects(ctx context.Context, in step.Input, at site, with revertWith) ([]gitops.Touched, error) {
-	if with.To == lastGood {
-		return l.sinceLastGood(ctx, in, at, "gitops.revert", "")
+// suspects returns the commits to revert, newest first, and notes for people about them.
+func (l gitopsRevert) suspects(ctx context.Context, in step.Input, at site, with revertWith) ([]gitops.Touched, []string, error) {
+	revisions, err := l.revisions(ctx, in, with)
+	if err != nil {
+		return nil, nil, err
 	}
-	since := in.Now.Add(-time.Duration(with.Window))
-	none := fmt.Sprintf("no commit of the last %s touched the manifests of %s", step.DurationText(time.Duration(with.Window)), in.Service.Name)
-	var changes []gitops.Touched
-	var err error
+	if with.To == lastGood {
+		changes, err := l.sinceLastGood(ctx, in, at, "gitops.revert", "")
+		return changes, nil, err
+	}
+	none := fmt.Sprintf("no commit of the last %s touched the manifests of %s", step.DurationText(cmp.Or(time.Duration(with.Window), historyReach)), in.Service.Name)
+	var all, changes []gitops.Touched
+	var notes []string
 	if with.To == "previous" {
-		since = in.Now.Add(-historyReach)
-		none = fmt.Sprintf("no commit of the last %s touched the manifests of %s", step.DurationText(historyReach), in.Service.Name)
-		changes, err = l.h.Changes(ctx, at.src, at.object, since)
+		all, err = l.h.Changes(ctx, at.src, at.object, in.Now.Add(-historyReach))
+		all = released(all)
+		changes = all
 	} else {
-		var came []arrival
-		came, err = l.arrivals(ctx, at, since)
-		for _, a := range came {
-			changes = append(changes, a.Touched)
-		}
+		all, changes, notes, err = l.inWindow(ctx, in, at, with, revisions)
+	}
+	if err == nil && with.FromRevision != 0 {
+		changes, err = l.running(ctx, at, changes)
 	}
 	if err != nil {
-		return nil, err
-	}
-	if with.To == "previous" {
-		changes = released(changes)
+		return nil, nil, err
 	}
 	if with.To == "previous" && len(changes) > 0 && repairs(changes[0].Commit) {
-		return nil, &fault.Error{Reason: fault.NothingToDo, Message: fmt.Sprintf(
+		return nil, nil, &fault.Error{Reason: fault.NothingToDo, Message: fmt.Sprintf(
 			"gitops.revert: the last commit that touched %s is a repair by Responder, %s", in.Service.Name, commitText(changes[0].Commit))}
 	}
-	repaired := takenBack(changes, repairs)
-	changes = slices.DeleteFunc(changes, func(c gitops.Touched) bool {
+	repaired := takenBack(all, repairs)
+	changes = slices.DeleteFunc(slices.Clone(changes), func(c gitops.Touched) bool {
 		first := len(c.Commit.Parents) == 0 // there is nothing before it to go back to
 		return first || repairs(c.Commit) || repaired[c.Commit.SHA]
 	})
@@ -108,9 +115,31 @@ func (l gitopsRevert) suspects(ctx context.Context, in step.Input, at site, with
 		changes = changes[:1]
 	}
 	if len(changes) == 0 {
-		return nil, &fault.Error{Reason: fault.NothingToDo, Message: "gitops.revert: " + none}
+		return nil, nil, &fault.Error{Reason: fault.NothingToDo, Message: "gitops.revert: " + none}
 	}
-	return changes, nil
+	return changes, notes, nil
+}
+
+// inWindow returns all commits of the window, and those of them to revert: where a
+// revision to go back to is named, what came after it.
+func (l gitopsRevert) inWindow(ctx context.Context, in step.Input, at site, with revertWith, revisions []kube.Revision) (all, changes []gitops.Touched, notes []string, err error) {
+	since := in.Now.Add(-time.Duration(with.Window))
+	var back target
+	if with.ToRevision != 0 {
+		if back = targetOf(at, revisions, with.ToRevision); !back.until.IsZero() && back.until.Add(-deployLag).Before(since) {
+			since = back.until.Add(-deployLag)
+		}
+	}
+	came, err := l.arrivals(ctx, at, since)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	all = touched(came)
+	if with.ToRevision == 0 {
+		return all, all, nil, nil
+	}
+	changes, note, err := l.after(ctx, at, back, all)
+	return all, changes, []string{note}, err
 }
 
 // repairs reports whether a commit is by Responder.

@@ -147,9 +147,8 @@ func rolloutTarget(ref kube.Ref, revisions []kube.Revision, with rolloutUndoWith
 	switch {
 	case current == nil:
 		return from, target, &fault.Error{Reason: fault.NoData, Message: "kube.rollout_undo: " + step.RefText(ref) + " has no revision history yet"}
-	case with.FromRevision != 0 && with.FromRevision != current.Number:
-		return from, target, &fault.Error{Reason: fault.Conflict, Message: fmt.Sprintf(
-			"kube.rollout_undo: %s runs revision %d, and revision %d was current when the evidence was gathered: gather it again", step.RefText(ref), current.Number, with.FromRevision)}
+	case step.SameRevision("kube.rollout_undo", ref, current, with.FromRevision) != nil:
+		return from, target, step.SameRevision("kube.rollout_undo", ref, current, with.FromRevision)
 	case to == current.Number:
 		return from, target, &fault.Error{Reason: fault.NothingToDo, Message: fmt.Sprintf("kube.rollout_undo: %s runs revision %d already", step.RefText(ref), to)}
 	case to == 0 && previous == nil:

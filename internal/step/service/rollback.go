@@ -21,7 +21,7 @@ func RollbackKind() playbook.Kind {
 		Doc: `Takes the service's last release back, through whoever owns its pod template. The plan names the lever that does it:
 
 kube.rollout_undo where nobody else owns the pod template, to the revision that service.changes names; gitops.revert where Argo CD or Flux owns it and the service's catalog entry says where in Git it is:
-all commits of the window go back as one; argocd.rollback where Responder may not write to that repository and the application does not sync by itself.
+the commits of the window that came after that revision go back as one; argocd.rollback where Responder may not write to that repository and the application does not sync by itself.
 Refused where Flux, an operator or another controlling object owns it.`,
 		Idempotent: true,
 		With:       step.Fields[rollbackWith](),
@@ -29,10 +29,10 @@ Refused where Flux, an operator or another controlling object owns it.`,
 }
 
 type rollbackWith struct {
-	Window step.Duration `json:"window" doc:"In Git: all commits that were made or deployed this short ago go back together, e.g. 1h or the window of service.changes. Unset: the last one that changed more than replicas. Argo CD goes back by one revision."`
+	Window step.Duration `json:"window" doc:"In Git: commits that were made or deployed this short ago go back together, e.g. 1h or the window of service.changes; with to_revision, those that came after it. Unset: the last one that changed more than replicas. Argo CD goes back by one revision."`
 
-	ToRevision   int64 `json:"to_revision" min:"0" doc:"In the cluster: revision to go back to, e.g. the target of service.changes; what came after it goes back together. Unset or 0: the one before the current."`
-	FromRevision int64 `json:"from_revision" min:"0" doc:"In the cluster: revision that was current when to_revision was chosen, e.g. the revision of service.changes. Refused when another one is. Unset or 0: any."`
+	ToRevision   int64 `json:"to_revision" min:"0" doc:"Revision to go back to, e.g. the target of service.changes; what came after it goes back together. Unset or 0: in the cluster the one before the current, in Git all of the window."`
+	FromRevision int64 `json:"from_revision" min:"0" doc:"Revision that was current when to_revision was chosen, e.g. the revision of service.changes. Refused when another one is, and in Git while a commit waits to be deployed. Unset or 0: any."`
 }
 
 // Owners are the levers that go back, one for each owner of a pod template.
@@ -97,6 +97,9 @@ func (l rollback) throughArgo(ctx context.Context, in step.Input, with rollbackW
 		return machine.Plan{}, err
 	}
 	if unwritable != "" {
+		if err := l.fresh(ctx, in, with); err != nil {
+			return machine.Plan{}, err
+		}
 		in.With = nil
 		plan, err := l.owners.Argo.Plan(ctx, in)
 		if err != nil {
@@ -114,12 +117,27 @@ func (l rollback) throughArgo(ctx context.Context, in step.Input, with rollbackW
 func (l rollback) throughGit(ctx context.Context, in step.Input, with rollbackWith, owned error) (machine.Plan, error) {
 	in.With = map[string]any{"to": "previous"}
 	if with.Window > 0 {
-		in.With = map[string]any{"window": time.Duration(with.Window)}
+		in.With = map[string]any{"window": time.Duration(with.Window), "to_revision": with.ToRevision}
 	}
+	in.With["from_revision"] = with.FromRevision
 	plan, err := l.owners.Git.Plan(ctx, in)
 	if err != nil {
 		return machine.Plan{}, err
 	}
 	plan.Notes = append([]string{"it goes back in Git: " + step.AsError(owned).Message}, plan.Notes...)
 	return plan, nil
+}
+
+// fresh refuses a rollback whose evidence is stale.
+func (l rollback) fresh(ctx context.Context, in step.Input, with rollbackWith) error {
+	if with.FromRevision == 0 {
+		return nil
+	}
+	ref := step.RefOf(in.Service)
+	revisions, err := l.w.Revisions(ctx, ref)
+	if err != nil {
+		return err
+	}
+	current, _ := kube.Newest(revisions)
+	return step.SameRevision("service.rollback", ref, current, with.FromRevision)
 }
