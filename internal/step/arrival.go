@@ -12,5 +12,6 @@ type Arrival struct {
 
 	At       time.Time // when it was made; of one that was made before the window: when it was deployed
 	Ours     bool      // it is one of Responder's
+	Undone   bool      // with Ours: it is an undo of a change of Responder's, or that change: no repair
 	Deployed bool      // what runs contains it; false: it waits to be synced
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops"
 	"github.com/inference-responder/responder/internal/kube"
 	"github.com/inference-responder/responder/internal/playbook"
@@ -32,6 +33,7 @@ func (g Change) Arrivals(ctx context.Context, in step.Input, since time.Time) ([
 	if err != nil {
 		return nil, err
 	}
+	gone := undone(touched(came))
 	var out []step.Arrival
 	for _, a := range came {
 		deployed := true
@@ -40,7 +42,7 @@ func (g Change) Arrivals(ctx context.Context, in step.Input, since time.Time) ([
 				return nil, err
 			}
 		}
-		out = append(out, step.Arrival{Touched: a.Touched, At: a.At, Ours: repairs(a.Commit), Deployed: deployed})
+		out = append(out, step.Arrival{Touched: a.Touched, At: a.At, Ours: repairs(a.Commit), Undone: gone[a.Commit.SHA], Deployed: deployed})
 	}
 	return out, nil
 }
@@ -130,35 +132,46 @@ func (s site) deployments(since time.Time) (before string, deployed []gitops.Dep
 const rolloutReach = 24 * time.Hour
 
 // Committed reports whether the current revision comes from a commit by
-// Responder: Argo CD deploys it without any mark of ours. If that cannot be
-// found out the answer is no, with a note: it is better to suspect a change
-// than to overlook it.
-func (g Change) Committed(ctx context.Context, in step.Input, current kube.Revision) (ours bool, note string) {
+// Responder: Argo CD deploys it without any mark of ours. An undo by Responder is no
+// repair: it puts back what was there before, and the commit that made that decides
+// whose it is. If it cannot be found out the answer is no, with a note: it is better
+// to suspect a change than to overlook it.
+func (g Change) Committed(ctx context.Context, in step.Input, current kube.Revision) (ours, putBack bool, note string) {
 	if in.Service.GitOps == (playbook.GitOps{}) || g.configured() != nil {
-		return false, ""
+		return false, false, ""
 	}
 	at, err := g.find(ctx, in)
 	if err != nil {
-		return false, unasked(err)
+		return false, false, unasked(err)
 	}
 	became := current.Became()
 	came, err := g.arrivals(ctx, at, became.Add(-rolloutReach))
 	if err != nil {
-		return false, unasked(err)
+		return false, false, unasked(err)
 	}
 	if at.app.Sync != "Synced" {
-		return false, "" // what runs is of somebody else's making, too
+		return false, false, "" // what runs is of somebody else's making, too
 	}
-	for _, a := range came {
-		in, err := g.h.Contains(ctx, at.src, a.Commit.SHA, at.deployed())
-		if err != nil {
-			return false, unasked(err)
-		}
-		if in && rollsOut(a.Touched) {
-			return repairs(a.Commit) && !became.Before(a.Commit.At.Truncate(time.Second)), ""
+	if !isSHA(at.deployed()) {
+		return false, false, unasked(&fault.Error{Reason: fault.NoData, Message: at.app.Title() + " does not tell which commit it deployed"})
+	}
+	all, err := g.running(ctx, at, touched(came))
+	if err != nil {
+		return false, false, unasked(err)
+	}
+	gone := undone(all)
+	for _, c := range all {
+		switch {
+		case !rollsOut(c):
+		case became.Before(c.Commit.At.Truncate(time.Second)):
+			return false, false, "" // it did not make the current revision
+		case gone[c.Commit.SHA]:
+			putBack = true
+		default:
+			return repairs(c.Commit), putBack && !repairs(c.Commit), ""
 		}
 	}
-	return false, ""
+	return false, putBack, ""
 }
 
 func unasked(err error) string {

@@ -103,7 +103,9 @@ func (c gitopsChanges) Run(ctx context.Context, in step.Input) (step.Finding, er
 	for _, ch := range changes {
 		out.commit(ch, in.Now)
 	}
-	out.Ours = len(changes) > 0 && repairs(newestRelease(changes).Commit)
+	gone := undone(touched(changes))
+	stand := slices.DeleteFunc(slices.Clone(changes), func(a arrival) bool { return gone[a.Commit.SHA] })
+	out.Ours = len(stand) > 0 && repairs(newestRelease(stand).Commit)
 	out.deployments(at, in.Now, window)
 	return step.Finding{Out: out, Facts: out.facts(in.Service.Name, at, window)}, nil
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/gitops"
 	"github.com/inference-responder/responder/internal/step"
 )
@@ -73,4 +74,41 @@ func claimed(c gitops.Commit) string {
 		return ""
 	}
 	return run
+}
+
+// effectOf returns what a commit of Responder's says which effect it is: the key, or of a
+// merge by people the name of the branch. Those of a change and of its undo differ in the
+// action at the end. A branch has dashes for what git allows in no name.
+func effectOf(c gitops.Commit) string {
+	text := c.Trailers[gitops.TrailerEffect]
+	if text == "" && len(c.Parents) > 1 {
+		_, text, _ = strings.Cut(c.Subject, gitops.BranchPrefix)
+	}
+	return strings.NewReplacer("/", "-", "#", "-").Replace(text)
+}
+
+// undone returns the undos by Responder, and the changes of its own that they undid.
+// Together those changed nothing: neither is a repair. What was there before is there
+// again, and is whose it was.
+func undone(changes []gitops.Touched) map[string]bool {
+	undo, apply := string(machine.ActionUndo), string(machine.ActionApply)
+	gone := map[string]bool{} // by effect
+	for _, c := range changes {
+		if effect, is := strings.CutSuffix(effectOf(c.Commit), undo); is && repairs(c.Commit) {
+			gone[effect+undo], gone[effect+apply] = true, true
+		}
+	}
+	out := map[string]bool{}
+	for _, c := range changes {
+		if repairs(c.Commit) && gone[effectOf(c.Commit)] {
+			out[c.Commit.SHA] = true
+		}
+	}
+	return out
+}
+
+// withoutUndone returns the commits without those that undone returns.
+func withoutUndone(changes []gitops.Touched) []gitops.Touched {
+	gone := undone(changes)
+	return slices.DeleteFunc(slices.Clone(changes), func(c gitops.Touched) bool { return gone[c.Commit.SHA] })
 }

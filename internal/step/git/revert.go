@@ -92,7 +92,7 @@ func (l gitopsRevert) suspects(ctx context.Context, in step.Input, at site, with
 	if with.To == "previous" {
 		all, err = l.h.Changes(ctx, at.src, at.object, in.Now.Add(-historyReach))
 		all = released(all)
-		changes = all
+		changes = withoutUndone(all)
 	} else {
 		all, changes, notes, err = l.inWindow(ctx, in, at, with, revisions)
 	}

@@ -110,3 +110,41 @@ func TestRollbackInGitOnStaleEvidence(t *testing.T) {
 		t.Errorf("by Argo CD: %s %s %+v", o.Reason, o.Message, o.Plan)
 	}
 }
+
+// TestUndoInGitIsNoRepair: the revert of our revert puts the bad release back. It stays a
+// cause, and is reverted again.
+func TestUndoInGitIsNoRepair(t *testing.T) {
+	w, bad := inRevisions(t)
+	with := map[string]any{"window": "15m"}
+	w.now = noon.Add(-4 * time.Minute)
+	plan := w.plan(t, "gitops.revert", with)
+	made := w.do(t, "gitops.revert", machine.ActionApply, with, plan, nil, false)
+	want(t, "apply", made, machine.StatusOK, "")
+	w.Settle()
+	w.runs(4, 72*time.Hour, 20*time.Minute, 5*time.Minute, 4*time.Minute)
+	svc := service("Deployment")
+	svc.GitOps.Application = "argocd/chat"
+	w.now = noon
+	if out := changesOf(t, kinds.New(w.deps), svc); !out.Ours {
+		t.Fatalf("our revert is no repair: %+v", out)
+	}
+	w.now = noon.Add(-2 * time.Minute)
+	want(t, "undo", w.do(t, "gitops.revert", machine.ActionUndo, with, plan, made.Data, false), machine.StatusOK, "")
+	w.Settle()
+	w.runs(5, 72*time.Hour, 20*time.Minute, 5*time.Minute, 4*time.Minute, 2*time.Minute)
+	w.now = noon
+	if out := changesOf(t, kinds.New(w.deps), svc); out.Ours || !out.Changed || !out.Commits[0].Ours {
+		t.Errorf("after the undo: %+v, want the release to be a cause", out)
+	}
+	if out := changes(t, w); out.Ours {
+		t.Errorf("after the undo: %+v, want no repair", out)
+	}
+	for name, o := range map[string]machine.Outcome{
+		"to the revision before": w.rollback(t, 4, 5), "the window": w.do(t, "gitops.revert", machine.ActionPlan, with, nil, nil, false),
+		"the last one": w.do(t, "gitops.revert", machine.ActionPlan, map[string]any{"to": "previous"}, nil, nil, false),
+	} {
+		if o.Status != machine.StatusOK || !strings.Contains(o.Plan.Summary, "revert commit "+bad[:9]) {
+			t.Errorf("%s: %s %s %+v, want commit %s reverted", name, o.Reason, o.Message, o.Plan, bad[:9])
+		}
+	}
+}

@@ -30,9 +30,10 @@ type kubeChanges struct {
 }
 
 // committer reports whether the current revision comes from a commit by
-// Responder. If that cannot be found out the answer is no, with a note.
+// Responder: from a repair, or put back by the undo of one. If that cannot be found out
+// the answer is no, with a note.
 type committer interface {
-	Committed(ctx context.Context, in step.Input, current kube.Revision) (ours bool, note string)
+	Committed(ctx context.Context, in step.Input, current kube.Revision) (ours, putBack bool, note string)
 }
 
 // NewChanges returns the check kube.changes.
@@ -84,7 +85,7 @@ func (c kubeChanges) Run(ctx context.Context, in step.Input) (step.Finding, erro
 	out := changesOut{Current: current.Number, AgeSeconds: max(age.Seconds(), 0), Ours: current.Ours, Cause: current.Cause, Diff: []diffOut{}}
 	note := ""
 	if !out.Ours {
-		out.Ours, note = c.git.Committed(ctx, in, *current)
+		out.Ours, _, note = c.git.Committed(ctx, in, *current)
 	}
 	for _, r := range revisions {
 		if in.Now.Sub(r.Became()) <= window {

@@ -105,9 +105,10 @@ type History interface {
 	// Arrivals returns the commits that touched the service's manifests and were made
 	// or deployed since then, newest first.
 	Arrivals(ctx context.Context, in step.Input, since time.Time) ([]step.Arrival, error)
-	// Committed reports whether the current revision comes from a commit by Responder.
-	// If that cannot be found out the answer is no, with a note.
-	Committed(ctx context.Context, in step.Input, current kube.Revision) (ours bool, note string)
+	// Committed reports whether the current revision comes from a commit by Responder:
+	// from a repair, or put back by the undo of one. If that cannot be found out the
+	// answer is no, with a note.
+	Committed(ctx context.Context, in step.Input, current kube.Revision) (ours, putBack bool, note string)
 }
 
 type changes struct {
@@ -235,7 +236,8 @@ func (c changes) cluster(ctx context.Context, in step.Input, f *found, window ti
 	age := max(in.Now.Sub(current.Became()), 0)
 	out.AgeSeconds = age.Seconds()
 	if !out.Ours {
-		ours, note := c.git.Committed(ctx, in, *current)
+		ours, putBack, note := c.git.Committed(ctx, in, *current)
+		current.PutBack = current.PutBack || putBack
 		if out.Ours = ours; note != "" {
 			f.missing = append(f.missing, note)
 		}

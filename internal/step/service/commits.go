@@ -41,7 +41,7 @@ func (c changes) commits(ctx context.Context, in step.Input, f *found, window ti
 			continue
 		}
 		// The newest release decides whose it is; the scaling since then does not.
-		if !decided && (!released || !onlyReplicas(a)) {
+		if !decided && !a.Undone && (!released || !onlyReplicas(a)) {
 			decided = true
 			if f.out.Cluster != sourceRead || a.At.After(became) {
 				f.out.Ours = f.out.Ours || a.Ours
