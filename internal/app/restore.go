@@ -28,7 +28,7 @@ type RestoreOptions struct {
 	Now    time.Time
 }
 
-// ErrReplaces: what is there would be lost to the service. Test with errors.Is.
+// ErrReplaces tells that a restore would replace what the service has. Test with errors.Is.
 var ErrReplaces = errors.New("the journal that is there is not older than the backup")
 
 // RestoreJournal puts the journal of a backup into the place of a stopped service's. It
