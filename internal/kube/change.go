@@ -157,7 +157,10 @@ func (c *Client) Undo(ctx context.Context, ch UndoChange) (Applied, error) {
 	if marks[AnnotationTemplate], err = templateHash(earlier.template); err != nil {
 		return Applied{}, err
 	}
-	if ch.PutBack {
+	switch {
+	case ch.PutBack && ch.Acquits:
+		marks[AnnotationTemplate] = acquitted + marks[AnnotationTemplate]
+	case ch.PutBack:
 		marks[AnnotationTemplate] = putBack + marks[AnnotationTemplate]
 	}
 	if ch.Hold != "" {
@@ -218,8 +221,11 @@ func (o *object) restarted(template corev1.PodTemplateSpec) (string, error) {
 		return "", err
 	}
 	next, err := templateHash(template)
-	if err != nil || o.meta.Annotations[AnnotationTemplate] == now {
+	switch mark := o.meta.Annotations[AnnotationTemplate]; {
+	case err != nil || mark == now:
 		return next, err
+	case mark == acquitted+now:
+		return acquitted + next, nil
 	}
 	return putBack + next, nil
 }
@@ -354,6 +360,10 @@ func record(run, key string) map[string]string {
 // putBack precedes the hash of a pod template that an undo of ours put back: it is
 // what others released, and may be the cause that our change was to remove.
 const putBack = "put-back/"
+
+// acquitted precedes the hash instead where our change was measured and did not help:
+// what others released is not the cause.
+const acquitted = "acquitted/"
 
 // templateHash returns a hash of a pod template. Another release of this client
 // may know other fields and hash differently. A rollback of ours then looks like

@@ -71,7 +71,8 @@ func (o *object) history() ([]Revision, error) {
 				return nil, err
 			}
 			mark := o.meta.Annotations[AnnotationTemplate]
-			out[i].Ours, out[i].PutBack = mark == hash, mark == putBack+hash
+			out[i].Ours, out[i].Acquitted = mark == hash, mark == acquitted+hash
+			out[i].PutBack = out[i].Acquitted || mark == putBack+hash
 		}
 	}
 	return out, nil

@@ -36,13 +36,17 @@ func TestUndoneRollbackIsNoRepair(t *testing.T) {
 		if r := undo(kube.UndoChange{Revision: 1, Key: "r-1/back#1/apply#1"}, time.Hour); !r.Ours || r.PutBack {
 			t.Errorf("%s: the rollback: %+v", kind, r)
 		}
-		if r := undo(kube.UndoChange{Revision: 2, PutBack: true, Key: "r-1/back#1/undo#1"}, 2*time.Hour); r.Number != 4 || r.Ours || !r.PutBack {
+		if r := undo(kube.UndoChange{Revision: 2, PutBack: true, Key: "r-1/back#1/undo#1"}, 2*time.Hour); r.Number != 4 || r.Ours || !r.PutBack || r.Acquitted {
 			t.Errorf("%s: its undo: %+v", kind, r)
 		}
+		undo(kube.UndoChange{Revision: 3, Key: "r-2/back#1/apply#1"}, 3*time.Hour)
+		if r := undo(kube.UndoChange{Revision: 4, PutBack: true, Acquits: true, Key: "r-2/back#1/undo#1"}, 4*time.Hour); r.Ours || !r.PutBack || !r.Acquitted {
+			t.Errorf("%s: the undo of one that did not help: %+v", kind, r)
+		}
 		s.Edit(kubetest.Path(ref), func(spec map[string]any) { pod(spec)["hostname"] = "x" })
-		s.Settle(ref, kubetest.Epoch().Add(3*time.Hour))
+		s.Settle(ref, kubetest.Epoch().Add(5*time.Hour))
 		all, err := c.Revisions(t.Context(), ref)
-		if err != nil || all[2].Ours || all[2].PutBack {
+		if err != nil || all[2].Ours || all[2].PutBack || all[2].Acquitted {
 			t.Errorf("%s: a person's rollout after it: %+v, %v", kind, all, err)
 		}
 	}

@@ -166,10 +166,13 @@ type Revision struct {
 	Created time.Time
 	Active  time.Time // when it last became the current one; of one that came back before the current, the earliest it can have been
 	Current bool
-	Cause   string            // kubernetes.io/change-cause
-	Ours    bool              // it is current because Responder put it there as a repair, and nobody changed the pod template since
-	PutBack bool              // it is current because Responder undid a change of its own, and nobody changed the pod template since: no repair
-	Fields  map[string]string // the pod template, flattened: containers[vllm].image, containers[vllm].args[--max-num-seqs], containers[vllm].env[X]; values of env from secrets are references only
+	Cause   string // kubernetes.io/change-cause
+	Ours    bool   // it is current because Responder put it there as a repair, and nobody changed the pod template since
+	PutBack bool   // it is current because Responder undid a change of its own, and nobody changed the pod template since: no repair
+	// Acquitted reports that it is PutBack, and that the service's objectives were measured
+	// without it and were not met: it is not what they miss.
+	Acquitted bool
+	Fields    map[string]string // the pod template, flattened: containers[vllm].image, containers[vllm].args[--max-num-seqs], containers[vllm].env[X]; values of env from secrets are references only
 }
 
 // Became returns when the revision became current, or when it was created where
@@ -213,6 +216,7 @@ type UndoChange struct {
 	Revision int64
 	Hold     string // ReplicaSet whose rollout is held again with it; empty: none is
 	PutBack  bool   // it undoes a change of Responder's: what it puts in place is no repair
+	Acquits  bool   // with PutBack: that change was measured and did not help, so what is put in place is not the cause
 	Pre      Precondition
 	DryRun   bool
 	Run      string
@@ -240,7 +244,7 @@ const (
 	AnnotationEffect = "responder.dev/effect" // idempotency key of that change
 
 	// AnnotationTemplate is the hash of the pod template that the last rollback
-	// put in place, behind [putBack] if that rollback undid one of ours. As long as
+	// put in place, behind [putBack] or [acquitted] if that rollback undid one of ours. As long as
 	// it is the template's, the rollout is ours.
 	AnnotationTemplate = "responder.dev/template"
 )

@@ -49,6 +49,7 @@ type replicaSet struct {
 	image    image
 	ours     bool // put in place by a rollback of ours
 	putBack  bool // put in place by the undo of one
+	acquits  bool // that one was measured and did not help
 }
 
 // pod is one pod and its engine.

@@ -45,7 +45,7 @@ func (w *World) Revisions(_ context.Context, ref kube.Ref) ([]kube.Revision, err
 		out = append(out, kube.Revision{
 			Number: s.revision, Name: s.name, Created: s.created, Active: s.active,
 			Current: s == f.current(), Cause: s.cause, Fields: maps.Clone(s.fields),
-			Ours: s == f.current() && s.ours, PutBack: s == f.current() && s.putBack,
+			Ours: s == f.current() && s.ours, PutBack: s == f.current() && s.putBack, Acquitted: s == f.current() && s.putBack && s.acquits,
 		})
 	}
 	return out, nil
@@ -123,7 +123,7 @@ func (w *World) Undo(_ context.Context, c kube.UndoChange) (kube.Applied, error)
 	if c.DryRun {
 		return out, nil
 	}
-	return out, w.commit(change{At: w.clock.Now(), Ref: c.Ref, Revision: c.Revision, Hold: &c.Hold, PutBack: c.PutBack, Run: c.Run, Key: c.Key})
+	return out, w.commit(change{At: w.clock.Now(), Ref: c.Ref, Revision: c.Revision, Hold: &c.Hold, PutBack: c.PutBack, Acquits: c.Acquits, Run: c.Run, Key: c.Key})
 }
 
 // Restart rolls the same pod template out once more.
@@ -170,6 +170,7 @@ type change struct {
 	Restart  bool         `json:"restart,omitempty"`  // the pod template is rolled out once more
 	Hold     *string      `json:"hold,omitempty"`     // ReplicaSet whose rollout is paused, also beside Revision; empty: it goes on
 	PutBack  bool         `json:"putBack,omitempty"`  // beside Revision: it undoes a change of Responder's
+	Acquits  bool         `json:"acquits,omitempty"`  // beside PutBack: that change was measured and did not help
 	Run      string       `json:"run"`
 	Key      string       `json:"key"`
 
@@ -236,7 +237,7 @@ func (w *World) apply(c change) {
 	case c.Replicas == nil:
 		if c.Revision != f.revision() {
 			f.undo(c.Revision, c.At)
-			f.current().ours, f.current().putBack = !c.PutBack, c.PutBack
+			f.current().ours, f.current().putBack, f.current().acquits = !c.PutBack, c.PutBack, c.Acquits
 		}
 		if c.Hold != nil {
 			f.hold(*c.Hold)

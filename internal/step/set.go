@@ -67,7 +67,7 @@ func (s *Set) Do(ctx context.Context, e machine.Effect) (out machine.Outcome) {
 		ctx, cancel = context.WithTimeout(ctx, e.Timeout)
 		defer cancel()
 	}
-	in := Input{Run: e.Run, Key: e.Key, Service: e.Service, Alert: e.Alert, With: e.With, Now: s.deps.Now(), OperatorConfirmed: e.OperatorConfirmed, OperatorMade: e.OperatorMade, MergeBy: e.MergeBy}
+	in := Input{Run: e.Run, Key: e.Key, Service: e.Service, Alert: e.Alert, With: e.With, Now: s.deps.Now(), OperatorConfirmed: e.OperatorConfirmed, OperatorMade: e.OperatorMade, MergeBy: e.MergeBy, Verdict: e.Verdict}
 	switch e.Action {
 	case machine.ActionCheck:
 		if len(e.Gather) > 0 {

@@ -20,6 +20,7 @@ type Input struct {
 	OperatorConfirmed bool            // undo of a request: the operator confirmed that nothing is requested; only its marks on the target are removed
 	OperatorMade      machine.Action  // what nobody saw and a person says was made: apply or undo; empty: nothing
 	MergeBy           machine.MergeBy // who merges a pull request of the change; empty: people
+	Verdict           machine.Verdict // undo: no_effect or worse, if the service's objectives say so of the change; empty: it is undone for another reason
 }
 
 // Check reads the world and changes nothing. The value it returns is a struct

@@ -59,6 +59,7 @@ type Effect struct {
 	Paused            string           `json:"paused,omitempty"`   // settle: why everything is paused; a stepwise change makes no step then
 	OperatorConfirmed bool             `json:"said,omitempty"`     // undo, unwind of a request: the operator confirmed that nothing is requested any more; only its traces on the target are removed
 	OperatorMade      Action           `json:"saidMade,omitempty"` // undo, settle, unwind: what nobody saw and a person says was made, apply or undo; empty: nothing
+	Verdict           Verdict          `json:"verdict,omitempty"`  // undo: no_effect or worse, if the service's objectives were measured with the change in effect and say so; empty: it is undone for another reason
 	Observe           bool             `json:"observe,omitempty"`  // the outcome of an earlier attempt is unknown: observe, do not apply
 }
 

@@ -92,6 +92,9 @@ func (s State) leverEffect(e *Effect) {
 	case ActionUndo, ActionSettle, ActionUnwind:
 		e.OperatorMade = l.OperatorMade
 	}
+	if e.Action == ActionUndo {
+		e.Verdict = l.disproven()
+	}
 	if l.Plan != nil && l.Plan.MergeWithin > 0 {
 		e.MergeBy = s.MergeBy()
 	}
@@ -115,6 +118,16 @@ func (s State) leverEffect(e *Effect) {
 		}
 		e.Proof = p
 	}
+}
+
+// disproven returns the verdict of a change that was in effect and of which the service's
+// objectives show that it did not help; empty: they were not measured, or do not say so.
+func (l *Lever) disproven() Verdict {
+	measured := !l.FixedAt.IsZero() && l.Verify != nil && l.Verify.SLO
+	if v := Verdict(l.Signal); measured && (v == VerdictNoEffect || v == VerdictWorse) {
+		return v
+	}
+	return ""
 }
 
 // notice returns the text of a notification.

@@ -31,3 +31,33 @@ func TestProofKnowsWhatStartsAnew(t *testing.T) {
 		}
 	}
 }
+
+// TestUndoKnowsWhy: an undo is told the verdict only where the objectives were measured
+// with the change in effect. One that a person canceled, or that never came into
+// effect, says nothing of what it took away.
+func TestUndoKnowsWhy(t *testing.T) {
+	slo := &VerifySpec{SLO: true}
+	b := bench{t: t, state: State{Playbook: testPlaybooks(t).ByName("fates")}, now: epoch, value: 4}
+	b.to(VerdictNoEffect)
+	for _, tt := range []struct {
+		name   string
+		lever  Lever
+		action Action
+		want   Verdict
+	}{
+		{"no effect", Lever{Verify: slo, FixedAt: epoch, Signal: playbook.OnNoEffect}, ActionUndo, VerdictNoEffect},
+		{"worse", Lever{Verify: slo, FixedAt: epoch, Signal: playbook.OnWorse}, ActionUndo, VerdictWorse},
+		{"canceled", Lever{Verify: slo, FixedAt: epoch, Signal: playbook.OnInconclusive}, ActionUndo, ""},
+		{"never in effect", Lever{Verify: slo, Signal: playbook.OnNoEffect}, ActionUndo, ""},
+		{"another proof than the objectives", Lever{Verify: &VerifySpec{}, FixedAt: epoch, Signal: playbook.OnNoEffect}, ActionUndo, ""},
+		{"looking back at it", Lever{Verify: slo, FixedAt: epoch, Signal: playbook.OnWorse}, ActionUnwind, ""},
+	} {
+		e := Effect{Action: tt.action}
+		s := b.state
+		s.Open, s.Lever = &OpenEffect{At: epoch}, &tt.lever
+		s.leverEffect(&e)
+		if e.Verdict != tt.want {
+			t.Errorf("%s: %q, want %q", tt.name, e.Verdict, tt.want)
+		}
+	}
+}

@@ -93,9 +93,10 @@ func TestLevers(t *testing.T) {
 }
 
 // TestRollbackToTarget: service.rollback goes back to the revision that the evidence
-// names. What came after it goes back together, and the plan says so.
+// names. What came after it goes back together, and the plan says so. Undone because it did
+// not help, it acquits what it had taken back.
 func TestRollbackToTarget(t *testing.T) {
-	for _, kind := range []string{"Deployment", "StatefulSet"} {
+	for kind, verdict := range map[string]machine.Verdict{"Deployment": machine.VerdictWorse, "StatefulSet": ""} {
 		t.Run(kind, func(t *testing.T) {
 			s := kubetest.New(t)
 			s.Workload(t, ref(kind), 3, kubetest.Template("chat", "vllm:v1"), kubetest.Template("chat", "vllm:v2"),
@@ -122,8 +123,9 @@ func TestRollbackToTarget(t *testing.T) {
 			}
 			var receipt json.RawMessage
 			for _, action := range []machine.Action{machine.ActionApply, machine.ActionUndo} {
+				why := map[machine.Action]machine.Verdict{machine.ActionUndo: verdict}[action]
 				done := kinds.New(d).Do(t.Context(), machine.Effect{
-					Key: "r-1/fix#1/" + string(action) + "#1", Run: "r-1", Action: action, Step: o.Plan.Step, Plan: o.Plan, Receipt: receipt, Service: service(kind),
+					Verdict: why, Key: "r-1/fix#1/" + string(action) + "#1", Run: "r-1", Action: action, Step: o.Plan.Step, Plan: o.Plan, Receipt: receipt, Service: service(kind),
 				})
 				receipt = done.Data
 				s.Settle(ref(kind), kubetest.Epoch().Add(time.Hour))
@@ -133,7 +135,7 @@ func TestRollbackToTarget(t *testing.T) {
 					t.Fatal(err)
 				}
 				now, _ := kube.Newest(revisions)
-				if undone := action == machine.ActionUndo; now.Ours == undone || now.PutBack != undone || (now.Fields["containers[vllm].image"] == "vllm:v3") != undone {
+				if undone := action == machine.ActionUndo; now.Ours == undone || now.PutBack != undone || now.Acquitted != (why != "") || (now.Fields["containers[vllm].image"] == "vllm:v3") != undone {
 					t.Errorf("%s: %+v", action, now)
 				}
 			}

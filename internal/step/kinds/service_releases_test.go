@@ -27,6 +27,8 @@ func TestReleasesOfTheWindow(t *testing.T) {
 	back.Active = noon.Add(-6 * time.Minute)
 	again := at(9, breach, fields("v2", "info"))
 	again.Active, again.PutBack = noon.Add(-3*time.Minute), true
+	tried := again
+	tried.Acquitted = true
 	ours := at(8, 2*day, fields("v1", "info"))
 	ours.Active, ours.Ours = noon.Add(-6*time.Minute), true
 	served := func(pod string, r kube.Revision) kube.Revision {
@@ -70,7 +72,10 @@ func TestReleasesOfTheWindow(t *testing.T) {
 		}, nil, false, 0, 0, "revision 8 is a repair by Responder", ""},
 		{"our rollback of it was undone", func([]string) []kube.Revision {
 			return []kube.Revision{back, again}
-		}, nil, true, 8, 8, "after revision 9 took effect, which changed image", ""},
+		}, nil, true, 8, 8, "after revision 9 took effect, which changed image; traffic, in requests or prompt tokens, is 1.0 times that before; revision 8 was current before", ""},
+		{"our rollback of it did not help, and was undone", func([]string) []kube.Revision {
+			return []kube.Revision{back, tried}
+		}, nil, false, 8, 8, "revision 9 was taken back, which did not help, and was put back 3m ago: it is not what is to be taken back", ""},
 		{"somebody went back, and it did not help", func([]string) []kube.Revision {
 			return []kube.Revision{at(7, breach, fields("v2", "info")), back}
 		}, nil, false, 0, 0, "revision 8 is there again, as before revision 7: there is nothing left to take back", ""},

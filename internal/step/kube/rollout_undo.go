@@ -241,7 +241,7 @@ func (l kubeRolloutUndo) Undo(ctx context.Context, in step.Input, plan machine.P
 		if err != nil {
 			return err
 		}
-		out, err = l.set(ctx, in, plan, machine.ActionUndo, kube.UndoChange{Revision: p.From, Hold: p.Held, PutBack: !p.Ours}, seen.Generation)
+		out, err = l.set(ctx, in, plan, machine.ActionUndo, kube.UndoChange{Revision: p.From, Hold: p.Held, PutBack: !p.Ours, Acquits: !p.Ours && in.Verdict != ""}, seen.Generation)
 		return err
 	})
 	return out, err

@@ -273,8 +273,12 @@ func (f *found) weight(b breach, window time.Duration) weight {
 		w.serves = r.numbers(r.first, len(r.past)-1)
 		w.unserved = w.unserved && !r.isSuspect(f.serves)
 		w.gone = r.good.Number == r.current().Number
-		if r.last < len(r.past)-1 {
-			w.later = r.numbers(r.last+1, len(r.past)-1)
+		w.later = r.later()
+		if current := r.current(); current.Acquitted {
+			w.acquitted = fmt.Sprintf("revision %d was taken back, which did not help, and was put back", current.Number)
+			if !current.Active.IsZero() {
+				w.acquitted += fmt.Sprintf(" %s ago", step.DurationText(time.Duration(f.out.AgeSeconds*float64(time.Second))))
+			}
 		}
 		if r.of() > 1 && f.out.Target == r.good.Number {
 			w.target = f.out.Target

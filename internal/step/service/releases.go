@@ -296,11 +296,30 @@ func (f *found) aim() (target, base int64) {
 	return target, base
 }
 
-// numbers returns releases in words: revision 7, revisions 7 and 8.
+// numbers returns releases in words: revision 7, revisions 7 and 8. One that came back is
+// named once.
 func (r *releases) numbers(first, last int) string {
 	var all []string
 	for i := first; i <= last; i++ {
-		all = append(all, fmt.Sprint(r.past[i].Number))
+		if number := fmt.Sprint(r.past[i].Number); !slices.Contains(all, number) {
+			all = append(all, number)
+		}
+	}
+	return revisionWords(all)
+}
+
+// later returns in words what came after those that may have begun the breach, and is
+// neither one of them nor what was current before them; empty: nothing.
+func (r *releases) later() string {
+	var all []string
+	for _, v := range r.past[r.last+1:] {
+		known := v.Number == r.good.Number || slices.ContainsFunc(r.past[r.first:r.last+1], func(s release) bool { return s.Number == v.Number })
+		if number := fmt.Sprint(v.Number); !known && !slices.Contains(all, number) {
+			all = append(all, number)
+		}
+	}
+	if len(all) == 0 {
+		return ""
 	}
 	return revisionWords(all)
 }

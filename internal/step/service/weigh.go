@@ -40,7 +40,9 @@ type weight struct {
 	later   string    // what came later; empty: nothing
 	target  int64     // revision that was current before it, where the window has several; 0: not known
 	gone    bool      // what runs now is what was current before it
-	window  time.Duration
+	// acquitted says that a rollback of it was measured, did not help and was undone; empty: it was not
+	acquitted string
+	window    time.Duration
 
 	since     time.Time // when the breach began
 	objective float64   // of the worst missed objective; 0: not known
@@ -62,7 +64,7 @@ type weight struct {
 // weigh reports whether the change is a suspect, and why, in one sentence. Rules
 // are in the order of how much they tell; the first that applies decides.
 func (w weight) weigh() (suspect bool, why string) {
-	rules := []func() (suspect bool, why string){w.none, w.late, w.reverted, w.compared, w.idle, w.uneven, w.settled, w.loaded, w.harmless}
+	rules := []func() (suspect bool, why string){w.none, w.tried, w.late, w.reverted, w.compared, w.idle, w.uneven, w.settled, w.loaded, w.harmless}
 	for _, rule := range rules {
 		if suspect, why = rule(); why != "" {
 			return suspect, why + w.others(suspect)
@@ -90,7 +92,7 @@ func (w weight) weigh() (suspect bool, why string) {
 func (w weight) others(suspect bool) string {
 	out := ""
 	switch {
-	case !w.changed || w.ours:
+	case !w.changed || w.ours || w.acquitted != "":
 		return ""
 	case w.later != "" && suspect:
 		out = "; " + w.later + ", which came later, would go back with it"
@@ -112,6 +114,14 @@ func (w weight) none() (bool, string) {
 		return false, w.subject + " is a repair by Responder"
 	}
 	return false, ""
+}
+
+// tried: without the change the service was as bad, or worse.
+func (w weight) tried() (bool, string) {
+	if w.acquitted == "" {
+		return false, ""
+	}
+	return false, w.acquitted + ": it is not what is to be taken back"
 }
 
 // late: the service was as bad before the change took effect.

@@ -38,6 +38,10 @@ func TestWeigh(t *testing.T) {
 			"the breach began 3m after revision 7 took effect, which changed image; traffic, in requests or prompt tokens, is 1.0 times that before",
 		},
 		{"nothing changed", release(func(w *weight) { w.changed = false }), false, "no release within 1h"},
+		{"a rollback of it did not help", release(func(w *weight) {
+			w.acquitted, w.later, w.target = "revision 7 was taken back, which did not help, and was put back 7m ago", "revision 8", 6
+			w.newPods, w.oldPods = slo.Counts{Bad: 410, Total: 1000}, slo.Counts{Bad: 3, Total: 1000}
+		}), false, "revision 7 was taken back, which did not help, and was put back 7m ago: it is not what is to be taken back"},
 		{"our own rollback", release(func(w *weight) { w.ours = true }), false, "revision 7 is a repair by Responder"},
 		{"traffic is 2.4 times normal, and a log level moved", release(func(w *weight) {
 			w.times, w.waiting, w.matters, w.moved = 2.4, 31, false, []string{"--log-level"}
