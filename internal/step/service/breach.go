@@ -23,7 +23,8 @@ const (
 type breach struct {
 	since  time.Time // zero: there is none, as far as is known
 	worst  slo.Measured
-	known  bool // worst is the objective that is missed most
+	known  bool           // worst is the objective that is missed most
+	all    []slo.Measured // objectives that are measured now
 	factor float64
 
 	before, oldPods, newPods slo.Counts
@@ -54,6 +55,11 @@ func (c changes) breach(ctx context.Context, in step.Input, f *found) breach {
 	if err != nil {
 		f.lacks("the service's objectives", err)
 		return b
+	}
+	for _, x := range m.Measured {
+		if x.Reason == "" {
+			b.all = append(b.all, x)
+		}
 	}
 	if b.worst, b.factor, b.known = step.Missed(m, in.Alert); !b.known {
 		return b

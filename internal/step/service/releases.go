@@ -191,36 +191,64 @@ func (b *breach) better(before slo.Counts) bool {
 	return stands == slo.Met || stands == slo.Breached && b.worst.Counts[0].Total > 0 && 2*before.Ratio() < b.worst.Counts[0].Ratio()
 }
 
-// proven reports whether the service met its objective on a release until the next one
+// meets reports whether counts are within an objective; with too few it is not known.
+func meets(in step.Input, o slo.Objective, n slo.Counts) bool {
+	stands, _ := slo.Test{Objective: o.Objective, Factor: step.AlertFactor(in.Alert, o.Period), Now: n}.Stands()
+	return stands == slo.Met
+}
+
+// proven reports whether the service met its objectives on a release until the next one
 // came: as measured on the release's own pods, or, where that cannot be told, as it was
-// current for long.
+// current for long. What cannot be measured of the other objectives proves nothing.
 func (c changes) proven(ctx context.Context, in step.Input, f *found, b *breach, i int) bool {
 	r := &f.releases
 	until := r.past[i+1].at
-	test := slo.Test{Objective: b.worst.Objective.Objective, Factor: b.factor, Now: c.ahead(ctx, in, f, b, i+1)}
-	if stands, _ := test.Stands(); stands != slo.Met {
+	if !meets(in, b.worst.Objective, c.ahead(ctx, in, f, b, i+1)) {
 		return false
 	}
-	if until.Sub(r.past[i].at) > settledAfter {
-		return true
+	span := slo.Span{Window: beforeSpan, Offset: max(in.Now.Sub(until), 0)}
+	m, err := slo.Measure(ctx, step.Patient(c.q), step.Objectives(in.Service), in.Now, span)
+	if err != nil {
+		f.lacks("the time before the change", err)
+		return false
 	}
+	for _, x := range m.Measured {
+		if x.Reason == "" && x.Counts[0].Total > 0 && !meets(in, x.Objective, x.Counts[0]) {
+			return false
+		}
+	}
+	return until.Sub(r.past[i].at) > settledAfter || c.provenByPods(ctx, in, f, b, r.past[i].Name, span)
+}
+
+// provenByPods reports whether the pods of a ReplicaSet met the objectives.
+func (c changes) provenByPods(ctx context.Context, in step.Input, f *found, b *breach, set string, span slo.Span) bool {
 	each := b.worst.Each("pod")
 	if len(each.Objectives) == 0 {
 		return false
 	}
-	m, err := slo.Measure(ctx, step.Patient(c.q), each, in.Now, slo.Span{Window: beforeSpan, Offset: max(in.Now.Sub(until), 0)})
+	for _, x := range b.all {
+		if x.Objective.Name != b.worst.Objective.Name {
+			each.Objectives = append(each.Objectives, x.Each("pod").Objectives...)
+		}
+	}
+	m, err := slo.Measure(ctx, step.Patient(c.q), each, in.Now, span)
 	if err != nil {
 		f.lacks("pods of earlier revisions", err)
 		return false
 	}
-	test.Now = slo.Counts{}
+	own := map[string]slo.Counts{} // by objective
 	for _, x := range m.Measured {
-		if x.Reason == "" && x.Counts[0].Total > 0 && strings.HasPrefix(x.Value, r.past[i].Name+"-") {
-			test.Now.Bad, test.Now.Total = test.Now.Bad+x.Counts[0].Bad, test.Now.Total+x.Counts[0].Total
+		if x.Reason == "" && x.Counts[0].Total > 0 && strings.HasPrefix(x.Value, set+"-") {
+			n := own[x.Objective.Name]
+			own[x.Objective.Name] = slo.Counts{Bad: n.Bad + x.Counts[0].Bad, Total: n.Total + x.Counts[0].Total}
 		}
 	}
-	stands, _ := test.Stands()
-	return stands == slo.Met
+	for _, o := range each.Objectives {
+		if n, measured := own[o.Name]; (measured || o.Name == b.worst.Objective.Name) && !meets(in, o, n) {
+			return false
+		}
+	}
+	return true
 }
 
 // moves records what the releases of the window moved, and what those moved that may
