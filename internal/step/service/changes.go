@@ -54,7 +54,7 @@ type changesOut struct {
 	Previous     int64         `json:"previous" doc:"Number of the revision directly before it; 0: there is none, or it is not known."`
 	PreviousName string        `json:"previous_name" doc:"Its ReplicaSet or ControllerRevision."`
 	Target       int64         `json:"target" doc:"Number of the revision that service.rollback should go back to in the cluster: the one that was current right before the releases that may have begun the breach, or, of a release that cannot start, the one that serves; 0: not known, or nothing changed."`
-	Base         int64         `json:"base" doc:"Number of the revision that was current before all releases of the window; 0: it is not kept, or nothing changed. Where the objectives do not show the fault, go back to this one."`
+	Base         int64         `json:"base" doc:"Number of the revision that was current before all releases of the window; 0: it is not kept, or nothing changed. If that one is known to have missed an objective, the first release of the window before the suspect that met them all. Where the objectives do not show the fault, go back to this one."`
 	Releases     []releaseOut  `json:"releases" doc:"Revisions that became current within the window, oldest first."`
 	Cause        string        `json:"cause" doc:"The kubernetes.io/change-cause of the current revision; often empty."`
 	Commits      []commitOut   `json:"commits" doc:"Commits that touched the service's manifests within the window, newest first."`
@@ -179,6 +179,9 @@ func (c changes) Run(ctx context.Context, in step.Input) (step.Finding, error) {
 	}
 	f.out.Missing = strings.Join(f.missing, "; ")
 	f.out.Suspect, f.out.Why = f.weight(b, window).weigh()
+	if r := &f.releases; r.why != "" && f.out.Base > 0 {
+		f.out.Why += "; " + r.why
+	}
 	return step.Finding{Out: f.out, Facts: f.facts(in)}, nil
 }
 
@@ -266,6 +269,7 @@ func (c changes) released(ctx context.Context, in step.Input, f *found, b *breac
 	out.Changed, f.became = true, r.current().Became()
 	if !out.Ours {
 		c.choose(ctx, in, f, b)
+		c.rebase(ctx, in, f, b)
 		if r.note != "" && r.of() > 1 {
 			f.missing = append(f.missing, r.note)
 		}

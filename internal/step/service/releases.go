@@ -31,6 +31,8 @@ type releases struct {
 	first int            // of past: the first of those that may have begun the breach
 	last  int            // of past: the last of those
 	good  *kube.Revision // current before the first; nil: not known
+	base  int            // of past: what to go back to where the objectives do not show the fault
+	why   string         // why that is not the one right before the window; empty: it is
 	note  string         // why it is not known whether that one is good; empty: it served before the window, or is proven
 
 	pruned   bool               // no revision from before the window is kept
@@ -65,6 +67,7 @@ func releasesOf(revisions []kube.Revision, now time.Time, window time.Duration) 
 		r.begin, r.pruned = 1, true
 		r.note = fmt.Sprintf("no revision is kept that was current before the window: whether revision %d is good is not known", r.past[0].Number)
 	}
+	r.base = r.begin - 1
 	r.weigh(r.begin, len(r.past)-1)
 	return r
 }
@@ -191,66 +194,6 @@ func (b *breach) better(before slo.Counts) bool {
 	return stands == slo.Met || stands == slo.Breached && b.worst.Counts[0].Total > 0 && 2*before.Ratio() < b.worst.Counts[0].Ratio()
 }
 
-// meets reports whether counts are within an objective; with too few it is not known.
-func meets(in step.Input, o slo.Objective, n slo.Counts) bool {
-	stands, _ := slo.Test{Objective: o.Objective, Factor: step.AlertFactor(in.Alert, o.Period), Now: n}.Stands()
-	return stands == slo.Met
-}
-
-// proven reports whether the service met its objectives on a release until the next one
-// came: as measured on the release's own pods, or, where that cannot be told, as it was
-// current for long. What cannot be measured of the other objectives proves nothing.
-func (c changes) proven(ctx context.Context, in step.Input, f *found, b *breach, i int) bool {
-	r := &f.releases
-	until := r.past[i+1].at
-	if !meets(in, b.worst.Objective, c.ahead(ctx, in, f, b, i+1)) {
-		return false
-	}
-	span := slo.Span{Window: beforeSpan, Offset: max(in.Now.Sub(until), 0)}
-	m, err := slo.Measure(ctx, step.Patient(c.q), step.Objectives(in.Service), in.Now, span)
-	if err != nil {
-		f.lacks("the time before the change", err)
-		return false
-	}
-	for _, x := range m.Measured {
-		if x.Reason == "" && x.Counts[0].Total > 0 && !meets(in, x.Objective, x.Counts[0]) {
-			return false
-		}
-	}
-	return until.Sub(r.past[i].at) > settledAfter || c.provenByPods(ctx, in, f, b, r.past[i].Name, span)
-}
-
-// provenByPods reports whether the pods of a ReplicaSet met the objectives.
-func (c changes) provenByPods(ctx context.Context, in step.Input, f *found, b *breach, set string, span slo.Span) bool {
-	each := b.worst.Each("pod")
-	if len(each.Objectives) == 0 {
-		return false
-	}
-	for _, x := range b.all {
-		if x.Objective.Name != b.worst.Objective.Name {
-			each.Objectives = append(each.Objectives, x.Each("pod").Objectives...)
-		}
-	}
-	m, err := slo.Measure(ctx, step.Patient(c.q), each, in.Now, span)
-	if err != nil {
-		f.lacks("pods of earlier revisions", err)
-		return false
-	}
-	own := map[string]slo.Counts{} // by objective
-	for _, x := range m.Measured {
-		if x.Reason == "" && x.Counts[0].Total > 0 && strings.HasPrefix(x.Value, set+"-") {
-			n := own[x.Objective.Name]
-			own[x.Objective.Name] = slo.Counts{Bad: n.Bad + x.Counts[0].Bad, Total: n.Total + x.Counts[0].Total}
-		}
-	}
-	for _, o := range each.Objectives {
-		if n, measured := own[o.Name]; (measured || o.Name == b.worst.Objective.Name) && !meets(in, o, n) {
-			return false
-		}
-	}
-	return true
-}
-
 // moves records what the releases of the window moved, and what those moved that may
 // have begun the breach, as far as it still stands.
 func (f *found) moves() {
@@ -297,7 +240,7 @@ func (r *releases) ours(i int) bool {
 }
 
 // aim returns the revisions to go back to: the one before the releases that may have
-// begun the breach, and the one before all of the window; 0: not known, or what runs
+// begun the breach, and the one before all of the window, unless that one is known to be bad; 0: not known, or what runs
 // is that one.
 func (f *found) aim() (target, base int64) {
 	r := &f.releases
@@ -311,7 +254,7 @@ func (f *found) aim() (target, base int64) {
 		return 0, 0
 	}
 	current := r.current().Number
-	base, target = r.past[r.begin-1].Number, r.good.Number
+	base, target = r.past[r.base].Number, r.good.Number
 	if r.pruned && !r.measured && !f.out.Unserved {
 		target = f.out.Previous
 	}
