@@ -91,6 +91,7 @@ type Request struct {
 	Key         string            // for the Idempotency-Key header; empty: none
 	Header      map[string]string // further headers
 	Secret      string            // in Body; must not come back in an error
+	Secrets     []string          // in Header; must not come back in an error
 	MaxAnswer   int64             // bytes; 0: the answer's text does not matter
 }
 
@@ -176,6 +177,9 @@ func (e *Endpoint) scrub(s string, r Request) string {
 	}
 	add(r.Token, 1)
 	add(r.Secret, 1)
+	for _, secret := range r.Secrets {
+		add(secret, 1)
+	}
 	add(e.base.RawQuery, 1)
 	add(strings.Trim(e.base.Path, "/"), 16) // a short one is a prefix such as alertmanager
 	return strings.NewReplacer(pairs...).Replace(s)
