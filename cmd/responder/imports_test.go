@@ -160,13 +160,16 @@ var mayImport = map[string][]string{
 	"internal/runview": {"internal/api", "internal/playbook", "internal/executor/machine", "internal/fault"}, // a lever that was not needed any more is told from one that was refused
 	// Reports of one run and of a period as documents: Markdown and HTML.
 	"internal/runview/review": {"internal/api", "internal/playbook", "internal/runview"},
+	// Runs as OpenTelemetry traces: a view of the journal, as runview is, that follows it
+	// and is posted, and declares its own block of responder.yaml.
+	"internal/trace": {"internal/audit", "internal/executor/machine", "internal/fault", "internal/outbound/endpoint", "internal/playbook", "internal/setting"},
 	// Rules that blocks of responder.yaml share, for packages that declare their own block.
 	"internal/setting": {"internal/credential"},
 	// responder.yaml as options of what it configures.
 	"internal/config": {
 		"internal/catalog", "internal/setting", "internal/executor/guard", "internal/executor/ladder", "internal/gitops", "internal/gitops/repository", "internal/gpu/client",
 		"internal/gpu/repair", "internal/kube/jobs", "internal/notify", "internal/notify/alertmanager", "internal/notify/pagerduty", "internal/notify/slack", "internal/notify/webhook",
-		"internal/playbook", "internal/rights", "internal/runview", "internal/webhook", "internal/yamldoc",
+		"internal/playbook", "internal/rights", "internal/runview", "internal/trace", "internal/webhook", "internal/yamldoc",
 	},
 	// It builds, starts and stops the service, so it knows every part. Only the command line imports it.
 	"internal/app": {
@@ -174,7 +177,7 @@ var mayImport = map[string][]string{
 		"internal/gitops", "internal/gitops/argocd", "internal/gitops/flux", "internal/gitops/forge", "internal/gitops/manifests", "internal/gitops/repository",
 		"internal/goruntime", "internal/gpu", "internal/gpu/client", "internal/gpu/dcgm", "internal/gpu/repair", "internal/kube", "internal/kube/jobs", "internal/notify", "internal/notify/alertmanager", "internal/notify/slack", "internal/notify/slack/approvals", "internal/playbook", "internal/policy", "internal/rights",
 		"internal/outbound/endpoint", // the receiver of checkpoints
-		"internal/runview", "internal/sandbox", "internal/slo", "internal/slo/rules", "internal/step", "internal/step/gpu", "internal/step/git", "internal/step/kinds", "internal/web", "internal/webhook",
+		"internal/runview", "internal/sandbox", "internal/slo", "internal/slo/rules", "internal/step", "internal/step/gpu", "internal/step/git", "internal/step/kinds", "internal/trace", "internal/web", "internal/webhook",
 		"internal/yamldoc", "playbooks",
 	},
 	// A command asks a running service through client, or reads files through app
@@ -303,6 +306,9 @@ func TestImports(t *testing.T) {
 			}
 			if strings.HasPrefix(imp, "helm.sh/helm/") && dir != "internal/gitops/helm/engine" {
 				t.Errorf("%s imports %s, which is internal/gitops/helm/engine's alone", dir, imp)
+			}
+			if strings.HasPrefix(imp, "go.opentelemetry.io/") && dir != "internal/trace" {
+				t.Errorf("%s imports %s, which is internal/trace's alone", dir, imp)
 			}
 			if why := everywhere[imp]; why != "" {
 				t.Errorf("%s imports %s: %s", dir, imp, why)

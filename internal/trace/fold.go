@@ -1,0 +1,249 @@
+package trace
+
+import (
+	"fmt"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/playbook"
+)
+
+// The attributes of spans.
+const (
+	attrRun      = "responder.run"
+	attrPlaybook = "responder.playbook"
+	attrService  = "responder.service"
+	attrAlert    = "responder.alertname"
+	attrOutcome  = "responder.outcome"
+	attrAutonomy = "responder.autonomy"
+	attrLoan     = "responder.loan"
+	attrAlerts   = "responder.alerts"
+	attrLevers   = "responder.levers"
+	attrState    = "responder.state"
+	attrKind     = "responder.state.kind"
+	attrVisit    = "responder.visit"
+	attrNext     = "responder.next"
+	attrStep     = "responder.step"
+	attrAction   = "responder.action"
+	attrAttempt  = "responder.attempt"
+	attrObserve  = "responder.observe"
+	attrVerdict  = "responder.verdict"
+	attrThen     = "responder.consequence"
+	attrReason   = "responder.reason"
+	attrResult   = "responder.result"
+	attrSamples  = "responder.samples"
+	attrRisk     = "responder.risk"
+	attrGuards   = "responder.guards"
+	attrBy       = "responder.by"
+	attrDecision = "responder.decision"
+	attrChannel  = "responder.channel"
+	attrRelation = "responder.relation"
+)
+
+// MostSpans bounds a trace. The path of a run is bounded, so that only a run with
+// very many visits and effects has more; the latest are left out then.
+const MostSpans = 10_000
+
+// Fold makes the trace of a run that has ended from its events: the root span,
+// and those below it in the order in which they began. Times that go back, as a
+// corrected clock makes them, are raised to the latest before. What happened after
+// the end is left out. It returns nil for a run that has not ended.
+//
+// The playbook is that of the run. Events that the machine does not accept make it
+// panic, as in [machine.Evolve].
+func Fold(p *playbook.Playbook, events []machine.Event) []Span {
+	f := folding{state: machine.State{Playbook: p}}
+	for _, e := range events {
+		f.event(e)
+		if e.Kind == machine.RunEnded {
+			return f.finish()
+		}
+	}
+	return nil
+}
+
+// folding is a trace in the making. Spans are named by their index, -1 is none.
+type folding struct {
+	state  machine.State
+	now    time.Time
+	spans  []Span
+	keys   map[string]int // how often a key was used
+	visit  int            // the state
+	effect int            // the open effect
+	gate   int            // the open question
+	held   int
+	proof  int // the latest verification of this visit
+	alerts int // that belong to the run
+	full   bool
+
+	effectSpans map[string]int // by key
+}
+
+// event folds one event: what it closes, what it opens, and what it tells.
+func (f *folding) event(e machine.Event) {
+	if e.At.Before(f.now) {
+		e.At = f.now
+	}
+	f.now = e.At
+	before := f.state
+	f.state = machine.Evolve(f.state, e)
+	if e.Kind == machine.RunStarted {
+		f.begin(e)
+		return
+	}
+	f.effects(before, e)
+	f.questions(before, e)
+	f.holds(before, e)
+	switch e.Kind {
+	case machine.StateEntered:
+		f.enter(e)
+	case machine.EdgeTaken:
+		if f.visit > 0 {
+			f.spans[f.visit].set(attrNext, e.To)
+		}
+		f.close(&f.visit)
+	case machine.RunEnded:
+		f.end(e)
+	case machine.EpisodeJoined:
+		f.alerts++
+	case machine.PauseSeen, machine.PauseLifted, machine.CancelRequested:
+		f.spans[0].happened(string(e.Kind), e.At, by(e.Decision)...)
+	case machine.GuardsWaiting, machine.WaitEnded, machine.WouldApply, machine.NoticeShared:
+		f.spans[f.here()].happened(string(e.Kind), e.At, by(e.Decision)...)
+	case machine.Verified, machine.VerifyEnded, machine.Kept:
+		f.judged(e)
+	}
+}
+
+// here is the innermost span that is open for whatever happens in a state.
+func (f *folding) here() int { return max(f.visit, 0) }
+
+func (f *folding) open(parent int, key, name string) int {
+	if len(f.spans) >= MostSpans {
+		f.full = true
+		return parent // what is told of it goes to the parent
+	}
+	run := f.state.Start.Run
+	if n := f.keys[key]; n > 0 {
+		f.keys[key]++
+		key = fmt.Sprintf("%s\x00%d", key, n+1)
+	} else {
+		f.keys[key] = 1
+	}
+	s := Span{ID: spanOf(run, key), Name: name, Start: f.now}
+	if parent >= 0 {
+		s.Parent = f.spans[parent].ID
+	}
+	s.set(attrRun, run)
+	f.spans = append(f.spans, s)
+	return len(f.spans) - 1
+}
+
+// close ends a span. The root ends last, by end.
+func (f *folding) close(i *int) {
+	if *i > 0 && f.spans[*i].End.IsZero() {
+		f.spans[*i].End = f.now
+	}
+	*i = -1
+}
+
+func (f *folding) begin(e machine.Event) {
+	f.keys, f.effectSpans = map[string]int{}, map[string]int{}
+	f.visit, f.effect, f.gate, f.held, f.proof = -1, -1, -1, -1, -1
+	st := e.Start
+	s := &f.spans[f.open(-1, rootKey, "run "+st.Playbook)]
+	s.set(attrPlaybook, st.Playbook)
+	s.set(attrService, st.Service.Name)
+	s.set(attrAlert, st.Alert.Labels["alertname"])
+	s.set(attrAutonomy, st.Autonomy.String())
+	s.set(attrLoan, st.Loan)
+	s.set(attrBy, st.By)
+	s.set("k8s.namespace.name", st.Service.Namespace)
+	switch w := st.Service.Workload; w.Kind {
+	case "Deployment":
+		s.set("k8s.deployment.name", w.Name)
+	case "StatefulSet":
+		s.set("k8s.statefulset.name", w.Name)
+	}
+	if st.DivertedFrom != "" {
+		s.Links = append(s.Links, Link{traceOf(st.DivertedFrom), spanOf(st.DivertedFrom, rootKey), "diverted_from"})
+	}
+	if !st.ByHand() {
+		f.alerts = 1
+	}
+}
+
+// enter opens the span of a state.
+func (f *folding) enter(e machine.Event) {
+	f.close(&f.visit)
+	f.proof = -1
+	f.visit = f.open(0, fmt.Sprintf("%s#%d", e.State, e.Visit), e.State)
+	if f.full {
+		f.visit = -1
+		return
+	}
+	s := &f.spans[f.visit]
+	s.set(attrState, e.State)
+	s.count(attrVisit, e.Visit)
+	if st := f.playbookState(); st != nil {
+		s.set(attrKind, string(st.Kind))
+		s.set(attrStep, st.Step)
+	}
+}
+
+func (f *folding) playbookState() *playbook.State {
+	if f.state.Playbook == nil || f.state.Current == "" {
+		return nil
+	}
+	return f.state.Playbook.State(f.state.Current)
+}
+
+// judged records what a proof came to, with the state and with the proof.
+func (f *folding) judged(e machine.Event) {
+	verdict := e.Verdict
+	if e.Kind == machine.Verified {
+		verdict = machine.VerdictVerified
+	}
+	for _, i := range []int{f.here(), f.proof} {
+		if i <= 0 {
+			continue
+		}
+		s := &f.spans[i]
+		s.set(attrVerdict, string(verdict))
+		s.set(attrThen, string(e.Then))
+		s.set(attrReason, string(e.Reason))
+	}
+}
+
+// end records how the run ended.
+func (f *folding) end(e machine.Event) {
+	s := &f.spans[0]
+	s.count(attrLevers, f.state.Levers)
+	s.count(attrAlerts, f.alerts)
+	if e.Ending == nil {
+		return
+	}
+	s.set(attrOutcome, string(e.Ending.Outcome))
+	s.set(attrReason, string(e.Ending.Reason))
+	if e.Ending.Outcome.WithPeople() {
+		s.fail(e.Ending.Reason, string(e.Ending.Outcome))
+	}
+	if into := e.Ending.Into; into != "" {
+		s.Links = append(s.Links, Link{traceOf(into), spanOf(into, rootKey), "diverted_into"})
+	}
+}
+
+// finish ends what is open at the end of the run.
+func (f *folding) finish() []Span {
+	for i := range f.spans {
+		if f.spans[i].End.IsZero() {
+			f.spans[i].End = f.now
+		}
+	}
+	if f.full {
+		f.spans[0].put(attribute.Bool("responder.truncated", true))
+	}
+	return f.spans
+}

@@ -1,0 +1,25 @@
+package trace
+
+import (
+	"crypto/sha256"
+
+	"go.opentelemetry.io/otel/trace"
+)
+
+// ID returns the identifier of a run's trace: 32 hexadecimal digits.
+func ID(run string) string { return traceOf(run).String() }
+
+func traceOf(run string) trace.TraceID {
+	sum := sha256.Sum256([]byte("responder trace\x00" + run))
+	return trace.TraceID(sum[:16])
+}
+
+// rootKey is the key of the span of the run itself.
+const rootKey = ""
+
+// spanOf returns the identifier of a span of a run: of the state, the effect or
+// the question with that key.
+func spanOf(run, key string) trace.SpanID {
+	sum := sha256.Sum256([]byte("responder span\x00" + run + "\x00" + key))
+	return trace.SpanID(sum[:8])
+}
