@@ -18,6 +18,7 @@ import (
 	"github.com/inference-responder/responder/internal/notify/alertmanager"
 	"github.com/inference-responder/responder/internal/notify/slack"
 	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/trace"
 	"github.com/inference-responder/responder/internal/yamldoc"
 )
 
@@ -52,6 +53,7 @@ type Config struct {
 	Channels     []Channel             `yaml:"channels" doc:"Where people are told, beside the log: notify states, questions, and ends that need a person."`
 	Slack        *slack.Config         `yaml:"slack" doc:"The Slack workspace in which runs ask and people decide. Left out: decisions are taken on the command line and the API."`
 	Silence      alertmanager.Config   `yaml:"silence" doc:"Silences at Alertmanager."`
+	Tracing      trace.Config          `yaml:"tracing" doc:"Runs as OpenTelemetry traces, one for each run that has ended."`
 	Log          Log                   `yaml:"log" doc:"The service's own log, on stderr."`
 
 	File string // where it was read from, for messages
@@ -231,6 +233,7 @@ func Default() Config {
 		Guards:     defaultGuards(),
 		Ladder:     Ladder(ladder.DefaultConfig()),
 		Silence:    alertmanager.Config{Max: 2 * time.Hour},
+		Tracing:    trace.DefaultConfig(),
 		Log:        Log{Level: "info", Format: "text"},
 	}
 }

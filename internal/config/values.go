@@ -132,6 +132,7 @@ func (c *Config) check() yamldoc.Problems {
 		c.Slack.Check("slack", bad)
 	}
 	c.Silence.Check("silence", bad)
+	c.Tracing.Check("tracing", bad)
 	c.checkGitops(bad)
 	c.checkGPU(bad)
 	c.checkCredentials(bad)
