@@ -23,6 +23,7 @@ import (
 	"github.com/inference-responder/responder/internal/rights"
 	"github.com/inference-responder/responder/internal/step"
 	"github.com/inference-responder/responder/internal/step/kinds"
+	"github.com/inference-responder/responder/internal/trace"
 	"github.com/inference-responder/responder/internal/webhook"
 )
 
@@ -45,6 +46,7 @@ type Service struct {
 
 	retention   *retention
 	checkpoints *checkpoints
+	traces      *trace.Exporter // nil: none are sent
 	log         *slog.Logger
 	room        *room
 	probes      net.Listener // nil: none
@@ -126,6 +128,9 @@ func New(o Options) (_ *Service, err error) {
 		archiving: s.retention.failure,
 		room:      s.room,
 	}, o.Log)
+	if s.traces, err = s.openTraces(o.Config.Tracing); err != nil {
+		return nil, o.Config.Blame(err, "tracing")
+	}
 	if s.slack, err = s.openApprovals(o); err != nil {
 		return nil, err
 	}
@@ -301,6 +306,9 @@ func (s *Service) startChannels(start func(name string, part func(context.Contex
 	}
 	if s.world.Silences != nil {
 		start("silences", s.runSilencer)
+	}
+	if s.traces != nil {
+		start("traces", s.sendTraces)
 	}
 }
 
