@@ -76,6 +76,7 @@ type Run struct {
 	LeversStay    int      `json:"leversStay,omitempty"` // of those, kept without a proof that they helped
 	Loans         []Loan   `json:"loans,omitempty"`      // of those kept, owed back after recovery
 	Events        uint64   `json:"events"`               // so far; the next one has this seq
+	Trace         string   `json:"trace,omitempty"`      // address of the page of its trace, from its end on; absent: tracing.link is not configured
 }
 
 // StartedBy is the person who started a run by hand.

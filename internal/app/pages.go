@@ -15,13 +15,14 @@ import (
 	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/rights"
 	"github.com/inference-responder/responder/internal/runview"
+	"github.com/inference-responder/responder/internal/trace"
 	"github.com/inference-responder/responder/internal/web"
 	"github.com/inference-responder/responder/internal/webhook"
 )
 
 // openPages makes what people see in a browser. It shows what the CLI shows,
 // in the same words.
-func (s *Service) openPages() (webhook.Pages, error) {
+func (s *Service) openPages(traces trace.Config) (webhook.Pages, error) {
 	site, err := web.New(web.Options{
 		Runs:      pageRuns{views{s.executor}},
 		Log:       pageLog{s.journal},
@@ -33,6 +34,7 @@ func (s *Service) openPages() (webhook.Pages, error) {
 		Applies:   s.applies,
 		Budgets:   newBudgets(s.world.Deps.Querier, s.world.Now, s.log).of,
 		Curve:     newCurves(s.world.Deps.Querier, s.world.Now, s.log).of,
+		Trace:     traces.LinkOf,
 		Simulated: s.world.Simulated,
 		Now:       s.world.Now,
 		Logger:    s.log,

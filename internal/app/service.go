@@ -135,7 +135,7 @@ func New(o Options) (_ *Service, err error) {
 		return nil, err
 	}
 	receiver := s.receiverOptions(o.Config)
-	if receiver.Pages, err = s.openPages(); err != nil {
+	if receiver.Pages, err = s.openPages(o.Config.Tracing); err != nil {
 		return nil, err
 	}
 	s.receiver, err = webhook.New(receiver)
@@ -187,6 +187,7 @@ func (s *Service) receiverOptions(c config.Config) webhook.Options {
 		Pauses:    pauses{s.executor, s.intake, s.permits()},
 		Views:     views{s.executor},
 		Alerts:    received{s.executor, s.library.set},
+		Trace:     c.Tracing.LinkOf,
 		Reports:   reports{s.executor, received{s.executor, s.library.set}, s.world.Now},
 		Ladder:    trackRecord{s.executor, s.ladder, s.permits()},
 		Log:       journalLog{s.journal},

@@ -71,6 +71,9 @@ func writeRun(w io.Writer, report api.RunReport, document string, wide bool) err
 	pb, _ := parseDocument(run, document)
 	r.Book, r.Brief, r.Wide = pb, true, wide
 	r.Head(run)
+	if report.Run.Trace != "" {
+		r.Printf("trace     %s\n", report.Run.Trace)
+	}
 	r.Printf("\n")
 	var samples []machine.Sample
 	for _, e := range report.Events {

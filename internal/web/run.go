@@ -113,6 +113,11 @@ func (s *Site) runData(run machine.State, v Visitor, word string) *runData {
 	d.Alerts, d.More = alerts(run)
 	d.Evidence = collected(run)
 	d.Links = links(run)
+	if s.o.Trace != nil && run.Phase == machine.PhaseEnded {
+		if at := link(s.o.Trace(d.ID)); at != "" {
+			d.Links = append(d.Links, address{Name: "Trace", URL: at})
+		}
+	}
 	addPath(d, run)
 	events := s.events(d, run)
 	if run.Gate != nil && run.Quarantine == nil {

@@ -113,6 +113,9 @@ type Options struct {
 	// why there is none. Nil: there are none.
 	Curve func(ctx context.Context, run machine.State) (Curve, error)
 
+	// Trace returns the address of the page of a run's trace; empty: there is none. Nil: no run has one.
+	Trace func(run string) string
+
 	// Simulated tells people on every page that nothing on it is real. Empty: it is real.
 	Simulated string
 

@@ -50,6 +50,9 @@ func (s *Server) answerRun(c echo.Context, status int, id string) error {
 		return err
 	}
 	detail := api.RunDetail{Run: api.RunOf(run)}
+	if s.o.Trace != nil && run.Phase == machine.PhaseEnded {
+		detail.Run.Trace = s.o.Trace(id)
+	}
 	if run.Playbook != nil {
 		detail.Document = string(run.Playbook.Doc)
 	}

@@ -81,6 +81,9 @@ type Options struct {
 	Log     Log
 	Journal Journal
 
+	// Trace returns the address of the page of a run's trace; empty: there is none. Nil: no run has one.
+	Trace func(run string) string
+
 	Playbooks func() *playbook.Set
 	Services  func() []playbook.Service
 	Refused   func(who rights.Actor, right rights.Right, why string) // records a request that its credential's scopes refuse; nil: nobody

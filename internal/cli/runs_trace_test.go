@@ -1,0 +1,21 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/inference-responder/responder/internal/api"
+)
+
+// runs show leads to the trace of a run, and only where there is one.
+func TestRunsShowTrace(t *testing.T) {
+	for _, trace := range []string{"", "https://tempo.example/trace/0123"} {
+		var out strings.Builder
+		if err := writeRun(&out, api.RunReport{Run: api.Run{Trace: trace}}, "", false); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(out.String(), "\ntrace     https://tempo.example/trace/0123\n"); got != (trace != "") {
+			t.Errorf("with trace %q:\n%s", trace, out.String())
+		}
+	}
+}
