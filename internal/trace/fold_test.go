@@ -31,10 +31,10 @@ func tree(spans []Span) string {
 		for _, kv := range s.Attributes {
 			switch name := strings.TrimPrefix(string(kv.Key), "responder."); name {
 			case "outcome", "verdict", "result", "decision", "by", "reason", "consequence":
-				fmt.Fprintf(&b, " %s=%s", name, kv.Value.Emit())
+				fmt.Fprintf(&b, " %s=%s", name, kv.Value.String())
 			case "attempt":
 				if kv.Value.AsInt64() > 1 {
-					fmt.Fprintf(&b, " %s=%s", name, kv.Value.Emit())
+					fmt.Fprintf(&b, " %s=%s", name, kv.Value.String())
 				}
 			}
 		}
