@@ -277,6 +277,9 @@ func (s *Service) Run(ctx context.Context, ln net.Listener) error {
 	if s.world.Run != nil {
 		start("world", s.world.Run)
 	}
+	if s.world.Sandbox != nil {
+		start("sandbox", s.keepPace)
+	}
 	if ln != nil { // a dry run has no receiver, and tells nobody
 		s.startChannels(start)
 		start("receiver", func(ctx context.Context) error { return s.receiver.Serve(ctx, ln) })

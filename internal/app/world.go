@@ -11,6 +11,7 @@ import (
 	"github.com/inference-responder/responder/internal/notify"
 	"github.com/inference-responder/responder/internal/notify/alertmanager"
 	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/sandbox"
 	"github.com/inference-responder/responder/internal/step"
 )
 
@@ -49,6 +50,10 @@ type World struct {
 	// pass in a real one. Zero values: the real time at its own pace.
 	Now  func() time.Time
 	Pace float64
+
+	// Sandbox is the simulated cluster that people can steer through the service;
+	// nil: the world is real, or somebody else steers it.
+	Sandbox *sandbox.World
 
 	// Simulated tells people what is simulated; empty: the world is real.
 	Simulated string

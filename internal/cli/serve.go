@@ -10,14 +10,12 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/inference-responder/responder/internal/app"
 	"github.com/inference-responder/responder/internal/cli/command"
 	"github.com/inference-responder/responder/internal/config"
-	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/sandbox"
 )
 
@@ -75,7 +73,7 @@ func newServeCommand(p *command.Process) *cobra.Command {
 	cmd.Flags().StringVar(&f.dir, "dir", "", "directory of journal.db, journal.key and journal.pub (default: the configuration's; with --sandbox a temporary one)")
 	cmd.Flags().StringVar(&f.policy, "policy", "", "file of rules over all playbooks (default: the configuration's)")
 	cmd.Flags().BoolVar(&f.insecure, "insecure", false, "accept all requests without authentication, with all rights")
-	cmd.Flags().Float64Var(&f.pace, "pace", 10, "with --sandbox: simulated seconds per real second")
+	cmd.Flags().Float64Var(&f.pace, "pace", 10, "with --sandbox: simulated seconds per real second; 1 while a question is open")
 	cmd.MarkFlagsMutuallyExclusive("config", "sandbox")
 	return cmd
 }
@@ -121,7 +119,7 @@ func serveSandbox(ctx context.Context, p *command.Process, f serveFlags, scenari
 	}
 	f.override(&c)
 	log := newLogger(p.Stderr, c.Log)
-	w := app.SandboxWorld(sim, machine.Anonymous)
+	w := app.ServedSandbox(sim)
 	w.Channels = app.SandboxChannels(log)
 	return serveWorld(ctx, p, c, w, log, func(addr net.Addr) error {
 		return sandboxHints(ctx, p.Stderr, sim, addr, f.dir)
@@ -194,8 +192,11 @@ func sandboxHints(ctx context.Context, w io.Writer, sim *sandbox.World, addr net
 	if err := os.WriteFile(file, body, 0o600); err != nil {
 		return fmt.Errorf("write the sample notification: %w", err)
 	}
-	sc, pace := sim.Scenario(), sim.Clock().Pace()
-	open := time.Duration(float64(15*time.Minute) / pace).Round(time.Second)
+	sc, pace := sim.Scenario(), "Time passes as fast as real time."
+	if p := sim.Clock().Pace(); p != 1 {
+		pace = fmt.Sprintf(`Time passes %v times as fast as real time, and as fast as real time while a
+question is open: one for 15 minutes is open for 15 minutes.`, p)
+	}
 	_, err = fmt.Fprintf(w, `
 %s: %s
 
@@ -210,9 +211,9 @@ or point Alertmanager at it:
 then:
   export RESPONDER_SERVER=http://%s
   responder runs list
-Time passes %v times as fast as real time: a question for 15 minutes is open for %s. --pace 1 is real time.
+%s
 
-`, sc.Title, sc.Description, file, addr, addr, addr, pace, open)
+`, sc.Title, sc.Description, file, addr, addr, addr, pace)
 	return err
 }
 

@@ -82,6 +82,27 @@ func (w *World) remember(c change) error {
 	return nil
 }
 
+// SetPace changes how fast the world's time passes from now on: pace simulated
+// seconds per real one, above 0. It stores that if the world has a file, so that
+// [Resume] knows how much time has passed.
+func (w *World) SetPace(pace float64) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := w.clock.SetPace(pace); err != nil {
+		return err
+	}
+	if w.file == "" {
+		return nil
+	}
+	k := w.kept
+	k.Virtual, k.Real, k.Pace = w.clock.Now().UTC(), time.Now().UTC().Round(0), pace
+	if err := k.write(w.file); err != nil {
+		return err
+	}
+	w.kept = k
+	return nil
+}
+
 // readKept reads a file; the zero value when there is none.
 func readKept(file string) (k kept, err error) {
 	data, err := os.ReadFile(file)

@@ -54,6 +54,31 @@ func TestResumedWorldIsTheOneThatWasLeft(t *testing.T) {
 	})
 }
 
+// The time that passed at another pace is the same after a restart, also while
+// nobody simulated it.
+func TestResumedWorldKnowsItsPace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		file := filepath.Join(t.TempDir(), "sandbox.json")
+		w, err := Resume(file, "bad-rollout", 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(6 * time.Second)
+		if err := w.SetPace(1); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(15 * time.Minute)
+		again, err := Resume(file, "bad-rollout", 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := w.Started().Add(time.Minute + 15*time.Minute)
+		if got := again.Clock().Now(); !got.Equal(want) || !w.Clock().Now().Equal(want) {
+			t.Errorf("the restarted world's clock shows %s and the other's %s, want %s", got, w.Clock().Now(), want)
+		}
+	})
+}
+
 func sameSeries(t *testing.T, a, b *World) {
 	t.Helper()
 	of := func(w *World) map[string]*series {

@@ -1,0 +1,51 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/inference-responder/responder/internal/executor"
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/sandbox"
+)
+
+// ServedSandbox is a simulated cluster for a service that people try Responder
+// with. Anybody may decide there.
+func ServedSandbox(sim *sandbox.World) World {
+	w := SandboxWorld(sim, machine.Anonymous)
+	w.Sandbox = sim
+	if w.Pace != realPace {
+		w.Simulated = fmt.Sprintf("the cluster, its Prometheus and the incident %s are simulated, and times are of their clock, which runs %g times as fast, "+
+			"and as fast as the real one while a question is open.", sim.Scenario().Name, w.Pace)
+	}
+	return w
+}
+
+// realPace is the pace of the real time.
+const realPace = 1
+
+// keepPace lets the sandbox's time pass as fast as the real one while a question
+// is open, and at the world's pace otherwise. A person then has the real time that
+// the question names, at any pace.
+func (s *Service) keepPace(ctx context.Context) error {
+	changed, stop := s.journal.Watch()
+	defer stop()
+	sim, open := s.world.Sandbox, true
+	for {
+		pace := s.world.Pace
+		if slices.ContainsFunc(s.executor.Runs(executor.Filter{Open: &open}), func(r machine.State) bool { return r.Gate != nil }) {
+			pace = realPace
+		}
+		if sim.Clock().Pace() != pace {
+			if err := sim.SetPace(pace); err != nil {
+				return err
+			}
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}

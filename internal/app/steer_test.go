@@ -1,0 +1,99 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/inference-responder/responder/internal/executor"
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/sandbox"
+)
+
+// startSandbox serves a sandbox that is stored in dir, on loopback, and returns
+// what ends it.
+func startSandbox(t *testing.T, dir, scenario string, pace float64) (s *Service, server string, stop func() error) {
+	t.Helper()
+	sim, err := sandbox.Resume(filepath.Join(dir, "sandbox.json"), scenario, pace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := SandboxConfig()
+	c.Journal.Dir = dir
+	if s, err = New(Options{Config: c, World: ServedSandbox(sim), Log: slog.New(slog.DiscardHandler)}); err != nil {
+		t.Fatal(err)
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx, ln) }()
+	until(t, "ready", func() bool { return len(s.missing()) == 0 })
+	return s, "http://" + ln.Addr().String(), func() error {
+		cancel()
+		err := <-ended
+		if closed := s.Close(); closed != nil {
+			t.Error(closed)
+		}
+		return err
+	}
+}
+
+// posted posts a body and returns the status.
+func posted(t *testing.T, url, body string) int {
+	t.Helper()
+	resp, err := http.Post(url, "application/json", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	return resp.StatusCode
+}
+
+// openGate waits for the question of a run and returns the run.
+func openGate(t *testing.T, s *Service) machine.State {
+	t.Helper()
+	var found machine.State
+	until(t, "a question is open", func() bool {
+		for _, r := range s.executor.Runs(executor.Filter{}) {
+			if r.Gate != nil {
+				found = r
+			}
+		}
+		return found.Gate != nil
+	})
+	return found
+}
+
+// A newcomer needs the time to read: what a question says of its deadline is
+// true at any pace, and time goes on at that pace afterwards.
+func TestQuestionsOfTheSandboxLastTheirRealTime(t *testing.T) {
+	s, server, stop := startSandbox(t, t.TempDir(), DefaultScenario, 60)
+	sim := s.world.Sandbox
+	body, err := sim.Notification(t.Context(), sim.Clock().Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := posted(t, server+"/api/v1/alertmanager", string(body)); got != http.StatusOK {
+		t.Fatalf("the alert was answered %d", got)
+	}
+	run := openGate(t, s)
+	until(t, "real time", func() bool { return sim.Clock().Pace() == 1 })
+	if left := run.Gate.Deadline.Sub(sim.Clock().Now()); left < 14*time.Minute {
+		t.Errorf("%s are left for the answer, want about 15 minutes", left)
+	}
+	if got := posted(t, server+"/api/v1/runs/"+run.Start.Run+"/deny", `{"reason":"no"}`); got != http.StatusOK {
+		t.Fatalf("the denial was answered %d", got)
+	}
+	until(t, "the sandbox's pace", func() bool { return sim.Clock().Pace() == 60 })
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+}
