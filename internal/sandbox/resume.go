@@ -16,7 +16,8 @@ import (
 type kept struct {
 	Version  int       `json:"version"`
 	Scenario string    `json:"scenario"`
-	Start    time.Time `json:"start"` // of the world's time: when it opened
+	Asked    string    `json:"asked,omitempty"` // the scenario that the file was begun with; empty: Scenario
+	Start    time.Time `json:"start"`           // of the world's time: when it opened
 
 	// At the real moment Real it was Virtual in the world, and its time ran
 	// Pace times as fast from there on, also while nobody simulated it.
@@ -36,10 +37,10 @@ const longest = 72 * time.Hour
 // Resume opens the world stored in a file, or a new one of the scenario, which is
 // stored there from then on: every change is on disk before it is answered. A
 // killed service finds the cluster as it left it, advanced by the time it was
-// away. A file of another scenario is an error.
+// away. Where another scenario followed the named one ([World.Follow]), that one is
+// opened. A file that was begun with another scenario is an error.
 func Resume(file, name string, pace float64) (*World, error) {
-	sc, err := find(name)
-	if err != nil {
+	if _, err := find(name); err != nil {
 		return nil, err
 	}
 	k, err := readKept(file)
@@ -50,13 +51,17 @@ func Resume(file, name string, pace float64) (*World, error) {
 	switch {
 	case k.Version == 0:
 		k = kept{Version: keptVersion, Scenario: name, Start: now, Virtual: now, Real: now}
-	case k.Scenario != name:
+	case k.Scenario != name && k.Asked != name:
 		return nil, fmt.Errorf("sandbox %s: it holds the scenario %s, not %s; name that one, or another directory", file, k.Scenario, name)
 	default:
 		k.Virtual = k.Virtual.Add(time.Duration(float64(now.Sub(k.Real)) * k.Pace))
 		if k.Virtual.Sub(k.Start) > longest {
 			k.Start, k.Changes = k.Virtual, nil
 		}
+	}
+	sc, err := find(k.Scenario)
+	if err != nil {
+		return nil, fmt.Errorf("sandbox %s: %w; move it away to start over", file, err)
 	}
 	k.Real, k.Pace = now, pace
 	clock, err := NewClock(k.Virtual, pace)
@@ -68,9 +73,48 @@ func Resume(file, name string, pace float64) (*World, error) {
 	return w, w.kept.write(file)
 }
 
+// quiet is how long nothing happens between a scenario and the one that follows
+// it. No window of a rule, cooldown or budget then holds both.
+const quiet = 24 * time.Hour
+
+// errFollowed is the answer to every change of a world that another one follows.
+var errFollowed = errors.New("another scenario follows in this sandbox; its cluster is gone")
+
+// Follow stores that the world of another scenario, or of the same one anew, opens
+// a day from now, and returns when. The caller then drops this world, which takes
+// no more changes, and opens that one with [Resume]. A world without a file and an
+// unknown name are errors.
+func (w *World) Follow(name string) (opens time.Time, err error) {
+	if _, err := find(name); err != nil {
+		return time.Time{}, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case w.file == "":
+		return time.Time{}, errors.New("this sandbox is not stored in a file, so no scenario can follow")
+	case w.followed:
+		return time.Time{}, errFollowed
+	}
+	opens = w.clock.Now().Add(quiet).UTC().Round(0)
+	asked := w.kept.Asked
+	if asked == "" {
+		asked = w.kept.Scenario
+	}
+	k := kept{Version: keptVersion, Scenario: name, Asked: asked, Start: opens, Virtual: opens, Real: time.Now().UTC().Round(0), Pace: w.kept.Pace}
+	if err := k.write(w.file); err != nil {
+		return time.Time{}, err
+	}
+	w.followed = true
+	return opens, nil
+}
+
 // remember stores a change if the world has a file.
 func (w *World) remember(c change) error {
-	if w.file == "" {
+	switch {
+	case w.followed:
+		return errFollowed
+	case w.file == "":
 		return nil
 	}
 	k := w.kept
@@ -91,7 +135,7 @@ func (w *World) SetPace(pace float64) error {
 	if err := w.clock.SetPace(pace); err != nil {
 		return err
 	}
-	if w.file == "" {
+	if w.file == "" || w.followed {
 		return nil
 	}
 	k := w.kept

@@ -79,6 +79,56 @@ func TestResumedWorldKnowsItsPace(t *testing.T) {
 	})
 }
 
+// Another scenario follows in the same file, a day later, and is the one that a
+// restart opens, by whatever command the first was begun.
+func TestScenarioThatFollowsIsResumed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		file := filepath.Join(t.TempDir(), "sandbox.json")
+		w, err := Resume(file, "bad-rollout", 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Follow("no-such"); err == nil {
+			t.Error("a scenario that nobody knows followed")
+		}
+		opens, err := w.Follow("traffic-burst")
+		if want := w.Clock().Now().Add(24 * time.Hour); err != nil || !opens.Equal(want) {
+			t.Fatalf("the next one opens at %s, %v; want %s", opens, err, want)
+		}
+		if _, err := w.Follow("gpu-fault"); err == nil {
+			t.Error("two scenarios followed one")
+		}
+		_, ref := chat(w)
+		if _, err := w.Scale(t.Context(), kube.ScaleChange{Ref: ref, Replicas: 5, Pre: pre(workload(t, w, ref)), Run: "r-1", Key: "k"}); err == nil {
+			t.Error("a cluster that is gone was changed")
+		}
+		if err := w.SetPace(1); err != nil {
+			t.Error(err)
+		}
+		for _, name := range []string{"bad-rollout", "traffic-burst"} {
+			next, err := Resume(file, name, 10)
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			if next.Scenario().Name != "traffic-burst" || !next.Started().Equal(opens) || next.Clock().Pace() != 10 {
+				t.Errorf("%s: %s of %s was opened at pace %v", name, next.Scenario().Name, next.Started(), next.Clock().Pace())
+			}
+		}
+		if _, err := Resume(file, "gpu-fault", 10); err == nil {
+			t.Error("a file of another scenario was opened")
+		}
+		if _, err := mustOpen(t, "bad-rollout").Follow("traffic-burst"); err == nil {
+			t.Error("a world that nothing stores was followed")
+		}
+	})
+}
+
+func mustOpen(t *testing.T, name string) *World {
+	t.Helper()
+	w, _ := open(t, name)
+	return w
+}
+
 func sameSeries(t *testing.T, a, b *World) {
 	t.Helper()
 	of := func(w *World) map[string]*series {

@@ -146,6 +146,12 @@ func Scenarios() []Scenario {
 	return out
 }
 
+// Known returns an error that lists all scenarios unless one has that name.
+func Known(name string) error {
+	_, err := find(name)
+	return err
+}
+
 // find returns the scenario of that name, or an error that lists all names.
 func find(name string) (scenario, error) {
 	var names []string

@@ -30,6 +30,7 @@ type World struct {
 	loads    loads
 	git      branch   // of the services in Git; empty: none is
 	kept     kept     // what stands in file
+	followed bool     // by another world, which is what stands in file
 	replay   []change // made before the world was resumed, still to come
 }
 
