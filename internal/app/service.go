@@ -43,6 +43,7 @@ type Service struct {
 	metrics  *metrics
 	world    World
 	hearing  hearing
+	steering *steering // nil: the cluster is real
 
 	retention   *retention
 	checkpoints *checkpoints
@@ -134,6 +135,7 @@ func New(o Options) (_ *Service, err error) {
 	if s.slack, err = s.openApprovals(o); err != nil {
 		return nil, err
 	}
+	s.steering = s.newSteering()
 	receiver := s.receiverOptions(o.Config)
 	if receiver.Pages, err = s.openPages(o.Config.Tracing); err != nil {
 		return nil, err
@@ -214,6 +216,9 @@ func (s *Service) receiverOptions(c config.Config) webhook.Options {
 		Logger:        s.log,
 		Registerer:    s.metrics.registry,
 	}
+	if s.steering != nil {
+		o.Sandbox = s.steering
+	}
 	if s.slack != nil && !s.slack.socket {
 		o.Slack = s.slack.receiver
 	}
@@ -279,6 +284,7 @@ func (s *Service) Run(ctx context.Context, ln net.Listener) error {
 	}
 	if s.world.Sandbox != nil {
 		start("sandbox", s.keepPace)
+		start("scenario", s.steering.run)
 	}
 	if ln != nil { // a dry run has no receiver, and tells nobody
 		s.startChannels(start)

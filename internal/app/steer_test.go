@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/executor"
+	"github.com/inference-responder/responder/internal/executor/dispatch"
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/sandbox"
 )
@@ -93,6 +95,53 @@ func TestQuestionsOfTheSandboxLastTheirRealTime(t *testing.T) {
 		t.Fatalf("the denial was answered %d", got)
 	}
 	until(t, "the sandbox's pace", func() bool { return sim.Clock().Pace() == 60 })
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Another incident happens in the running sandbox, with the journal of before. It
+// waits for open runs: their cluster would be gone.
+func TestAnotherScenarioFollows(t *testing.T) {
+	dir := t.TempDir()
+	s, server, stop := startSandbox(t, dir, DefaultScenario, 60)
+	const fire, next = "/api/v1/sandbox/fire", `{"scenario":"traffic-burst"}`
+	if got := posted(t, server+fire, `{}`); got != http.StatusOK {
+		t.Fatalf("the alert was answered %d", got)
+	}
+	run := openGate(t, s).Start.Run
+	if got := posted(t, server+fire, next); got != http.StatusConflict {
+		t.Errorf("another scenario while a run is open was answered %d", got)
+	}
+	if got := posted(t, server+"/api/v1/runs/"+run+"/deny", `{"reason":"no"}`); got != http.StatusOK {
+		t.Fatalf("the denial was answered %d", got)
+	}
+	until(t, "the run ends", func() bool { r, _ := s.executor.RunState(run); return r.Phase == machine.PhaseEnded })
+	if got := posted(t, server+fire, `{"scenario":"no-such"}`); got != http.StatusBadRequest {
+		t.Errorf("a scenario that nobody knows was answered %d", got)
+	}
+	if got := posted(t, server+fire, next); got != http.StatusAccepted {
+		t.Fatalf("another scenario was answered %d", got)
+	}
+	firing := true
+	until(t, "its alert resolves", func() bool {
+		seen, _ := s.executor.Alerts(dispatch.SeenFilter{Firing: &firing}, 10)
+		return len(seen) == 0
+	})
+	if err := stop(); !errors.Is(err, ErrNextScenario) {
+		t.Fatalf("the service ended: %v", err)
+	}
+
+	s, server, stop = startSandbox(t, dir, DefaultScenario, 60)
+	if name := s.world.Sandbox.Scenario().Name; name != "traffic-burst" {
+		t.Errorf("%s happens, want traffic-burst", name)
+	}
+	if got := posted(t, server+fire, `{}`); got != http.StatusOK {
+		t.Fatalf("its alert was answered %d", got)
+	}
+	if again := openGate(t, s); again.Start.Run == run || again.Lever == nil || again.Lever.Step != "kube.scale" {
+		t.Errorf("asks %+v, want more replicas", again.Lever)
+	}
 	if err := stop(); err != nil {
 		t.Error(err)
 	}

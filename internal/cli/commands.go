@@ -10,6 +10,7 @@ import (
 func commands(p *command.Process) []*cobra.Command {
 	return []*cobra.Command{
 		newServeCommand(p),
+		newSandboxCommand(p),
 		newDemoCommand(p),
 		newDryRunCommand(p),
 		newReplayCommand(p),

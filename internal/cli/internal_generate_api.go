@@ -41,6 +41,8 @@ see [authentication](../how-to/authentication.md). An answer that is not a succe
 | ` + "`GET /api/v1/journal`" + ` | read | [JournalStatus](#journalstatus) |
 | ` + "`POST /api/v1/journal/archive`" + ` | admin | [JournalArchive](#journalarchive); body [JournalArchiveRequest](#journalarchiverequest) |
 | ` + "`GET`, `DELETE /api/v1/sessions`" + ` | sessions | [SessionList](#sessionlist); body of DELETE [SessionEnd](#sessionend) |
+| ` + "`GET /api/v1/sandbox`" + ` | read | [Sandbox](#sandbox); 404 if the cluster is real |
+| ` + "`POST /api/v1/sandbox/fire`" + ` | start | [SandboxFired](#sandboxfired), 202 if a scenario is named; body [SandboxFire](#sandboxfire); 404 if the cluster is real |
 | ` + "`GET /api/v1/version`" + ` | read | the version of the program |
 | ` + "`GET /readyz`" + ` | | [Readiness](#readiness) |
 | ` + "`GET /healthz`" + ` | | text |
@@ -53,7 +55,7 @@ func apiReference() string {
 	var b strings.Builder
 	b.WriteString(generatedNote + "# HTTP API\n\n")
 	types := ""
-	for _, name := range []string{"doc.go", "run.go", "event.go", "lever.go", "gate.go", "service.go", "session.go", "alert.go", "journal.go", "request.go", "dryrun.go", "policy.go", "report.go", "period.go", "backup.go"} {
+	for _, name := range []string{"doc.go", "run.go", "event.go", "lever.go", "gate.go", "service.go", "session.go", "sandbox.go", "alert.go", "journal.go", "request.go", "dryrun.go", "policy.go", "report.go", "period.go", "backup.go"} {
 		source, err := api.Source.ReadFile(name)
 		if err != nil {
 			panic("cli: " + err.Error()) // unreachable: the files are embedded by name

@@ -111,19 +111,25 @@ func serveSandbox(ctx context.Context, p *command.Process, f serveFlags, scenari
 	} else if err := os.MkdirAll(f.dir, 0o700); err != nil {
 		return fmt.Errorf("make the journal's directory: %w; --dir names one this user may write", err)
 	}
-	// Kept beside the journal, so that a service that is killed finds the
-	// cluster as it left it, as it would a real one.
-	sim, err := sandbox.Resume(filepath.Join(f.dir, "sandbox.json"), scenario, f.pace)
-	if err != nil {
-		return err
-	}
 	f.override(&c)
 	log := newLogger(p.Stderr, c.Log)
-	w := app.ServedSandbox(sim)
-	w.Channels = app.SandboxChannels(log)
-	return serveWorld(ctx, p, c, w, log, func(addr net.Addr) error {
-		return sandboxHints(ctx, p.Stderr, sim, addr, f.dir)
-	})
+	for {
+		// Kept beside the journal, so that a service that is killed finds the
+		// cluster as it left it, as it would a real one.
+		sim, err := sandbox.Resume(filepath.Join(f.dir, "sandbox.json"), scenario, f.pace)
+		if err != nil {
+			return err
+		}
+		w := app.ServedSandbox(sim)
+		w.Channels = app.SandboxChannels(log)
+		err = serveWorld(ctx, p, c, w, log, func(addr net.Addr) error {
+			c.Listen = addr.String() // also of the scenario that follows
+			return sandboxHints(ctx, p.Stderr, sim, addr, f.dir)
+		})
+		if !errors.Is(err, app.ErrNextScenario) {
+			return err
+		}
+	}
 }
 
 func (f serveFlags) override(c *config.Config) {
@@ -174,9 +180,11 @@ func serveWorld(ctx context.Context, p *command.Process, c config.Config, w app.
 			return errors.Join(err, ln.Close())
 		}
 	}
-	err = s.Run(ctx, ln)
-	if err == nil {
+	switch err = s.Run(ctx, ln); {
+	case err == nil:
 		log.Info("stopped")
+	case errors.Is(err, app.ErrNextScenario):
+		log.Info("another scenario of the sandbox begins")
 	}
 	return err
 }
@@ -200,20 +208,22 @@ question is open: one for 15 minutes is open for 15 minutes.`, p)
 	_, err = fmt.Fprintf(w, `
 %s: %s
 
-Post its alert:
+In another terminal:
+  export RESPONDER_SERVER=http://%s
+  responder sandbox fire             # its alert arrives
+  responder runs list
+  responder sandbox list             # what else can happen
+The alert can also be posted as Alertmanager does:
   curl --data-binary @%s http://%s/api/v1/alertmanager
-or point Alertmanager at it:
+or by an Alertmanager of your own:
   receivers:
     - name: responder
       webhook_configs:
         - url: http://%s/api/v1/alertmanager
           max_alerts: 0
-then:
-  export RESPONDER_SERVER=http://%s
-  responder runs list
 %s
 
-`, sc.Title, sc.Description, file, addr, addr, addr, pace)
+`, sc.Title, sc.Description, addr, file, addr, addr, pace)
 	return err
 }
 

@@ -80,6 +80,7 @@ type Options struct {
 	Ladder  Ladder
 	Log     Log
 	Journal Journal
+	Sandbox Sandbox // nil: the cluster is real
 
 	// Trace returns the address of the page of a run's trace; empty: there is none. Nil: no run has one.
 	Trace func(run string) string

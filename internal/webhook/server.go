@@ -212,6 +212,9 @@ func (s *Server) routes() {
 	s.route(http.MethodGet, "/api/v1/sessions", ScopeSessions, s.listSessions)
 	s.route(http.MethodDelete, "/api/v1/sessions", ScopeSessions, s.endSessions)
 
+	s.route(http.MethodGet, "/api/v1/sandbox", ScopeRead, s.showSandbox)
+	s.route(http.MethodPost, "/api/v1/sandbox/fire", Scope(rights.Start), s.fireSandbox)
+
 	s.route(http.MethodGet, "/api/v1/playbooks", ScopeRead, s.listPlaybooks)
 	s.route(http.MethodGet, "/api/v1/services", ScopeRead, s.listServices)
 	s.route(http.MethodGet, "/api/v1/version", ScopeRead, s.version)

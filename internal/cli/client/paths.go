@@ -21,5 +21,7 @@ const (
 	LadderPath     = "/api/v1/ladder"
 	PromotePath    = "/api/v1/ladder/promote"
 	SessionsPath   = "/api/v1/sessions"
+	SandboxPath    = "/api/v1/sandbox"
+	FirePath       = "/api/v1/sandbox/fire"
 	LastGoodPath   = "/api/v1/last-good"
 )

@@ -1,0 +1,146 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/inference-responder/responder/internal/api"
+	"github.com/inference-responder/responder/internal/cli/client"
+	"github.com/inference-responder/responder/internal/cli/command"
+	"github.com/inference-responder/responder/internal/runview"
+)
+
+func newSandboxCommand(p *command.Process) *cobra.Command {
+	return group("sandbox", "Let incidents happen in a running sandbox ('responder serve --sandbox')",
+		newSandboxListCommand(p), newSandboxFireCommand(p))
+}
+
+func newSandboxListCommand(p *command.Process) *cobra.Command {
+	c := client.Client{Process: p}
+	var out command.Output
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List the scenarios that a running sandbox can simulate, and the present one",
+		Args:  none,
+		Example: `  responder sandbox list
+  responder sandbox list -o name`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var answer api.Sandbox
+			if err := c.Get(cmd.Context(), client.SandboxPath, nil, &answer); err != nil {
+				return err
+			}
+			t := &runview.Table{Columns: []runview.Column{{Head: "SCENARIO"}, {Head: "NOW"}, {Head: "TITLE", Flex: true}}}
+			for _, s := range answer.Scenarios {
+				now := ""
+				if s.Name == answer.Scenario {
+					now = "now"
+				}
+				t.Add(s.Name, now, s.Title)
+			}
+			return out.PrintTable(p.Stdout, answer, t)
+		},
+	}
+	c.AddFlags(cmd)
+	out.AddTableFlag(cmd)
+	return cmd
+}
+
+func newSandboxFireCommand(p *command.Process) *cobra.Command {
+	c := client.Client{Process: p}
+	var out command.Output
+	cmd := &cobra.Command{
+		Use:   "fire [SCENARIO]",
+		Short: "Deliver the alert of a running sandbox, or let another incident happen there",
+		Long: `Deliver the alert of a running sandbox as Alertmanager would. An alert that has
+started a run already starts no other one.
+
+With SCENARIO the incident of that scenario happens, also that of the present one
+once more: the service restarts on a new simulated cluster, a day later by the
+sandbox's clock, and its alert is delivered. Journal, runs and pauses stay. This is
+refused while a run is open. 'responder sandbox list' lists the scenarios.
+
+It needs the right start. A service on a real cluster refuses both.`,
+		Args: atMostOne,
+		Example: `  responder sandbox fire
+  responder sandbox fire traffic-burst`,
+		ValidArgs: scenarioNames(),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			scenario := strings.Join(args, "")
+			if scenario != "" {
+				if err := nextScenario(cmd.Context(), &c, scenario); err != nil {
+					return err
+				}
+			}
+			var fired api.SandboxFired
+			if err := c.Send(cmd.Context(), http.MethodPost, client.FirePath, api.SandboxFire{}, &fired); err != nil {
+				return err
+			}
+			return out.Print(p.Stdout, fired, func(w io.Writer) error { return writeFired(w, fired) })
+		},
+	}
+	c.AddFlags(cmd)
+	out.AddFlag(cmd)
+	return cmd
+}
+
+const (
+	// restartDeadline is more than a service needs to open another simulated cluster.
+	restartDeadline = time.Minute
+	restartPoll     = 100 * time.Millisecond
+)
+
+// nextScenario replaces the sandbox's cluster and waits until the service is there
+// again.
+func nextScenario(ctx context.Context, c *client.Client, scenario string) error {
+	var next api.SandboxFired
+	if err := c.Send(ctx, http.MethodPost, client.FirePath, api.SandboxFire{Scenario: scenario}, &next); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, restartDeadline)
+	defer cancel()
+	poll := time.NewTicker(restartPoll)
+	defer poll.Stop()
+	for {
+		var now api.Sandbox
+		var ready api.Readiness
+		err := errors.Join(c.Get(ctx, client.SandboxPath, nil, &now), c.Get(ctx, "/readyz", nil, &ready))
+		if err == nil && now.Opened.Equal(next.Opened) && ready.Ready {
+			return nil
+		}
+		select {
+		case <-poll.C:
+		case <-ctx.Done():
+			return errors.Join(fmt.Errorf("the service did not come back within %s on the cluster of %s; see its log, then run 'responder sandbox fire'", restartDeadline, scenario), err)
+		}
+	}
+}
+
+func writeFired(w io.Writer, fired api.SandboxFired) error {
+	firing, runs := false, []string{}
+	for _, a := range fired.Alerts {
+		state := "resolved"
+		if a.Status == "firing" {
+			state, firing = "fires since "+runview.Time(a.Starts), true
+		}
+		if _, err := fmt.Fprintf(w, "delivered %s, which %s\n", a.Name, state); err != nil {
+			return err
+		}
+		runs = append(runs, a.Runs...)
+	}
+	text := "look at its run with: responder runs list"
+	switch {
+	case !firing:
+		text = "no alert fires any more; let it happen again with: responder sandbox fire " + fired.Scenario
+	case len(runs) > 0:
+		text = fmt.Sprintf("it was known and started %s; once that has ended, let it happen again with: responder sandbox fire %s", strings.Join(runs, ", "), fired.Scenario)
+	}
+	_, err := fmt.Fprintln(w, text)
+	return err
+}
