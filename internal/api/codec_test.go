@@ -235,7 +235,7 @@ func TestAPI(t *testing.T) {
 		"journal_request":   JournalArchiveRequest{DryRun: true, From: 5},
 		"readyz":            Readiness{Missing: []string{"journal is being checked"}},
 		"start":             StartRequest{Playbook: "p", Service: "serving/chat", Labels: map[string]string{"sli": "ttft"}, Reason: "slow"},
-		"decide":            DecisionRequest{Reason: "r", Digest: "sha256:1", Gate: "g", BreakGlass: true, Applied: &yes},
+		"decide":            DecisionRequest{Reason: "r", Digest: "sha256:1", Gate: "g", BreakGlass: true, Applied: &yes, As: "ada"},
 		"sandbox":           Sandbox{Scenario: "bad-rollout", Opened: noon, Now: later, Pace: 10, Scenarios: []SandboxScenario{{Name: "bad-rollout", Title: "T"}}},
 		"sandbox_fire":      SandboxFire{Scenario: "bad-rollout"},
 		"sandbox_fired":     SandboxFired{Scenario: "bad-rollout", Opened: noon, Alerts: []SandboxAlert{{Name: "A", Status: "firing", Starts: noon, Runs: []string{"r-1"}}}},

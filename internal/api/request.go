@@ -11,13 +11,15 @@ type StartRequest struct {
 }
 
 // DecisionRequest is the body of POST /api/v1/runs/{run}/approve, deny, replan,
-// cancel, resolve and release. The credential says who decides, not the body.
+// cancel, resolve and release. The credential says who decides, not the body, except
+// in a sandbox that authenticates nobody.
 type DecisionRequest struct {
 	Reason     string `json:"reason,omitempty"`     // required for deny, cancel, resolve, release and to break the glass
 	Digest     string `json:"digest,omitempty"`     // of the plan the person saw; approve, deny and replan
 	Gate       string `json:"gate,omitempty"`       // absent: the one that is open; approve, deny and replan
 	BreakGlass bool   `json:"breakGlass,omitempty"` // approve: alone, without the other approvals; for people that a policy names
 	Applied    *bool  `json:"applied,omitempty"`    // resolve: whether the change is made
+	As         string `json:"as,omitempty"`         // approve and deny in a sandbox that authenticates nobody: the name of another person; every other service refuses it
 }
 
 // PauseRequest is the body of POST and DELETE /api/v1/pauses. DELETE takes the

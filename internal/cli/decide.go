@@ -87,6 +87,11 @@ func addQuestionFlags(cmd *cobra.Command, d *api.DecisionRequest) {
 	cmd.Flags().StringVar(&d.Gate, "gate", "", "ID of the question you answer (default: the open one)")
 }
 
+// addAsFlag lets a person play another one.
+func addAsFlag(cmd *cobra.Command, d *api.DecisionRequest) {
+	cmd.Flags().StringVar(&d.As, "as", "", "decide under this name, to try how several people decide; only a sandbox without authentication takes it")
+}
+
 func newApproveCommand(p *command.Process) *cobra.Command {
 	var d api.DecisionRequest
 	var yes bool
@@ -101,12 +106,18 @@ refused. At a terminal, without --digest, the plan is shown and you are asked fi
 
 If more approvals are needed, yours counts and the run still asks the others.
 --break-glass approves alone, if a rule of the policy allows you to. It needs
---reason and stands out in the log.`,
+--reason and stands out in the log.
+
+In a sandbox without authentication everybody is user:anonymous. --as NAME decides
+as another person, who is in every group that is asked; the log shows the channel
+sandbox. Every other service refuses --as.`,
 		Example: `  responder approve r-01JDXYZ
   responder approve r-01JDXYZ --digest sha256:5f2c... --reason 'deploy is the cause'
-  responder approve r-01JDXYZ --break-glass --reason 'nobody else answers, checkout is down'`,
+  responder approve r-01JDXYZ --break-glass --reason 'nobody else answers, checkout is down'
+  responder approve r-01JDXYZ --as ada   # in a sandbox`,
 	}
 	addQuestionFlags(cmd, &d)
+	addAsFlag(cmd, &d)
 	cmd.Flags().BoolVar(&d.BreakGlass, "break-glass", false, "approve alone, without the other approvals; needs --reason")
 	cmd.Flags().BoolVar(&yes, "yes", false, "approve without being shown the plan")
 	return decision{
@@ -171,11 +182,13 @@ func confirm(ctx context.Context, p *command.Process, c *client.Client, id strin
 func newDenyCommand(p *command.Process) *cobra.Command {
 	var d api.DecisionRequest
 	cmd := &cobra.Command{
-		Use:     "deny RUN --reason TEXT",
-		Short:   "Deny the plan that a run asks about",
-		Example: "  responder deny r-01JDXYZ --reason 'load test, not an incident'",
+		Use:   "deny RUN --reason TEXT",
+		Short: "Deny the plan that a run asks about",
+		Example: `  responder deny r-01JDXYZ --reason 'load test, not an incident'
+  responder deny r-01JDXYZ --as bob --reason 'not now'   # in a sandbox`,
 	}
 	addQuestionFlags(cmd, &d)
+	addAsFlag(cmd, &d)
 	return decision{
 		verb: "deny", reason: "why; it is recorded", needs: "missing --reason: a denial needs one",
 		said: says("denied %s"),

@@ -213,6 +213,7 @@ In another terminal:
   responder sandbox fire             # its alert arrives
   responder runs list
   responder sandbox list             # what else can happen
+  responder approve RUN --as ada     # as another person, where a policy wants two
 The alert can also be posted as Alertmanager does:
   curl --data-binary @%s http://%s/api/v1/alertmanager
 or by an Alertmanager of your own:

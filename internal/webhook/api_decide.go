@@ -52,7 +52,18 @@ func (s *Server) decides(verb string) handler {
 		if err := decodeRequest(c, &req, &req.Reason); err != nil {
 			return err
 		}
-		if err := s.decide(c, verb, id, "api", req); err != nil {
+		who, channel := id, "api"
+		if req.As != "" {
+			if err := checkDecision(verb, req); err != nil {
+				return err
+			}
+			var err error
+			if who, err = s.standIn(id, c.Param("id"), req.As); err != nil {
+				return err
+			}
+			channel = "sandbox"
+		}
+		if err := s.decide(c, verb, who, channel, req); err != nil {
 			return err
 		}
 		return s.showRun(c, id)
@@ -100,6 +111,9 @@ func commandKind(verb string) machine.CommandKind {
 func checkDecision(verb string, r api.DecisionRequest) error {
 	plain := r.Digest == "" && r.Gate == "" && !r.BreakGlass
 	needsReason := false
+	if r.As != "" && verb != verbApprove && verb != verbDeny {
+		return invalid("as", "only approve and deny take it")
+	}
 	switch verb {
 	case verbApprove, verbDeny:
 		switch {

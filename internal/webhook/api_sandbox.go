@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"regexp"
+	"strings"
 
 	"github.com/labstack/echo/v4"
 
@@ -19,6 +21,44 @@ type Sandbox interface {
 	// cluster by the one of that scenario instead: the service then restarts, and
 	// nothing is delivered. It refuses that with [ErrConflict] while a run is open.
 	Fire(ctx context.Context, who rights.Actor, scenario string) (api.SandboxFired, error)
+}
+
+// standIn returns the person that somebody plays who tries a sandbox: with that name,
+// in every group that the open question is put to. Only a sandbox that authenticates
+// nobody has such people. Everywhere else a name has to be proven.
+func (s *Server) standIn(id Identity, run, name string) (Identity, error) {
+	switch {
+	case s.o.Sandbox == nil || !s.auth.open() || id.Name != Anonymous || id.SignedIn:
+		return Identity{}, problem(http.StatusForbidden, "forbidden", "only a sandbox that authenticates nobody takes a name in place of a credential; here the credential says who decides",
+			"leave --as out, and use the credential of that person")
+	case !personName.MatchString(name) || name == Anonymous:
+		return Identity{}, invalid("as", "is no name of a person; write it like ada, with letters, digits, '.', '_', '@' and '-'")
+	}
+	state, err := s.run(run)
+	if err != nil {
+		return Identity{}, err
+	}
+	other := Identity{Name: name, Person: true, scopes: id.scopes}
+	if state.Gate != nil {
+		for _, n := range state.Gate.Needs {
+			other.Groups = append(append(other.Groups, groupsOf(n.From)...), groupsOf(n.Among)...)
+		}
+	}
+	return other, nil
+}
+
+// personName matches the names that somebody can play.
+var personName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._@-]{0,62}$`)
+
+// groupsOf returns the groups of a list of deciders, without the prefix.
+func groupsOf(deciders []string) []string {
+	var groups []string
+	for _, d := range deciders {
+		if group, ok := strings.CutPrefix(d, "group:"); ok {
+			groups = append(groups, group)
+		}
+	}
+	return groups
 }
 
 // noSandbox is the answer of a service whose cluster is real.

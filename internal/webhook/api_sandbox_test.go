@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/inference-responder/responder/internal/api"
+	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/rights"
 )
 
@@ -68,5 +70,67 @@ func TestSandbox(t *testing.T) {
 	f.refuse = fmt.Errorf("%w: a run is open", ErrConflict)
 	if w := ask(s, http.MethodPost, firePath, decideToken, strings.NewReader(`{"scenario":"gpu-fault"}`)); w.Code != http.StatusConflict {
 		t.Errorf("refused: %d %s", w.Code, w.Body)
+	}
+}
+
+// Nobody decides under a name that is not proven, but where nothing is proven and
+// nothing is real.
+func TestStandIns(t *testing.T) {
+	const path, body = "/api/v1/runs/r-1/approve", `{"as":"ada"}`
+	asking := func() *fakeHouse {
+		h := newHouse()
+		r := h.runs["r-1"]
+		r.Gate = &machine.Gate{ID: "g", Needs: []machine.Need{{From: []string{"group:sre", "user:bob"}, Quorum: 2}}}
+		h.runs["r-1"] = r
+		return h
+	}
+	open := func(o Options) Options {
+		o.Auth = Auth{Insecure: true}
+		return o
+	}
+	for name, c := range map[string]struct {
+		sandbox, insecure bool
+		token, body       string
+		want              int
+	}{
+		"a real service":                        {false, false, decideToken, body, http.StatusForbidden},
+		"a real service without authentication": {false, true, "", body, http.StatusForbidden},
+		"a sandbox with a credential":           {true, false, decideToken, body, http.StatusForbidden},
+		"a sandbox without one":                 {true, false, "", body, http.StatusUnauthorized},
+		"no name":                               {true, true, "", `{"as":"a b"}`, http.StatusBadRequest},
+		"a prefix":                              {true, true, "", `{"as":"user:ada"}`, http.StatusBadRequest},
+		"nobody's name":                         {true, true, "", `{"as":"anonymous"}`, http.StatusBadRequest},
+		"an open sandbox":                       {true, true, "", body, http.StatusOK},
+	} {
+		h := asking()
+		o := options(t, h)
+		if c.insecure {
+			o = open(o)
+		}
+		if c.sandbox {
+			o.Sandbox = &fakeSandbox{}
+		}
+		w := ask(mustNew(t, o), http.MethodPost, path, c.token, strings.NewReader(c.body))
+		if w.Code != c.want {
+			t.Errorf("%s: %d %s, want %d", name, w.Code, w.Body, c.want)
+		}
+		if c.want != http.StatusOK {
+			if len(h.commands) > 0 {
+				t.Errorf("%s: a run was told %+v", name, h.commands[0].Decision)
+			}
+			continue
+		}
+		want := machine.Decision{By: "user:ada", Groups: []string{"sre"}, Person: true, Channel: "sandbox", Approve: true}
+		if len(h.commands) != 1 || !reflect.DeepEqual(*h.commands[0].Decision, want) {
+			t.Errorf("%s: %+v, want %+v", name, h.commands, want)
+		}
+	}
+	o := open(options(t, asking()))
+	o.Sandbox = &fakeSandbox{}
+	s := mustNew(t, o)
+	for _, verb := range []string{verbCancel, verbReplan, verbProceed, verbRelease} {
+		if w := ask(s, http.MethodPost, "/api/v1/runs/r-1/"+verb, "", strings.NewReader(`{"as":"ada","reason":"x"}`)); w.Code != http.StatusBadRequest {
+			t.Errorf("%s: %d %s", verb, w.Code, w.Body)
+		}
 	}
 }

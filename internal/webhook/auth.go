@@ -199,6 +199,9 @@ func (a *authenticator) anyone() bool {
 	return len(a.files.sources) > 0 || len(a.clients) > 0 || a.oidc != nil
 }
 
+// open reports whether requests without a credential are served.
+func (a *authenticator) open() bool { return a.insecure || a.anonymous.Load() }
+
 // authenticate returns who made the request, from its headers and connection
 // alone. A wrong credential is refused even if the request has another one.
 //
@@ -245,7 +248,7 @@ func (a *authenticator) credential(r *http.Request, page bool) (Identity, error)
 			return Identity{}, errBadCredential
 		}
 	}
-	if !a.insecure && !a.anonymous.Load() {
+	if !a.open() {
 		return Identity{}, errNoCredential
 	}
 	if a.origins.Check(r) != nil || a.rebound(r) {

@@ -21,7 +21,8 @@
 // # Deciding
 //
 // The name and the groups of a decision come from the credential, never from the
-// request's body. There are no CORS headers. Of the four cookies that the page sets, that
+// request's body; in a sandbox that authenticates nobody, people may play others by name
+// (channel sandbox). There are no CORS headers. Of the four cookies that the page sets, that
 // of a session is the only credential. Requests that change something are refused to the pages of
 // other sites, because browsers send passwords and certificates with the requests of
 // any page. If no credential is configured, only loopback is served, only under a

@@ -146,7 +146,7 @@ type Decision struct {
 	By         string   `json:"by"` // user:ada
 	Groups     []string `json:"groups,omitempty"`
 	Person     bool     `json:"person,omitempty"`     // the configuration declares whose credential it is, so it is nobody's second one
-	Channel    string   `json:"door"`                 // api, slack, web, demo
+	Channel    string   `json:"door"`                 // api, slack, web; sandbox: in a name that nobody proved
 	Strong     bool     `json:"strong,omitempty"`     // the channel has strong authentication
 	BreakGlass bool     `json:"breakGlass,omitempty"` // approves alone, bypassing the needs; requires a reason
 	Reason     string   `json:"reason,omitempty"`
