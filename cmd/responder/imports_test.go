@@ -206,7 +206,8 @@ var mayImport = map[string][]string{
 	},
 	"internal/cli/command": {"internal/runview", "internal/runview/review"}, // what every command shares: the process, -o, exit codes
 	// The same service over HTTP: the build information of app, the URL checks of setting, secrets and TLS of outbound.
-	"internal/cli/client": {"internal/api", "internal/app", "internal/cli/command", "internal/setting", "internal/executor/machine", "internal/outbound", "internal/runview"},
+	// The file of contexts is strict YAML.
+	"internal/cli/client": {"internal/api", "internal/app", "internal/cli/command", "internal/setting", "internal/executor/machine", "internal/outbound", "internal/runview", "internal/spelling", "internal/yamldoc"},
 	"internal/cli/demo": {
 		"internal/api", "internal/app", "internal/audit", "internal/cli/client", "internal/cli/command", "internal/config", "internal/executor/machine",
 		"internal/kube", "internal/playbook", "internal/runview", "internal/sandbox", "internal/slo",

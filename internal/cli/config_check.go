@@ -13,7 +13,8 @@ import (
 )
 
 func newConfigCommand(p *command.Process) *cobra.Command {
-	return group("config", "Check the configuration", newConfigCheckCommand(p))
+	return group("config", "Check the configuration, and name the services that commands ask",
+		newConfigCheckCommand(p), newConfigGetContextsCommand(p), newConfigSetContextCommand(p), newConfigUseContextCommand(p))
 }
 
 func newConfigCheckCommand(p *command.Process) *cobra.Command {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -38,7 +39,10 @@ Environment:
   RESPONDER_PASSWORD_FILE  file with that user's password
   RESPONDER_CERT_FILE      file with the client certificate to ask it with
   RESPONDER_KEY_FILE       file with that certificate's key
-  RESPONDER_PLAINTEXT      true: a token or password may go over plain http to another machine`
+  RESPONDER_PLAINTEXT      true: a token or password may go over plain http to another machine
+
+Flags come before --context, which comes before the environment, which comes before
+the current context ('responder config use-context').`
 
 // helpWidth is how wide --help is at most.
 const helpWidth = 100
@@ -158,10 +162,7 @@ func usage(c *cobra.Command) error {
 			}
 		}
 	}
-	for _, f := range []struct {
-		heading string
-		flags   *pflag.FlagSet
-	}{{"Flags", local}, {"Global Flags", inherited}} {
+	for _, f := range append(flagGroups(local), flagGroup{"Global Flags", inherited}) {
 		if f.flags.HasAvailableFlags() {
 			fmt.Fprintf(&out, "\n\n%s:\n%s", f.heading, strings.TrimRightFunc(f.flags.FlagUsagesWrapped(helpWidth), unicode.IsSpace))
 		}
@@ -171,6 +172,30 @@ func usage(c *cobra.Command) error {
 	}
 	_, err := fmt.Fprintln(c.OutOrStderr(), out.String())
 	return err
+}
+
+// flagGroup is a heading of --help with its flags.
+type flagGroup struct {
+	heading string
+	flags   *pflag.FlagSet
+}
+
+// flagGroups sorts flags under their headings, those without one first.
+func flagGroups(all *pflag.FlagSet) []flagGroup {
+	groups := []flagGroup{{"Flags", pflag.NewFlagSet("", pflag.ContinueOnError)}}
+	all.VisitAll(func(f *pflag.Flag) {
+		heading := "Flags"
+		if named := f.Annotations[command.FlagGroup]; len(named) > 0 {
+			heading = named[0]
+		}
+		i := slices.IndexFunc(groups, func(g flagGroup) bool { return g.heading == heading })
+		if i < 0 {
+			i = len(groups)
+			groups = append(groups, flagGroup{heading, pflag.NewFlagSet("", pflag.ContinueOnError)})
+		}
+		groups[i].flags.AddFlag(f)
+	})
+	return groups
 }
 
 // missing is the error of an argument that is not given.

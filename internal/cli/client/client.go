@@ -36,27 +36,47 @@ type Client struct {
 	Process *command.Process
 	Server  string
 	Credentials
+
+	context string // name of the one to use; empty: the current one
 }
 
 // AddFlags adds the flags that name the service and the credential.
 func (c *Client) AddFlags(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&c.Server, "server", "", "URL of the running service (default $"+serverVariable+", else "+defaultServer+")")
+	cmd.Flags().StringVar(&c.Server, "server", "", "URL of the running service (default $"+serverVariable+", else the current context's, else "+defaultServer+")")
+	cmd.Flags().StringVar(&c.context, "context", "", "name of a service and its credential; 'responder config get-contexts' lists them")
 	c.addCredentialFlags(cmd)
+	for _, name := range connectionFlags {
+		// The error is of a flag that does not exist; all were added above.
+		_ = cmd.Flags().SetAnnotation(name, command.FlagGroup, []string{"Connection Flags"})
+	}
+	_ = cmd.RegisterFlagCompletionFunc("context", func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		return CompleteContexts(c.Process)
+	})
 }
 
-// base is the service's URL without a trailing slash.
-func (c *Client) base() (string, error) {
-	server := c.Server
-	if server == "" {
-		server = c.Process.Getenv(serverVariable)
+// connectionFlags are those that say which service is asked, and as whom.
+var connectionFlags = []string{"server", "context", "token-file", "token-command", "user", "password-file", "cert-file", "key-file", "ca-file", "plaintext"}
+
+// CompleteContexts lists the names of the contexts for a shell.
+func CompleteContexts(p *command.Process) ([]cobra.Completion, cobra.ShellCompDirective) {
+	all, err := ReadContexts(p.Getenv)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp // there is no place to say why
 	}
-	if server == "" {
-		server = defaultServer
+	var out []cobra.Completion
+	for _, one := range all.All {
+		out = append(out, cobra.CompletionWithDesc(one.Name, one.Server))
 	}
+	return out, cobra.ShellCompDirectiveNoFileComp
+}
+
+// serverURL returns the URL of a service without a trailing slash, or an error if it
+// is none.
+func serverURL(server string) (string, error) {
 	u, err := url.Parse(server)
 	switch {
 	case err == nil && u.User != nil: // not repeated: it may hold a password
-		return "", fmt.Errorf("the URL of the server holds a user; leave it out, and name the user by --user and --password-file")
+		return "", errors.New("the URL of the server holds a user; leave it out, and name the user by --user and --password-file")
 	case err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "" || u.RawQuery != "" || u.Fragment != "":
 		return "", fmt.Errorf("server %s is not a URL of a service; write it like %s", setting.QuotedURL(server), defaultServer)
 	}
@@ -159,10 +179,7 @@ type keyedRequest interface{ IdempotencyKey() string }
 // doAs sends one request and gives the body and the status of a 2xx answer of
 // the wanted type; every other answer is an error that says what to do.
 func (c *Client) doAs(ctx context.Context, who Identity, a ask) (io.ReadCloser, int, error) {
-	base, err := c.base()
-	if err != nil {
-		return nil, 0, err
-	}
+	base := who.server
 	req, err := a.to(ctx, base)
 	if err != nil {
 		return nil, 0, err

@@ -45,6 +45,7 @@ type Credentials struct {
 
 // Identity is credentials made ready for requests.
 type Identity struct {
+	server        string // the URL of the service that is asked
 	kind          string // of the credential, in words; empty: there is none
 	Authorization string // the header; empty: none is sent
 	plaintext     bool   // it may be readable on its way
@@ -70,12 +71,12 @@ func (c *Credentials) addCredentialFlags(cmd *cobra.Command) {
 // Identify reads the credentials. It runs the token command, if that is what
 // gives them.
 func (c *Client) Identify(ctx context.Context) (Identity, error) {
-	from, err := c.complete(c.Process.Getenv)
+	server, from, err := c.settle()
 	if err != nil {
 		return Identity{}, err
 	}
-	who := Identity{kind: from.kind(), plaintext: from.plaintext}
-	if err := c.keepsSecret(from); err != nil { // before a secret is read, or made
+	who := Identity{server: server, kind: from.kind(), plaintext: from.plaintext}
+	if err := from.keepsSecret(server); err != nil { // before a secret is read, or made
 		return Identity{}, err
 	}
 	if who.transport, err = from.transport(); err != nil {
@@ -97,11 +98,7 @@ func (c *Client) Identify(ctx context.Context) (Identity, error) {
 }
 
 // keepsSecret refuses to send a secret where it could be read on its way.
-func (c *Client) keepsSecret(from Credentials) error {
-	base, err := c.base()
-	if err != nil {
-		return err
-	}
+func (from Credentials) keepsSecret(base string) error {
 	if from.TokenFile+from.tokenCommand+from.user == "" || from.plaintext || !setting.InTheClear(base) {
 		return nil
 	}

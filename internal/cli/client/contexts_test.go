@@ -1,0 +1,155 @@
+package client
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/inference-responder/responder/internal/cli/command"
+)
+
+// writeContexts stores a file of contexts and returns its directory.
+func writeContexts(t *testing.T, text string, mode os.FileMode) (home string) {
+	t.Helper()
+	home = t.TempDir()
+	dir := filepath.Join(home, ".config", "responder")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "contexts.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(file, mode); err != nil {
+		t.Fatal(err)
+	}
+	return home
+}
+
+const twoContexts = `current: prod
+contexts:
+  prod: {server: 'https://prod.example', token_file: /prod.token, ca_file: /prod.ca}
+  lab: {server: 'https://lab.example', cert_file: /lab.crt, key_file: /lab.key}
+`
+
+// A flag comes before a named context, that before the environment, and that before
+// the current context. The token of the current context goes to no other server.
+func TestPrecedenceOfContexts(t *testing.T) {
+	home := writeContexts(t, twoContexts, 0o600)
+	type found struct{ server, token, user, cert, ca string }
+	for name, c := range map[string]struct {
+		flags Client
+		env   map[string]string
+		want  found
+	}{
+		"the current one":                  {Client{}, nil, found{server: "https://prod.example", token: "/prod.token", ca: "/prod.ca"}},
+		"a named one":                      {Client{context: "lab"}, nil, found{server: "https://lab.example", cert: "/lab.crt"}},
+		"a named one before the variables": {Client{context: "lab"}, map[string]string{serverVariable: "https://env.example"}, found{server: "https://lab.example", cert: "/lab.crt"}},
+		"a flag before the named one": {
+			Client{context: "prod", Server: "https://flag.example", Credentials: Credentials{TokenFile: "/flag.token"}},
+			nil,
+			found{server: "https://flag.example", token: "/flag.token", ca: "/prod.ca"},
+		},
+		"a server of a flag gets no token": {Client{Server: "https://flag.example"}, nil, found{server: "https://flag.example"}},
+		"a server of the environment gets no token": {
+			Client{}, map[string]string{serverVariable: "https://env.example"}, found{server: "https://env.example"},
+		},
+		"a user of a flag": {
+			Client{Credentials: Credentials{user: "ada", passwordFile: "/pw"}},
+			nil,
+			found{server: "https://prod.example", user: "ada", ca: "/prod.ca"},
+		},
+		"a token of the environment": {
+			Client{}, map[string]string{tokenVariable: "/env.token"}, found{server: "https://prod.example", token: "/env.token", ca: "/prod.ca"},
+		},
+	} {
+		client := c.flags
+		client.Process = &command.Process{Getenv: func(v string) string {
+			if v == "HOME" {
+				return home
+			}
+			return c.env[v]
+		}}
+		server, from, err := client.settle()
+		got := found{server, from.TokenFile, from.user, from.certFile, from.caFile}
+		if err != nil || got != c.want {
+			t.Errorf("%s: %+v, %v, want %+v", name, got, err, c.want)
+		}
+	}
+}
+
+func TestNoContexts(t *testing.T) {
+	for _, env := range []map[string]string{{}, {"HOME": t.TempDir()}, {"HOME": writeContexts(t, "", 0o600)}} {
+		client := Client{Process: &command.Process{Getenv: func(v string) string { return env[v] }}}
+		if server, from, err := client.settle(); server != defaultServer || from.kind() != "" || err != nil {
+			t.Errorf("%v: %s, %q, %v", env, server, from.kind(), err)
+		}
+		client.context = "prod"
+		if _, _, err := client.settle(); err == nil || !strings.Contains(err.Error(), `no context is named "prod"`) {
+			t.Errorf("%v: a context that is not there: %v", env, err)
+		}
+	}
+}
+
+// What is wrong with the file is said with its place, and what could be a token is not
+// repeated.
+func TestWrongContexts(t *testing.T) {
+	for name, c := range map[string]struct {
+		text, want string
+		mode       os.FileMode
+	}{
+		"an unknown field":    {"contexts:\n  prod: {server: 'https://a.example', token: s3cret}\n", `contexts.yaml:2:39: contexts.prod: unknown field "token" (`, 0o600},
+		"no server":           {"contexts:\n  prod: {ca_file: /ca}\n", "contexts.yaml:2:9: contexts.prod: missing field server", 0o600},
+		"no URL":              {"contexts:\n  prod: {server: prod.example}\n", `contexts.yaml:2:18: contexts.prod.server: server "prod.example" is not a URL`, 0o600},
+		"a relative path":     {"contexts:\n  prod: {server: 'https://a.example', token_file: s3cret}\n", "contexts.yaml:2:51: contexts.prod.token_file: want an absolute path", 0o600},
+		"half a certificate":  {"contexts:\n  prod: {server: 'https://a.example', key_file: /k}\n", "contexts.yaml:2:3: contexts.prod: a certificate and its key go together", 0o600},
+		"an unknown current":  {"current: prdo\ncontexts:\n  prod: {server: 'https://a.example'}\n", `contexts.yaml:1:10: current: no context is named "prdo" (did you mean "prod"?`, 0o600},
+		"a name with a blank": {"contexts:\n  'a b': {server: 'https://a.example'}\n", `contexts.yaml:2:3: contexts: "a b" is no name of a context`, 0o600},
+		"a file of others":    {twoContexts, "others may write", 0o620},
+	} {
+		home := writeContexts(t, c.text, c.mode)
+		_, err := ReadContexts(func(v string) string { return map[string]string{"HOME": home}[v] })
+		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "s3cret") {
+			t.Errorf("%s: %v, want %s", name, err, c.want)
+		}
+	}
+	if _, err := ReadContexts(func(string) string { return "relative" }); err == nil {
+		t.Error("a relative directory was taken")
+	}
+}
+
+// The file is its owner's, and reads back as it was written.
+func TestContextsAreKept(t *testing.T) {
+	home := t.TempDir()
+	getenv := func(v string) string { return map[string]string{"XDG_CONFIG_HOME": home}[v] }
+	all, err := ReadContexts(getenv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Context{Name: "prod", Server: "https://a.example", TokenFile: "/t", CAFile: "/ca"}
+	all.Current = "prod"
+	if err := all.Set(want); err != nil {
+		t.Fatal(err)
+	}
+	if err := all.Set(Context{Name: "a b", Server: "https://a.example"}); err == nil {
+		t.Error("a name with a blank was taken")
+	}
+	for range 2 { // replacing it, too
+		if err := all.Write(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	info, err := os.Stat(filepath.Join(home, "responder", "contexts.yaml"))
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("mode %v, %v", info.Mode(), err)
+	}
+	left, err := os.ReadDir(filepath.Join(home, "responder"))
+	if err != nil || len(left) != 1 {
+		t.Errorf("%d files are left, %v", len(left), err)
+	}
+	again, err := ReadContexts(getenv)
+	if got, named := again.Named("prod"); err != nil || named != nil || got != want || again.Current != "prod" {
+		t.Errorf("read back as %+v, %v, %v", again, err, named)
+	}
+}
