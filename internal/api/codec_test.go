@@ -211,7 +211,7 @@ func TestAPI(t *testing.T) {
 		"run":       RunDetail{Run: RunOf(state()), Document: "kind: Playbook\n"},
 		"run_ended": RunOf(ended),
 		"run_empty": RunOf(byHand),
-		"runs":      RunList{Runs: []RunSummary{SummaryOf(state()), SummaryOf(ended), SummaryOf(byHand)}},
+		"runs":      RunList{Runs: []RunSummary{SummaryOf(state()), SummaryOf(ended), SummaryOf(byHand)}, Now: noon},
 		"event":     EventOf(3, event()),
 		"services":  ServiceList{Services: []Service{ServiceOf(service), ServiceOf(playbook.Service{Name: "a"})}},
 		"playbooks": PlaybookList{Playbooks: []Playbook{PlaybookOf(loaded(t))}},

@@ -8,6 +8,7 @@ import (
 // RunList is the answer of GET /api/v1/runs, newest run first.
 type RunList struct {
 	Runs []RunSummary `json:"runs"`
+	Now  time.Time    `json:"now,omitzero"` // by the service's clock, which is the sandbox's in one
 }
 
 // RunSummary is a run in one line.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/url"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -22,8 +23,11 @@ func newRunsListCommand(p *command.Process) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List runs, newest first",
-		Long: `List runs, newest first. With -o json each run is one line of the table;
-'responder runs show RUN -o json' prints everything about one.`,
+		Long: `List runs, newest first. The table shows the beginning of each ID, which every
+command takes; -o wide and -o name print it whole. AGE is since the run began.
+
+With -o json each run is one line of the table; 'responder runs show RUN -o json'
+prints everything about one.`,
 		Args: none,
 		Example: `  responder runs list
   responder runs list --open --service serving/chat -o wide
@@ -43,7 +47,7 @@ func newRunsListCommand(p *command.Process) *cobra.Command {
 			if err := c.Get(cmd.Context(), client.RunsPath, query, &answer); err != nil {
 				return err
 			}
-			return out.PrintTable(p.Stdout, answer.Runs, runTable(answer.Runs))
+			return out.PrintTable(p.Stdout, answer.Runs, runTable(answer))
 		},
 	}
 	c.AddFlags(cmd)
@@ -57,10 +61,11 @@ func newRunsListCommand(p *command.Process) *cobra.Command {
 	return cmd
 }
 
-func runTable(runs []api.RunSummary) *runview.Table {
+func runTable(list api.RunList) *runview.Table {
 	t := &runview.Table{
 		Columns: []runview.Column{
-			{Head: "RUN"},
+			{Head: "RUN", Brief: briefRuns(list.Runs)},
+			{Head: "AGE"},
 			{Head: "STATUS"},
 			{Head: "SERVICE", Flex: true},
 			{Head: "PLAYBOOK", Flex: true},
@@ -72,12 +77,37 @@ func runTable(runs []api.RunSummary) *runview.Table {
 		},
 		Empty: "no runs",
 	}
-	for _, r := range runs {
+	for _, r := range list.Runs {
 		until := r.Updated
 		if !r.Ended.IsZero() {
 			until = r.Ended
 		}
-		t.Add(r.Run, r.Status, r.Service, r.Playbook, r.State, runview.Time(r.Began), fmt.Sprint(runview.Round(until.Sub(r.Began))), r.Alert, r.Why)
+		age := "" // a service of before does not tell its time
+		if !list.Now.IsZero() {
+			age = runview.Age(list.Now.Sub(r.Began))
+		}
+		t.Add(r.Run, age, r.Status, r.Service, r.Playbook, r.State, runview.Time(r.Began), fmt.Sprint(runview.Round(until.Sub(r.Began))), r.Alert, r.Why)
 	}
 	return t
+}
+
+// briefID is the length of a beginning of an ID that holds its time, in milliseconds.
+const briefID = len("r-01JDXYZ000")
+
+// briefRuns returns what shortens an ID as long as it means one run of the list.
+func briefRuns(runs []api.RunSummary) func(string) string {
+	return func(id string) string {
+		for n := briefID; n < len(id); n++ {
+			same := 0
+			for _, r := range runs {
+				if strings.HasPrefix(r.Run, id[:n]) {
+					same++
+				}
+			}
+			if same < 2 {
+				return id[:n]
+			}
+		}
+		return id
+	}
 }

@@ -12,6 +12,10 @@ import (
 	"github.com/inference-responder/responder/internal/api"
 )
 
+// Age is a duration in at most four characters or so, like 3m or 2d4h. One below zero
+// is 0s: clocks differ.
+func Age(d time.Duration) string { return duration.HumanDuration(max(d, 0)) }
+
 // AlertTable returns the table of alerts that were received.
 func AlertTable(alerts []api.ReceivedAlert, now time.Time) *Table {
 	t := &Table{
@@ -42,7 +46,7 @@ func AlertTable(alerts []api.ReceivedAlert, now time.Time) *Table {
 		if n := len(a.Runs); n > 0 {
 			last = a.Runs[n-1]
 		}
-		t.Add(duration.HumanDuration(max(now.Sub(a.Seen), 0)), alertName(a), state, a.Became, last, a.Reason, fingerprint(a), starts, Time(a.Seen), labelText(a.Labels))
+		t.Add(Age(now.Sub(a.Seen)), alertName(a), state, a.Became, last, a.Reason, fingerprint(a), starts, Time(a.Seen), labelText(a.Labels))
 	}
 	return t
 }

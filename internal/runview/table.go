@@ -3,6 +3,7 @@ package runview
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -33,6 +34,9 @@ type Column struct {
 	Head string
 	Wide bool // only with -o wide
 	Flex bool // may be cut so that the table fits
+
+	// Brief shortens a cell; not with -o wide and -o name. Nil: cells are shown whole.
+	Brief func(string) string
 }
 
 // Table is rows under headings. The zero value of a cell is shown as a dash.
@@ -68,6 +72,9 @@ func (t *Table) Write(w io.Writer, wide bool) error {
 			shown = append(shown, i)
 		}
 	}
+	if !wide {
+		t = t.brief()
+	}
 	widths := t.widths(shown)
 	if !wide {
 		t.fit(shown, widths, widthOf(w))
@@ -79,6 +86,21 @@ func (t *Table) Write(w io.Writer, wide bool) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// brief returns the table with shortened cells.
+func (t *Table) brief() *Table {
+	out := &Table{Columns: t.Columns}
+	for _, row := range t.Rows {
+		row = slices.Clone(row)
+		for i, c := range t.Columns {
+			if c.Brief != nil {
+				row[i] = c.Brief(row[i])
+			}
+		}
+		out.Rows = append(out.Rows, row)
+	}
+	return out
 }
 
 func (t *Table) heads() []string {

@@ -32,7 +32,7 @@ func (s *Server) listRuns(c echo.Context, _ Identity) error {
 		return err
 	}
 	runs := s.o.Views.Runs(f)
-	list := api.RunList{Runs: make([]api.RunSummary, 0, len(runs))}
+	list := api.RunList{Runs: make([]api.RunSummary, 0, len(runs)), Now: s.o.Now().UTC()}
 	for _, r := range runs[:min(len(runs), f.Limit)] {
 		list.Runs = append(list.Runs, api.SummaryOf(r))
 	}

@@ -165,7 +165,7 @@ func TestRuns(t *testing.T) {
 	if run := get[api.RunDetail](t, s, "/api/v1/runs/r-1").Run; run.Evidence == nil {
 		t.Errorf("evidence is missing: %+v", run)
 	}
-	if w := ask(s, http.MethodGet, "/api/v1/runs?service=none", readToken, nil); strings.TrimSpace(w.Body.String()) != `{"runs":[]}` {
+	if w := ask(s, http.MethodGet, "/api/v1/runs?service=none", readToken, nil); !strings.HasPrefix(w.Body.String(), `{"runs":[],"now":"20`) {
 		t.Errorf("no runs are %s", w.Body)
 	}
 	for _, bad := range []string{"?limit=0", "?limit=1001", "?limit=x", "?open=maybe", "/r-1/events?from=-1", "/r-1/events?follow=x"} {
