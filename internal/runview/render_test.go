@@ -135,7 +135,8 @@ func TestLooksAreNotRepeated(t *testing.T) {
 	}
 }
 
-// What a person must be able to tell from a held run: why, and what to type.
+// What a person must be able to tell from a held run: why, and what to type. That comes
+// before what the run is about.
 func TestHeldRun(t *testing.T) {
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	var b strings.Builder
@@ -148,12 +149,12 @@ func TestHeldRun(t *testing.T) {
 		Held: &machine.Hold{Action: machine.ActionApply, Effect: "r-1/scale#1/apply#1", Message: "the answer was cut off"},
 	})
 	want := `run       r-1
-playbook  pb sha256:0123456789ab
-service   serving/chat
-alert     X{a="\x1b[2Jevil", b="2"}
 status    held in state scale since 2026-03-01 12:00:00Z
 held      apply of r-1/scale#1/apply#1: the answer was cut off
           look, then: responder runs resolve r-1 --applied|--not-applied --reason ...
+service   serving/chat
+playbook  pb sha256:0123456789ab
+alert     X{a="\x1b[2Jevil", b="2"}
 `
 	if diff := cmp.Diff(want, b.String()); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
@@ -172,13 +173,13 @@ func TestRunSetAside(t *testing.T) {
 	var b strings.Builder
 	NewRenderer(&b).Head(s)
 	want := `run       r-1
-playbook  pb -
-service   chat
-alert     X{}
 status    quarantined in state scale
 quarantine since 2026-03-01 12:00:00Z: its playbook no longer compiles
           it holds service:chat; nothing is decided about it any more
           look what it left behind, then: responder runs release r-1 --reason ...
+service   chat
+playbook  pb -
+alert     X{}
 `
 	if diff := cmp.Diff(want, b.String()); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)

@@ -85,23 +85,11 @@ func (r *Renderer) write(text string) {
 	}
 }
 
-// Head writes what the run is about and what has become of it.
+// Head writes what has become of the run, what it asks and what to do about it, and
+// then what it is about.
 func (r *Renderer) Head(s machine.State) {
 	r.Run = s
 	r.Printf("run       %s\n", s.Start.Run)
-	r.Printf("playbook  %s %s\n", s.Start.Playbook, Short(s.Start.Digest, 19))
-	if o := s.Start.Override; o != nil {
-		r.Printf("autonomy  %s\n", o)
-	}
-	r.Printf("service   %s\n", s.Start.Service.Name)
-	if s.Start.ByHand() {
-		r.Printf("alert     none: %s\n", startedBy(s.Start))
-	} else {
-		r.Printf("alert     %s\n", AlertLine(s.Start.Alert))
-	}
-	if n := s.Episodes.Len(); n > 1 {
-		r.Printf("          and %d more\n", n-1)
-	}
 	r.Printf("status    %s\n", StatusLine(s))
 	if s.ObservedOutcome != nil {
 		r.Printf("observed  %s\n", ObservedOutcomeLine(*s.ObservedOutcome))
@@ -138,6 +126,24 @@ func (r *Renderer) Head(s machine.State) {
 	}
 	if s.Gate != nil && s.Quarantine == nil {
 		r.gate(s.Start.Run, *s.Gate)
+	}
+	r.about(s)
+}
+
+// about writes what a run is about.
+func (r *Renderer) about(s machine.State) {
+	r.Printf("service   %s\n", s.Start.Service.Name)
+	r.Printf("playbook  %s %s\n", s.Start.Playbook, Short(s.Start.Digest, 19))
+	if o := s.Start.Override; o != nil {
+		r.Printf("autonomy  %s\n", o)
+	}
+	if s.Start.ByHand() {
+		r.Printf("alert     none: %s\n", startedBy(s.Start))
+	} else {
+		r.Printf("alert     %s\n", AlertLine(s.Start.Alert))
+	}
+	if n := s.Episodes.Len(); n > 1 {
+		r.Printf("          and %d more\n", n-1)
 	}
 }
 
