@@ -248,6 +248,10 @@ func TestBadValues(t *testing.T) {
 		{"{tls: {caKey: ''}, serviceMonitor: {enabled: true}}", "tls.caKey: the certificate that the chart generates has its CA in ca.crt"},
 		{"agent: {tls: {caKey: ''}}", "agent.tls.caKey"},
 		{"networkPolicy: {dns: {peers: []}}", "networkPolicy.dns.peers"},
+		{"networkPolicy: {egressPorts: []}", "networkPolicy.egressPorts"}, // no ports in a rule are all ports
+		{"networkPolicy: {egressPorts: [22]}", "networkPolicy.egressPorts"},
+		{"networkPolicy: {prometheusPorts: []}", "networkPolicy.prometheusPorts"},
+		{"rbac: {fluxReconcile: ['*']}", "rbac.fluxReconcile.0"},
 		{"signIn: {oidc: {issuer: 'https://login.example', clientID: page}}", "signIn.oidc needs config.external_url"},
 		{"{config: {external_url: 'https://r.example'}, signIn: {oidc: {issuer: 'https://login.example'}}}", "signIn.oidc.clientID"},
 		{"signIn: {oidc: {issuer: 'http://login.example', clientID: page}}", "signIn.oidc.issuer"},
