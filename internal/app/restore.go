@@ -191,9 +191,15 @@ func openRuns(j *audit.Journal) ([]api.RestoredRun, error) {
 // restored one into its place. A crash in between leaves both, and no journal in the
 // place: a service then refuses to start.
 func takeOver(stage string, o RestoreOptions, out *api.Restored) error {
-	there, err := filepath.Glob(filepath.Join(o.Dir, JournalFile+"*"))
+	entries, err := os.ReadDir(o.Dir) // no pattern: the directory's name may hold its characters
 	if err != nil {
 		return fmt.Errorf("restore: %w", err)
+	}
+	var there []string
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), JournalFile) {
+			there = append(there, filepath.Join(o.Dir, e.Name()))
+		}
 	}
 	if len(there) > 0 {
 		out.Replaced = filepath.Join(o.Dir, "replaced-"+o.Now.UTC().Format("20060102T150405Z"))

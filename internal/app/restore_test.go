@@ -222,3 +222,27 @@ func TestRestoreReplacesNothingByAccident(t *testing.T) {
 	}
 	restored(t, o, 2)
 }
+
+// TestRestoreIntoAnyDirectory: a directory whose name looks like a pattern loses nothing.
+func TestRestoreIntoAnyDirectory(t *testing.T) {
+	j := newLiveJournal(t)
+	j.add(t, "noise", "a")
+	o := j.options(t, j.backup(t))
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	o.Dir, o.Force = filepath.Join(t.TempDir(), "j[1]"), true
+	if err := os.Mkdir(o.Dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(o.Dir, JournalFile), []byte("what was there"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got, err := RestoreJournal(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if kept, err := os.ReadFile(filepath.Join(got.Replaced, JournalFile)); err != nil || string(kept) != "what was there" {
+		t.Errorf("what was there is not in %q: %v", got.Replaced, err)
+	}
+}

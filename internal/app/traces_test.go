@@ -38,7 +38,9 @@ func TestTraces(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	resp.Body.Close()
+	if err := resp.Body.Close(); err != nil {
+		t.Error(err)
+	}
 	until(t, "the trace", func() bool { return len(posted) == 1 })
 	if body := <-posted; !bytes.Contains(body, []byte("InferenceTTFTFastBurn")) {
 		t.Errorf("posted %d bytes without the alert's name", len(body))
