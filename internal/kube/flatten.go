@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -153,6 +154,9 @@ func (r *redactor) flags(out map[string]string, path string, args []string) {
 		}
 		flag, value, inline := strings.Cut(arg, "=")
 		switch {
+		case !inline && attached(arg): // mysql -pSECRET: the text is the value, not part of the name
+			put(arg[:2], r.argument(arg[2:]))
+			continue
 		case inline:
 		case i+1 < len(args) && !isFlag(args[i+1]):
 			i++
@@ -163,6 +167,15 @@ func (r *redactor) flags(out map[string]string, path string, args []string) {
 		}
 		put(flag, r.flag(flag, value))
 	}
+}
+
+// attached reports whether a flag of one letter has its value attached. -tp and the like
+// are names: few letters.
+func attached(arg string) bool {
+	if len(arg) < 3 || arg[1] == '-' {
+		return false
+	}
+	return len(arg) > 4 || strings.ContainsFunc(arg[1:], func(c rune) bool { return !unicode.IsLetter(c) })
 }
 
 // isFlag reports whether a token is a flag, not a value; -1 and one token holding blanks are values.

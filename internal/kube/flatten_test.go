@@ -204,8 +204,9 @@ func TestPodTemplateHidesCredentials(t *testing.T) {
 				FlexVolume: &corev1.FlexVolumeSource{Driver: "x", Options: map[string]string{"networkPath": c}},
 			}}}}}
 		},
-		"mysql's password": func(c string) corev1.PodTemplateSpec { return shell("mysql -h db -p" + c + " x") },
-		"a cookie":         func(c string) corev1.PodTemplateSpec { return shell(`curl -H "Cookie: a=` + c + `" x`) },
+		"mysql's password":           func(c string) corev1.PodTemplateSpec { return shell("mysql -h db -p" + c + " x") },
+		"a value attached to a flag": func(c string) corev1.PodTemplateSpec { return args("-h", "db", "-p"+c, "-uservice:"+c) },
+		"a cookie":                   func(c string) corev1.PodTemplateSpec { return shell(`curl -H "Cookie: a=` + c + `" x`) },
 	} {
 		r := &redactor{}
 		one, two := r.flatten(of(canary+"1")), r.flatten(of(canary+"2"))
