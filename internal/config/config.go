@@ -129,7 +129,7 @@ type Receiver struct {
 type Quota struct {
 	Burst int `yaml:"burst" doc:"At once. A storm of 10,000 alerts from a pair of Alertmanagers and their resolution come to about 120,000."`
 	Rate  int `yaml:"rate" doc:"A second."`
-	Share int `yaml:"share" doc:"Per cent of the room that is left in the journal (on its volume and within its file, above journal.min_free) that it may fill within a day, 1 to 100; 16 MiB in any case. More is answered 503 with Retry-After, and other credentials are served."`
+	Share int `yaml:"share" doc:"Per cent of the room that is left in the journal (on its volume and within its file, above journal.min_free) that it may fill at once, and again in each day, 1 to 100; 16 MiB in any case. More is answered 503 with Retry-After, and other credentials are served."`
 }
 
 // Journal names the directory of the journal.

@@ -11,76 +11,62 @@ import (
 )
 
 const (
-	// shareHours is for how long stored bytes count against a sender's share: a day, and
-	// the hour under way.
-	shareHours = 24 + 1
+	// shareOver is how long it takes until a sender that stored its share may store as
+	// much again. It may store some of it all the time, so that an Alertmanager in a storm
+	// is slowed down and not shut out.
+	shareOver = 24 * time.Hour
 	// leastShare is what a sender may store in that time on any volume, in bytes.
 	leastShare = 16 << 20
-	// decidedBytes is what the journal stores of an alert besides its notification, for
-	// what became of it.
-	decidedBytes = 64
-	// refusedFor is how long a refusal is told of, and a sender must not be refused before
-	// the log is told that it is accepted again.
+	// entryBytes is what the journal's file takes for the two entries of a notification
+	// beside its text, as measured of many small ones.
+	entryBytes = 512
+	// decidedBytes is what it takes for what became of an alert.
+	decidedBytes = 96
+	// refusedFor is how long a refusal is told of.
 	refusedFor = 10 * time.Minute
+	// calmFor is how long a sender must not be refused before the log is told that it is
+	// accepted again: one that floods is accepted now and then.
+	calmFor = 2 * time.Hour
 )
 
-// stored counts the bytes that a sender stored, by hours.
+// stored is what a sender stored, less what it may have stored since: a bucket that
+// leaks a share in [shareOver].
 type stored struct {
-	hour  int64 // since 1970, of the last addition
-	bytes [shareHours]int64
+	bytes float64
+	at    time.Time // when bytes was right
 }
 
-// forward forgets hours that no longer count.
-func (s *stored) forward(now time.Time) {
-	hour := now.Unix() / 3600
-	for h := max(s.hour+1, hour-shareHours+1); h <= hour; h++ {
-		s.bytes[h%shareHours] = 0
+// leak takes off what a sender with that limit may store in the time since.
+func (s *stored) leak(limit int64, now time.Time) {
+	if past := now.Sub(s.at); !s.at.IsZero() && past > 0 {
+		s.bytes = max(0, s.bytes-float64(limit)*past.Hours()/shareOver.Hours())
 	}
-	s.hour = max(s.hour, hour)
+	s.at = now
 }
 
-func (s *stored) add(n int64, now time.Time) {
-	s.forward(now)
-	s.bytes[s.hour%shareHours] += n
-}
-
-func (s *stored) sum(now time.Time) (n int64) {
-	s.forward(now)
-	for _, b := range s.bytes {
-		n += b
-	}
-	return n
-}
-
-// wait returns how long it takes until the oldest of the bytes no longer count.
-func (s *stored) wait(now time.Time) time.Duration {
-	s.forward(now)
-	for h := s.hour - shareHours + 1; h < s.hour; h++ {
-		if s.bytes[h%shareHours] > 0 {
-			return time.Unix((h+shareHours)*3600, 0).Sub(now)
-		}
-	}
-	return shareHours * time.Hour
-}
-
-// shareOf returns what a sender stored, and what it may store while that much room is
-// left for all. What it stored itself is part of the room that is shared.
-func (q *quotas) shareOf(s *sender, left int64, now time.Time) (stored, limit int64) {
-	stored = s.stored.sum(now)
-	return stored, max(leastShare, (max(0, left)+stored)/100*int64(q.Share))
+// limitOf returns what a sender may store at once while that much room is left for all.
+// What it stored itself is part of the room that is shared.
+func (q *quotas) limitOf(s *sender, left int64) int64 {
+	return max(leastShare, (max(0, left)+int64(s.stored.bytes))/100*int64(q.Share))
 }
 
 // fits reports whether so many more bytes are within a sender's share of the journal's
-// room, and how long it has to wait for the next ones if not.
+// room, and how long it has to wait for them if not.
 func (q *quotas) fits(name string, size, left int64, now time.Time) (ok bool, wait time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	s := q.of(name)
-	if stored, limit := q.shareOf(s, left, now); stored+size <= limit {
+	limit := q.limitOf(s, left)
+	s.stored.leak(limit, now)
+	over := s.stored.bytes + float64(size) - float64(limit)
+	if over <= 0 || s.stored.bytes == 0 { // one that is larger than a share is let in alone
 		return true, 0
 	}
-	return false, s.stored.wait(now)
+	return false, min(time.Duration(over/float64(limit)*float64(shareOver)), shareOver) + time.Second
 }
+
+// took returns what a notification of that many alerts and bytes takes of the journal.
+func took(alerts, bytes int64) int64 { return entryBytes + bytes + alerts*decidedBytes }
 
 // store counts the bytes of a notification that was stored, and reports whether its
 // sender is no longer refused.
@@ -88,8 +74,11 @@ func (q *quotas) store(name string, alerts, bytes int, now time.Time) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	s := q.of(name)
-	s.stored.add(int64(bytes)+int64(alerts)*decidedBytes, now)
-	again := !s.full.IsZero() && now.Sub(s.full) >= refusedFor
+	if s.stored.at.IsZero() {
+		s.stored.at = now
+	}
+	s.stored.bytes += float64(took(int64(alerts), int64(bytes)))
+	again := !s.full.IsZero() && now.Sub(s.full) >= calmFor
 	if again {
 		s.full = time.Time{}
 	}
@@ -129,17 +118,17 @@ func (s *Server) withinShare(c echo.Context, name string, alerts, size int64) er
 	if !known {
 		return nil // the journal says itself when it cannot write
 	}
-	ok, wait := s.quotas.fits(name, size+alerts*decidedBytes, left, time.Now())
+	ok, wait := s.quotas.fits(name, took(alerts, size), left, time.Now())
 	if ok {
 		return nil
 	}
 	if s.quotas.setFull(name, time.Now()) {
-		s.log.Warn("a sender's notifications are refused: within a day it stored its share of the room in the journal; others are accepted; if it is no storm of alerts, its credential may be stolen: replace it",
+		s.log.Warn("a sender's notifications are refused: it stored its share of the room in the journal, faster than a share in a day; others are accepted; if it is no storm of alerts, its credential may be stolen: replace it",
 			"sender", name, "share_percent", s.quotas.Share, "left_bytes", left)
 	}
 	c.Response().Header().Set("Retry-After", strconv.FormatFloat(math.Ceil(wait.Seconds()), 'f', 0, 64))
 	return problem(http.StatusServiceUnavailable, codeQuota,
-		fmt.Sprintf("%s stored its share of the room in the journal within a day: %d %%", name, s.quotas.Share),
+		fmt.Sprintf("%s stored its share of the room in the journal: %d %%, and as much again in a day", name, s.quotas.Share),
 		"try again later; receiver.quota.share of the configuration sets it, and more room on the volume of journal.dir raises it")
 }
 
