@@ -24,7 +24,8 @@ import (
 
 // Limits bound a listener.
 type Limits struct {
-	All     int // open connections, and as many that wait for one of them to close
+	All     int // open connections
+	Waiting int // connections that wait for one of them to close; 0: All
 	Address int // fresh connections of one address; of IPv6, of one /64
 	Trusted int // those of one address that are kept when all are at work; 0: All
 	// Patience is how long a connection may be fresh, idle or at work before it makes room for
@@ -66,6 +67,9 @@ type conn struct {
 func Listen(ln net.Listener, limits Limits) *Listener {
 	if limits.Trusted == 0 {
 		limits.Trusted = limits.All
+	}
+	if limits.Waiting == 0 {
+		limits.Waiting = limits.All
 	}
 	l := &Listener{Listener: ln, limits: limits, by: map[netip.Prefix]*address{}}
 	l.changed = sync.NewCond(&l.mu)

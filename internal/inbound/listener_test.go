@@ -236,12 +236,12 @@ func TestSharedAddressWaits(t *testing.T) {
 // A burst of connections is given a second to authenticate; those that do are not cut.
 func TestBurstOfConnections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(Limits{All: 20, Address: 4, Patience: time.Second})
-		for range 20 {
+		r := newRig(Limits{All: 20, Waiting: 100, Address: 20, Patience: time.Second})
+		for range 120 {
 			r.arrive("192.0.2.1")
 		}
 		var all sync.WaitGroup
-		for range 20 {
+		for range 120 {
 			c, err := r.next()
 			if err != nil {
 				t.Fatal(err)

@@ -41,7 +41,7 @@ func (l *Listener) arrive(c *conn) {
 	a := l.of(c.address)
 	a.waiting = append(a.waiting, c)
 	l.waiting++
-	if !l.admit(a) && l.waiting > l.limits.All {
+	if !l.admit(a) && l.waiting > l.limits.Waiting {
 		most := a
 		for _, o := range l.by {
 			if len(o.waiting) > len(most.waiting) {

@@ -91,7 +91,11 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 		return errors.Join(err, ln.Close())
 	}
 	s.auth.oidc.warm()
-	bounded := inbound.Listen(ln, inbound.Limits{All: s.o.MaxConns, Address: max(1, s.o.MaxConns/4), Trusted: s.o.MaxConns * 3 / 4, Patience: headTimeout, Cut: s.metrics.cut.Inc})
+	// One address may have them all, while no other one needs them: Alertmanager opens a
+	// connection for each notification of a storm.
+	bounded := inbound.Listen(ln, inbound.Limits{
+		All: s.o.MaxConns, Waiting: 8 * s.o.MaxConns, Address: s.o.MaxConns, Trusted: s.o.MaxConns * 3 / 4, Patience: headTimeout, Cut: s.metrics.cut.Inc,
+	})
 	server := &http.Server{
 		Handler:           s.echo,
 		ReadTimeout:       s.o.SlowTimeout, // headers and body together
