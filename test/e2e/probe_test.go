@@ -205,8 +205,9 @@ func TestRunProbesWithinBudget(t *testing.T) {
 		before += len(e.Asked())
 	}
 
-	// Two prompts of 4 and 5 tokens and 16 tokens of completion each: 41 for the endpoint and for each replica.
-	const perHour = 150
+	// Two prompts of 4 and 5 tokens and 16 tokens of completion each: 41 for the endpoint and for each replica,
+	// which are asked side by side. It is enough for two of the four, so that a replica is left out.
+	const perHour = 110
 	options.Services, options.Files = c.entry(fmt.Sprintf("every: 10s, tokens_per_hour: %d", perHour)), map[string]string{"golden.yaml": string(answers)}
 	s := rig.StartService(t, options)
 	deliverAlert(t, s, map[string]any{"alertname": "InferenceWrongOutput", "namespace": c.ns, "service": "chat", "severity": "critical"})
@@ -219,8 +220,8 @@ func TestRunProbesWithinBudget(t *testing.T) {
 	for _, e := range append(c.engines, c.gateway) {
 		asked += len(e.Asked())
 	}
-	if asked == 0 || asked > 6 || out.Skipped == 0 {
-		t.Errorf("%d completions were asked for, %d replicas skipped; want at most 6 of 8, and somebody skipped", asked, out.Skipped)
+	if asked == 0 || asked > 4 || out.Skipped == 0 {
+		t.Errorf("%d completions were asked for, %d replicas skipped; want at most 4 of 8, and somebody skipped", asked, out.Skipped)
 	}
 	if !slices.ContainsFunc(out.Replicas, func(r probedReplica) bool { return strings.Contains(r.Why, "probe budget spent") }) {
 		t.Errorf("no replica says that the budget is spent: %+v", out.Replicas)
