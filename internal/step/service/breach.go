@@ -95,14 +95,10 @@ func (c changes) compare(ctx context.Context, in step.Input, f *found, b *breach
 	if !b.known {
 		return
 	}
-	if before, read := f.releases.before[f.releases.first]; read && !f.byCommit {
-		b.before = before
-	} else {
-		var err error
-		if b.before, err = c.before(ctx, in, b, f.first, beforeSpan); err != nil {
-			f.lacks("the time before the change", err)
-			return
-		}
+	var err error
+	if b.before, err = c.before(ctx, in, b, f.first, beforeSpan); err != nil {
+		f.lacks("the time before the change", err)
+		return
 	}
 	f.out.RatioBefore = ratio(b.before)
 	if err := b.sides(ctx, q, in, f); err != nil {

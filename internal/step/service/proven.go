@@ -10,33 +10,36 @@ import (
 	"github.com/inference-responder/responder/internal/step"
 )
 
-// meets reports whether counts are within an objective; with too few it is not known.
-func meets(in step.Input, o slo.Objective, n slo.Counts) bool {
-	stands, _ := slo.Test{Objective: o.Objective, Factor: step.AlertFactor(in.Alert, o.Period), Now: n}.Stands()
-	return stands == slo.Met
+// stands returns how counts stand to an objective.
+func stands(in step.Input, o slo.Objective, n slo.Counts) slo.Standing {
+	status, _ := slo.Test{Objective: o.Objective, Factor: step.AlertFactor(in.Alert, o.Period), Now: n}.Stands()
+	return status
 }
 
 // proven reports whether the service met its objectives on a release until the next one
 // came: as measured on the release's own pods, or, where that cannot be told, as it was
-// current for long. What cannot be measured of the other objectives proves nothing.
+// current for long. The objective that is missed now has to be measured; what cannot be
+// measured of the others proves nothing.
 func (c changes) proven(ctx context.Context, in step.Input, f *found, b *breach, i int) bool {
 	r := &f.releases
 	until := r.past[i+1].at
-	if b.known && !meets(in, b.worst.Objective, c.ahead(ctx, in, f, b, i+1)) {
-		return false
-	}
 	span := slo.Span{Window: beforeSpan, Offset: max(in.Now.Sub(until), 0)}
 	m, err := slo.Measure(ctx, step.Patient(c.q), step.Objectives(in.Service), in.Now, span)
 	if err != nil {
 		f.lacks("the time before the change", err)
 		return false
 	}
+	worst := !b.known
 	for _, x := range m.Measured {
-		if x.Reason == "" && x.Counts[0].Total > 0 && !meets(in, x.Objective, x.Counts[0]) {
+		if x.Reason != "" || !(x.Counts[0].Total > 0) {
+			continue
+		}
+		if stands(in, x.Objective, x.Counts[0]) != slo.Met {
 			return false
 		}
+		worst = worst || x.Objective.Name == b.worst.Objective.Name && x.Value == b.worst.Value
 	}
-	return until.Sub(r.past[i].at) > settledAfter || c.provenByPods(ctx, in, f, b, r.past[i].Name, span)
+	return worst && (until.Sub(r.past[i].at) > settledAfter || c.provenByPods(ctx, in, f, b, r.past[i].Name, span))
 }
 
 // provenByPods reports whether the pods of a ReplicaSet met the objectives.
@@ -65,16 +68,16 @@ func (c changes) provenByPods(ctx context.Context, in step.Input, f *found, b *b
 		return false
 	}
 	for _, o := range each.Objectives {
-		if n, measured := own[o.Name]; measured && !meets(in, o, n) {
+		if n, measured := own[o.Name]; measured && stands(in, o, n) != slo.Met {
 			return false
 		}
 	}
 	return len(own) > 0
 }
 
-// rebase takes the first revision of the window that is proven good for the base, where
-// the one before the window is known to have missed an objective: a release that mended
-// it is not to be taken back with one that came later.
+// rebase makes the first revision of the window that is proven good the base if the one
+// before the window is known to have missed an objective. Otherwise a release that
+// mended it would go back together with one that came later.
 func (c changes) rebase(ctx context.Context, in step.Input, f *found, b *breach) {
 	r := &f.releases
 	if r.of() < 2 || r.pruned || c.q == nil || len(b.all) == 0 {
@@ -100,11 +103,7 @@ func (c changes) missed(ctx context.Context, in step.Input, f *found, i int) str
 		return ""
 	}
 	for _, x := range m.Measured {
-		if x.Reason != "" {
-			continue
-		}
-		test := slo.Test{Objective: x.Objective.Objective, Factor: step.AlertFactor(in.Alert, x.Objective.Period), Now: x.Counts[0]}
-		if stands, _ := test.Stands(); stands == slo.Breached {
+		if x.Reason == "" && stands(in, x.Objective, x.Counts[0]) == slo.Breached {
 			return x.Name()
 		}
 	}

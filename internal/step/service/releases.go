@@ -35,15 +35,14 @@ type releases struct {
 	why   string         // why that is not the one right before the window; empty: it is
 	note  string         // why it is not known whether that one is good; empty: it served before the window, or is proven
 
-	pruned   bool               // no revision from before the window is kept
-	measured bool               // the breach is: what may have begun it was told from the rest
-	before   map[int]slo.Counts // the worst objective right before a release, by its place in past
+	pruned   bool // no revision from before the window is kept
+	measured bool // the breach is measured: what may have begun it was told from the rest
 }
 
 // releasesOf returns the releases of the window. All are weighed until [changes.choose]
 // finds those that may have begun the breach.
 func releasesOf(revisions []kube.Revision, now time.Time, window time.Duration) releases {
-	r := releases{before: map[int]slo.Counts{}}
+	var r releases
 	for _, v := range revisions {
 		r.past = append(r.past, release{v, v.Created})
 		if became := v.Became(); became.After(v.Created) {
@@ -111,9 +110,9 @@ func (c changes) choose(ctx context.Context, in step.Input, f *found, b *breach)
 	f.served(r.measured)
 }
 
-// midst returns the last release that may have begun the breach: one in the midst of it
-// may be a cause all the same, if the service was well right before it, or much better
-// than now.
+// midst returns the last release that may have begun the breach. One that came during the
+// breach may be a cause all the same, if the service was well right before it, or much
+// better than now.
 func (c changes) midst(ctx context.Context, in step.Input, f *found, b *breach, last int) int {
 	r := &f.releases
 	for i := len(r.past) - 1; i > last; i-- {
@@ -143,9 +142,9 @@ func (c changes) suspects(ctx context.Context, in step.Input, f *found, b *breac
 	return first
 }
 
-// served takes the revision whose pods serve, where those of no later one do, for what a
-// rollback should go back to. Where the breach is measured, a revision that may have
-// begun it is not taken.
+// served makes the newest revision whose pods serve the one to go back to, if the current
+// one never served. If the breach is measured, a revision that may have begun it is not
+// chosen.
 func (f *found) served(measured bool) {
 	r := &f.releases
 	if !f.out.Unserved || r.of() == 0 {
@@ -157,18 +156,6 @@ func (f *found) served(measured bool) {
 			return
 		}
 	}
-}
-
-// ahead returns the worst objective right before a release.
-func (c changes) ahead(ctx context.Context, in step.Input, f *found, b *breach, i int) slo.Counts {
-	r := &f.releases
-	if n, known := r.before[i]; known {
-		return n
-	}
-	n, err := c.before(ctx, in, b, r.past[i].at, beforeSpan)
-	f.lacks("the time before the change", err)
-	r.before[i] = n
-	return n
 }
 
 // before measures the worst objective over a time that ends at a moment.
@@ -240,8 +227,7 @@ func (r *releases) ours(i int) bool {
 }
 
 // aim returns the revisions to go back to: the one before the releases that may have
-// begun the breach, and the one before all of the window, unless that one is known to be bad; 0: not known, or what runs
-// is that one.
+// begun the breach, and the base. 0: not known, or it is the current one.
 func (f *found) aim() (target, base int64) {
 	r := &f.releases
 	if r.of() == 0 {
