@@ -106,7 +106,7 @@ type Options struct {
 	MaxBody       int64         // bytes of one notification; default 16 MiB
 	InFlightBytes int64         // bytes of bodies being read or admitted, over all senders, >= MaxBody; default 16 MiB. Memory needed is about four times that
 	MaxConns      int           // open connections; default 2048
-	Quota         Quota         // of one sender; default 200000 at once, 1000 a second, 25 % of the room in a day
+	Quota         Quota         // of one sender; default 200000 at once, 1000 a second, 25 % of the room at once and in each day
 	SlowTimeout   time.Duration // for headers and body of a request together; default 10 s
 
 	Logger     *slog.Logger          // required

@@ -16,9 +16,9 @@ import (
 type Quota struct {
 	Burst int // at once
 	Rate  int // a second
-	// Share is how much of the room in the journal it may use up within a day, in per cent,
-	// 1 to 100; default 25. It is measured against what is left, so that one sender alone
-	// takes weeks to fill the volume.
+	// Share is how much of the room in the journal it may use up at once, and again in each
+	// day, in per cent, 1 to 100; default 25. It is measured against what is left, so that
+	// one sender alone takes weeks to fill the volume.
 	Share int
 }
 
@@ -37,7 +37,7 @@ type quotas struct {
 type sender struct {
 	left    *rate.Limiter
 	refused bool      // since it had half of its burst
-	stored  stored    // within a day
+	stored  stored    // of late; see [stored]
 	full    time.Time // when a notification last did not fit its share; zero: long ago
 }
 

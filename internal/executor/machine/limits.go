@@ -58,10 +58,8 @@ func (s State) timeout(a Action) time.Duration {
 		if st := s.current(); st != nil && st.Kind == playbook.StateGather {
 			return GatherWithin
 		}
-		return 30 * time.Second
-	default:
-		return 30 * time.Second
 	}
+	return 30 * time.Second
 }
 
 // attempts returns the number of attempts of one effect.

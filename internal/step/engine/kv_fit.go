@@ -108,7 +108,7 @@ var shareFlags = []string{"gpu-memory-utilization", "mem-fraction-static"}
 // flags that the engines do not export.
 func fit(v slo.View, window time.Duration, with kvFitWith, manifest map[string]string) (out kvFitOut, facts []string) {
 	kv, n := smallest(v.KV), v.Now
-	flags := flagsOf(kv)
+	flags, up := flagsOf(kv), kv.Tokens > 0 || kv.Utilization > 0
 	for _, name := range shareFlags {
 		if share, err := strconv.ParseFloat(manifest[name], 64); err == nil && share > 0 && share <= 1 {
 			kv.Utilization, flags.share = share, name
@@ -117,7 +117,7 @@ func fit(v slo.View, window time.Duration, with kvFitWith, manifest map[string]s
 	length := n.Prompt.P95 + n.Output.P95
 	out = kvFitOut{Status: kvUnknown, Sequence: known(length), Tokens: known(kv.Tokens), Running: known(v.Busiest), Utilized: known(kv.Utilization)}
 	ranks := manifest["dp-size"]
-	if kv.Tokens > 0 || kv.Utilization > 0 && manifest == nil {
+	if up {
 		out.SeqsFlag, out.LengthFlag = flags.seqs, flags.length
 	}
 	if kv.Tokens > 0 || kv.Utilization > 0 {

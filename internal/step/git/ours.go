@@ -65,26 +65,27 @@ func (h ownHistory) mark(log []gitops.Touched, err error) ([]gitops.Touched, err
 // claimed returns the run that a commit says it is by: in its trailer or, of a merge
 // by people, in the name of the branch; empty: none.
 func claimed(c gitops.Commit) string {
-	text := c.Trailers[gitops.TrailerEffect]
-	if text == "" && len(c.Parents) > 1 {
-		_, text, _ = strings.Cut(c.Subject, gitops.BranchPrefix)
-	}
-	run, _, found := strings.Cut(text, "/")
+	run, _, found := strings.Cut(effectText(c), "/")
 	if !found || !strings.HasPrefix(run, "r-") {
 		return ""
 	}
 	return run
 }
 
-// effectOf returns what a commit of Responder's says which effect it is: the key, or of a
-// merge by people the name of the branch. Those of a change and of its undo differ in the
-// action at the end. A branch has dashes for what git allows in no name.
-func effectOf(c gitops.Commit) string {
+// effectText returns the key of the effect that a commit claims in its trailer or, if
+// people merged it, in the name of its branch.
+func effectText(c gitops.Commit) string {
 	text := c.Trailers[gitops.TrailerEffect]
 	if text == "" && len(c.Parents) > 1 {
 		_, text, _ = strings.Cut(c.Subject, gitops.BranchPrefix)
 	}
-	return strings.NewReplacer("/", "-", "#", "-").Replace(text)
+	return text
+}
+
+// effectOf returns effectText as branches spell it: with dashes for what git allows in no
+// name. Those of a change and of its undo differ in the action at the end.
+func effectOf(c gitops.Commit) string {
+	return strings.NewReplacer("/", "-", "#", "-").Replace(effectText(c))
 }
 
 // undone returns the undos by Responder, and the changes of its own that they undid.

@@ -69,7 +69,8 @@ func (s site) ran(from, until time.Time) (sha string) {
 // target ran is not known, all are returned.
 func (g Change) after(ctx context.Context, at site, t target, all []gitops.Touched) ([]gitops.Touched, string, error) {
 	var kept []gitops.Touched
-	next := false // a commit that may have made the next revision
+	before := map[string]bool{} // commits that the target ran
+	next := false               // a commit that may have made the next revision
 	for _, c := range all {
 		ran := !c.Commit.At.After(t.from)
 		if t.ran != "" {
@@ -80,6 +81,7 @@ func (g Change) after(ctx context.Context, at site, t target, all []gitops.Touch
 		}
 		if ran {
 			kept = append(kept, c)
+			before[c.Commit.SHA] = true
 		}
 		next = next || !ran && !c.Commit.At.After(t.until) && rollsOut(c)
 	}
@@ -94,7 +96,7 @@ func (g Change) after(ctx context.Context, at site, t target, all []gitops.Touch
 	}
 	reverted := takenBack(kept, repairs)
 	return slices.DeleteFunc(slices.Clone(all), func(c gitops.Touched) bool {
-		return !reverted[c.Commit.SHA] && slices.ContainsFunc(kept, func(k gitops.Touched) bool { return k.Commit.SHA == c.Commit.SHA })
+		return before[c.Commit.SHA] && !reverted[c.Commit.SHA]
 	}), note, nil
 }
 

@@ -143,12 +143,13 @@ func rolloutAllowed(w kube.Workload) error {
 // rolloutTarget finds the current revision and the one to go back to.
 func rolloutTarget(ref kube.Ref, revisions []kube.Revision, with rolloutUndoWith) (from, target kube.Revision, err error) {
 	current, previous := kube.Newest(revisions)
+	if err := step.SameRevision("kube.rollout_undo", ref, current, with.FromRevision); err != nil {
+		return from, target, err
+	}
 	to := with.ToRevision
 	switch {
 	case current == nil:
 		return from, target, &fault.Error{Reason: fault.NoData, Message: "kube.rollout_undo: " + step.RefText(ref) + " has no revision history yet"}
-	case step.SameRevision("kube.rollout_undo", ref, current, with.FromRevision) != nil:
-		return from, target, step.SameRevision("kube.rollout_undo", ref, current, with.FromRevision)
 	case to == current.Number:
 		return from, target, &fault.Error{Reason: fault.NothingToDo, Message: fmt.Sprintf("kube.rollout_undo: %s runs revision %d already", step.RefText(ref), to)}
 	case to == 0 && previous == nil:

@@ -22,7 +22,7 @@ func ChangesKind() playbook.Kind {
 began the breach. A release is a suspect when the service met its objectives before it took effect, or was clearly better, and nothing explains the
 breach better. Revisions that became current within the window are weighed together: what came after the breach began is not the cause, and of those before it
 the last one is, with those right before it on which the service is not known to have met all its objectives. ` + "`target`" + ` is the revision before those. One that
-was taken back, measured without it and put back because that did not help is not the cause, until another comes. In this order: pods of both revisions that serve side by side decide; one bad pod is the cause itself where every other pod of its revision is
+was taken back, measured without it and put back in the cluster because that did not help is not the cause, until another comes. In this order: pods of both revisions that serve side by side decide; one bad pod is the cause itself where every other pod of its revision is
 well; traffic of 1.5 times that before with requests in the queue, or of three times, explains the breach better; labels, annotations, logging and more replicas cannot be the cause. ` + "`why`" + ` says which, with figures.
 
 Where Git or Prometheus cannot be read, the rest still counts, and ` + "`missing`" + ` says what is not known. The check fails only where neither the
