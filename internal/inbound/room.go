@@ -3,7 +3,6 @@ package inbound
 import (
 	"cmp"
 	"net/netip"
-	"slices"
 	"time"
 )
 
@@ -55,20 +54,29 @@ func (l *Listener) arrive(c *conn) {
 	}
 }
 
-// admitAll admits those who wait, the address with the fewest connections first.
+// admitAll admits those who wait, the address with the fewest connections first. If there
+// is no room for that one, there is none for an address with more.
 func (l *Listener) admitAll() {
 	for l.waiting > 0 && l.err == nil {
-		var all []*address
+		var next *address
 		for _, a := range l.by {
-			if len(a.waiting) > 0 {
-				all = append(all, a)
+			if len(a.waiting) > 0 && (next == nil || a.open() < next.open()) && !l.full(a) {
+				next = a
 			}
 		}
-		slices.SortFunc(all, func(a, b *address) int { return cmp.Compare(a.open(), b.open()) })
-		if !slices.ContainsFunc(all, l.admit) {
+		if next == nil || !l.admit(next) {
 			return
 		}
 	}
+}
+
+// full reports whether an address has as many fresh connections as it may, and none that
+// had its time. Then those who wait are looked at again in time.
+func (l *Listener) full(a *address) bool {
+	if len(a.fresh) < l.limits.Address {
+		return false
+	}
+	return !l.due(oldest(a.fresh))
 }
 
 // admit admits the oldest connection of an address that waits, and reports whether there
@@ -91,8 +99,11 @@ func (l *Listener) admit(a *address) bool {
 // roomFor reports whether another connection of an address may be open, and makes room
 // for it if it has to. If it cannot, it has those who wait looked at again in time.
 func (l *Listener) roomFor(a *address) bool {
-	if len(a.fresh) >= l.limits.Address && !l.expire(oldest(a.fresh)) {
+	if l.full(a) {
 		return false
+	}
+	if len(a.fresh) >= l.limits.Address {
+		l.cut(oldest(a.fresh))
 	}
 	if l.open < l.limits.All {
 		return true
@@ -115,13 +126,21 @@ func isFresh(a *address) map[*conn]struct{} { return a.fresh }
 func isIdle(a *address) map[*conn]struct{}  { return a.idle }
 func isBusy(a *address) map[*conn]struct{}  { return a.busy }
 
-// expire closes a connection if it had its time, and else has those who wait looked at
-// again when it has.
+// expire closes a connection if it had its time.
 func (l *Listener) expire(c *conn) bool {
+	if !l.due(c) {
+		return false
+	}
+	l.cut(c)
+	return true
+}
+
+// due reports whether a connection had its time, and else has those who wait looked at
+// again when it has.
+func (l *Listener) due(c *conn) bool {
 	at := c.since.Add(l.limits.Patience)
 	left := time.Until(at)
 	if left <= 0 {
-		l.cut(c)
 		return true
 	}
 	if l.again.IsZero() || at.Before(l.again) {
