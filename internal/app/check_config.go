@@ -17,6 +17,7 @@ import (
 	"github.com/inference-responder/responder/internal/policy"
 	"github.com/inference-responder/responder/internal/rights"
 	"github.com/inference-responder/responder/internal/slo"
+	"github.com/inference-responder/responder/internal/trace"
 	"github.com/inference-responder/responder/internal/webhook"
 )
 
@@ -69,11 +70,16 @@ func checkWorld(c config.Config, temp TempDir) (World, error) {
 	if receiver != nil {
 		receiver = c.Blame(receiver, "auth", "tls")
 	}
+	var tracing error
+	if c.Tracing.Enabled() {
+		_, tracing = trace.New(trace.Options{Config: c.Tracing})
+		tracing = c.Blame(tracing, "tracing")
+	}
 	w, err := OpenCluster(c, temp, quiet)
 	if w.Close == nil {
 		w.Close = func() error { return nil }
 	}
-	return w, errors.Join(err, receiver)
+	return w, errors.Join(err, receiver, tracing)
 }
 
 // summarize returns what a configuration that is good comes to.
