@@ -94,6 +94,7 @@ type Error struct {
 	Message    string        // what, where, why, what to do; never a credential
 	Unknown    bool          // a write may have happened: look before it is repeated
 	RetryAfter time.Duration // how long the other side wants to be left alone; 0: it did not say
+	Status     int           // of the HTTP answer, where the reason is not enough; 0: none, or not recorded
 	Err        error         // the cause, if it is not in Message; its text is shown
 }
 

@@ -2,10 +2,9 @@
 // has ended. The root span is the run; below it are the states that it visited,
 // and below those each effect, each question to people and each hold.
 //
-// A trace is a projection of the journal. [Fold] makes it from the events of a
-// run, with their times; its identifiers are derived from the run's, so folding a
-// run twice gives the same trace, and [ID] names the trace of a run before it is
-// sent. No run waits for a trace.
+// A trace is a projection of the journal: its spans are made from the events of a
+// run, with their times, and its identifiers are derived from the run's. [ID] returns
+// the identifier of a trace before it is sent. No run waits for a trace.
 //
 // [Exporter] follows the journal and sends the trace of each run that ends, over
 // OTLP. Its position is kept in the journal's cell trace/next: what ends while

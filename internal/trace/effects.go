@@ -9,8 +9,7 @@ import (
 	"github.com/inference-responder/responder/internal/executor/machine"
 )
 
-// effects follows the open effect: the machine says when it began and when nothing
-// is owed of it any more.
+// effects follows the open effect of the machine.
 func (f *folding) effects(before machine.State, e machine.Event) {
 	if e.Kind == machine.EffectStarted {
 		f.close(&f.effect)
@@ -23,14 +22,13 @@ func (f *folding) effects(before machine.State, e machine.Event) {
 		}
 		return
 	}
-	f.told(e)
+	f.outcome(e)
 	if before.Open != nil && f.state.Open == nil {
 		f.close(&f.effect)
 	}
 }
 
-// started opens the span of an effect. A further attempt, such as a look at what
-// became of one with an unknown outcome, goes on with the span of the effect.
+// started opens the span of an effect. A further attempt continues that span.
 func (f *folding) started(e machine.Event) {
 	if i, ok := f.effectSpans[e.Effect]; ok {
 		f.effect = i
@@ -45,10 +43,6 @@ func (f *folding) started(e machine.Event) {
 		name += " " + step
 	}
 	f.effect = f.open(f.here(), strings.TrimPrefix(e.Effect, f.state.Start.Run+"/"), name)
-	if f.effect == f.here() { // no room
-		f.effect = -1
-		return
-	}
 	f.effectSpans[e.Effect] = f.effect
 	s := &f.spans[f.effect]
 	s.set(attrAction, string(e.Action))
@@ -63,7 +57,7 @@ func (f *folding) started(e machine.Event) {
 	}
 }
 
-// stepOf returns the kind of step of an effect; guards and notices have none.
+// stepOf returns the kind of the step of an effect; guards and notices have none.
 func (f *folding) stepOf(e machine.Event) string {
 	switch st := f.playbookState(); {
 	case e.Action == machine.ActionGuard || e.Action == machine.ActionNotify || st == nil:
@@ -73,8 +67,8 @@ func (f *folding) stepOf(e machine.Event) string {
 	}
 }
 
-// told records what an event says of the open effect.
-func (f *folding) told(e machine.Event) {
+// outcome records what an event tells about the open effect.
+func (f *folding) outcome(e machine.Event) {
 	s := &f.spans[f.effect]
 	if o := f.state.Open; o != nil {
 		s.count(attrAttempt, max(1, o.Attempt))

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"strings"
 	"time"
 
@@ -16,28 +17,25 @@ import (
 
 // Why a trace was dropped: the values of the label reason.
 const (
-	DroppedOverflow   = "overflow"   // more runs ended than wait while the receiver is away
-	DroppedGivenUp    = "given_up"   // the receiver did not take it for longest
-	DroppedRefused    = "refused"    // the receiver took the trace, and refused spans of it
-	DroppedUnreadable = "unreadable" // this program cannot read the run
+	droppedOverflow   = "overflow"   // more than mostWaiting runs waited
+	droppedGivenUp    = "given_up"   // the receiver did not take it for longest
+	droppedRefused    = "refused"    // the receiver refuses the trace or spans of it: sending it again does not help
+	droppedUnreadable = "unreadable" // this program cannot read the run
 )
 
 // Dropped lists every reason.
 func Dropped() []string {
-	return []string{DroppedOverflow, DroppedGivenUp, DroppedRefused, DroppedUnreadable}
+	return []string{droppedOverflow, droppedGivenUp, droppedRefused, droppedUnreadable}
 }
 
-// MostWaiting is how many runs may wait for the receiver; of more, the oldest are
-// dropped.
-const MostWaiting = 256
-
 const (
-	first   = time.Second      // before a trace is sent again
-	most    = time.Minute      // between two attempts
-	longest = 15 * time.Minute // for one trace, so that one that is never taken does not hold up the others for ever
-	saves   = 1000             // entries without a trace after which the position is saved
-	cell    = "trace/next"     // of the journal: the position
-	streams = "run/"           // prefix of the journal's streams of runs
+	mostWaiting = 256              // runs whose traces wait for the receiver; of more, the oldest are dropped
+	first       = time.Second      // before a trace is sent again
+	most        = time.Minute      // between two attempts
+	longest     = 15 * time.Minute // for one trace, so that one that is never taken does not hold up the others for ever
+	saves       = 1000             // entries without a trace after which the position is saved
+	cell        = "trace/next"     // of the journal: the position
+	streams     = "run/"           // prefix of the journal's streams of runs
 )
 
 // Runs is what an exporter reads of runs. It may be called concurrently.
@@ -52,8 +50,8 @@ type Options struct {
 	Journal *audit.Journal
 	Runs    Runs
 	Log     *slog.Logger
-	Sent    func()              // a trace was taken
-	Dropped func(reason string) // a trace is not sent
+	Sent    func()              // called for a trace that the receiver took
+	Dropped func(reason string) // called for a trace that is not sent, with one of [Dropped]
 }
 
 // Exporter sends the trace of each run that ends. Runs never wait for it: it
@@ -75,7 +73,8 @@ type ended struct {
 	at  time.Time // of the first attempt; zero: there was none
 }
 
-// New builds an exporter. An error is about the endpoint or a file.
+// New builds an exporter, and connects nowhere. An error is about the endpoint or a
+// file; neither needs the options other than Config.
 func New(o Options) (*Exporter, error) {
 	s, err := newSender(o.Config)
 	if err != nil {
@@ -119,7 +118,7 @@ func (x *Exporter) Run(ctx context.Context) error {
 }
 
 // pause waits for the time of the next attempt; where none is due, for the
-// journal. False: ctx has ended.
+// journal. It reports false when ctx has ended.
 func (x *Exporter) pause(ctx context.Context, changed <-chan struct{}, again <-chan time.Time) bool {
 	for {
 		select {
@@ -176,8 +175,8 @@ func (x *Exporter) read() error {
 			}
 		}
 		x.next = rec.Seq + 1
-		if len(x.waiting) > MostWaiting {
-			x.drop(DroppedOverflow, fmt.Errorf("%d runs have ended and wait for the receiver", len(x.waiting)))
+		if len(x.waiting) > mostWaiting {
+			x.drop(droppedOverflow, fmt.Errorf("%d runs have ended and wait for the receiver", len(x.waiting)))
 		}
 	}
 	if x.position()-x.saved >= saves {
@@ -193,24 +192,25 @@ func (x *Exporter) attempt(ctx context.Context, before time.Duration) time.Durat
 	if e.at.IsZero() {
 		e.at = time.Now()
 	}
-	spans, err := x.fold(e.run)
+	spans, err := x.spansOf(e.run)
 	if err != nil {
-		x.drop(DroppedUnreadable, err)
+		x.drop(droppedUnreadable, err)
 		return 0
 	}
 	err = x.sender.send(ctx, e.run, spans)
 	var f *fault.Error
+	errors.As(err, &f)
 	switch {
 	case err == nil:
 		x.took()
 		return 0
 	case ctx.Err() != nil:
 		return most // the next start sends it
-	case errors.As(err, new(refusedError)):
-		x.drop(DroppedRefused, err)
+	case f != nil && refuses(f):
+		x.drop(droppedRefused, err)
 		return 0
 	case time.Since(e.at) >= longest:
-		x.drop(DroppedGivenUp, err)
+		x.drop(droppedGivenUp, err)
 		return most
 	}
 	if !x.warned {
@@ -218,14 +218,20 @@ func (x *Exporter) attempt(ctx context.Context, before time.Duration) time.Durat
 		x.o.Log.Warn("traces are not taken; they are sent again, and runs do not wait for it", "run", e.run, "err", err)
 	}
 	wait := min(max(2*before, first), most)
-	if errors.As(err, &f) {
+	if f != nil {
 		wait = max(wait, min(f.RetryAfter, longest))
 	}
 	return wait
 }
 
-// fold makes the trace of a run.
-func (x *Exporter) fold(run string) (spans []Span, err error) {
+// refuses reports whether the receiver rejects the content of a trace: spans of it with a
+// 200, or all of it with a 4xx such as 400 or 413. Sending it again does not help.
+func refuses(f *fault.Error) bool {
+	return f.Reason == fault.Invalid && (f.Status == http.StatusOK || f.Status/100 == 4)
+}
+
+// spansOf reads a run and returns its spans.
+func (x *Exporter) spansOf(run string) (spans []span, err error) {
 	s, events, err := x.o.Runs.RunHistory(run)
 	if err != nil {
 		return nil, err
@@ -235,10 +241,10 @@ func (x *Exporter) fold(run string) (spans []Span, err error) {
 			err = fmt.Errorf("run %s: %v", run, p)
 		}
 	}()
-	return Fold(s.Playbook, events), nil
+	return fold(s.Playbook, events), nil
 }
 
-// took notes that the oldest trace was sent.
+// took counts the oldest trace as sent.
 func (x *Exporter) took() {
 	if x.warned {
 		x.warned = false
@@ -248,17 +254,18 @@ func (x *Exporter) took() {
 	x.leave()
 }
 
-// drop gives the oldest trace up. It warns once until the receiver takes one.
+// drop gives up the oldest trace. It warns once until the receiver takes one, and for
+// every run that cannot be read.
 func (x *Exporter) drop(reason string, err error) {
 	x.o.Dropped(reason)
-	if !x.warned || reason == DroppedUnreadable {
+	if !x.warned || reason == droppedUnreadable {
 		x.o.Log.Warn("trace dropped; responder_traces_dropped_total counts them", "run", x.waiting[0].run, "reason", reason, "err", err)
 	}
-	x.warned = x.warned || reason != DroppedUnreadable
+	x.warned = x.warned || reason != droppedUnreadable
 	x.leave()
 }
 
-// leave goes on to the next run.
+// leave removes the oldest trace from those that wait, and saves the position.
 func (x *Exporter) leave() {
 	x.waiting = x.waiting[1:]
 	if err := x.save(); err != nil && !errors.Is(err, audit.ErrClosed) {

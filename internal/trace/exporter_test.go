@@ -172,7 +172,7 @@ func configured(url string) Config {
 }
 
 // TestExport: the traces of runs with every outcome arrive, each once, and are what
-// Fold says; those of a time in which the service was down arrive after it.
+// fold returns. A run that ended while the service was down is sent after it starts.
 func TestExport(t *testing.T) {
 	r := startReceiver(t, httptest.NewServer)
 	c := configured(r.URL)
@@ -211,7 +211,7 @@ func TestExport(t *testing.T) {
 		}
 	}
 	for run, l := range x.runs {
-		sameTrace(t, run, Fold(l.state.Playbook, l.events), spans[ID(run)])
+		sameTrace(t, run, fold(l.state.Playbook, l.events), spans[ID(run)])
 	}
 	if r.headers.Get("X-Scope-OrgID") != "sre" || r.headers.Get("Authorization") != "Bearer s3cret" {
 		t.Errorf("the receiver got the headers %v", r.headers)
@@ -222,7 +222,7 @@ func TestExport(t *testing.T) {
 }
 
 // sameTrace compares what arrived with what was folded.
-func sameTrace(t *testing.T, run string, want []Span, got []*proto.Span) {
+func sameTrace(t *testing.T, run string, want []span, got []*proto.Span) {
 	t.Helper()
 	if len(got) != len(want) {
 		t.Errorf("%s: %d spans arrived, want %d", run, len(got), len(want))
@@ -241,8 +241,8 @@ func sameTrace(t *testing.T, run string, want []Span, got []*proto.Span) {
 			t.Errorf("%s: span %d is %v, want %+v", run, i, g, w)
 		}
 		for j, l := range w.Links {
-			if got := fmt.Sprintf("%x", g.GetLinks()[j].GetTraceId()); got != l.Trace.String() {
-				t.Errorf("%s: links to %s, want %s", run, got, l.Trace)
+			if got := fmt.Sprintf("%x", g.GetLinks()[j].GetTraceId()); got != ID(l.Run) {
+				t.Errorf("%s: links to %s, want run %s", run, got, l.Run)
 			}
 		}
 	}
@@ -265,36 +265,44 @@ func await(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// TestReceiverFails: whatever a receiver does, the trace waits, people are warned
-// once without a secret, and it arrives when the receiver takes it.
+// echoing answers with a status, a header and the secret that it was sent.
+func echoing(code int, name, value string) func(http.ResponseWriter, *http.Request) bool {
+	return func(w http.ResponseWriter, r *http.Request) bool {
+		w.Header().Set(name, value)
+		w.WriteHeader(code)
+		fmt.Fprintf(w, "no: %s", r.Header.Get("Authorization"))
+		return true
+	}
+}
+
+// openSecret is open with a secret in the headers.
+func openSecret(t *testing.T, url string) (*rig, Config) {
+	t.Helper()
+	c := configured(url)
+	c.HeadersFile = filepath.Join(t.TempDir(), "headers")
+	writeFile(t, c.HeadersFile, "Authorization: Bearer "+secret)
+	return open(t, c), c
+}
+
+// TestReceiverFails: while the receiver fails or refuses our credential, the trace waits
+// and one warning without a secret is logged. It is sent when the receiver takes it.
 func TestReceiverFails(t *testing.T) {
 	elsewhere := startReceiver(t, httptest.NewServer)
-	status := func(code int, name, value string) func(http.ResponseWriter, *http.Request) bool {
-		return func(w http.ResponseWriter, r *http.Request) bool {
-			w.Header().Set(name, value)
-			w.WriteHeader(code)
-			fmt.Fprintf(w, "no: %s", r.Header.Get("Authorization")) // a receiver that echoes secrets
-			return true
-		}
-	}
 	for name, test := range map[string]struct {
 		answer func(http.ResponseWriter, *http.Request) bool
 		least  time.Duration
 		warns  string
 	}{
-		"throttled": {status(429, "Retry-After", "120"), 100 * time.Second, "429"},
-		"broken":    {status(500, "X", ""), time.Second, "500"},
-		"refuses":   {status(400, "X", ""), time.Second, "400"},
-		"forbidden": {status(401, "X", ""), time.Second, "401"},
-		"redirects": {status(307, "Location", elsewhere.URL+"/v1/traces"), time.Second, "redirects are not followed"},
+		"throttled": {echoing(429, "Retry-After", "120"), 100 * time.Second, "429"},
+		"broken":    {echoing(500, "X", ""), time.Second, "500"},
+		"forbidden": {echoing(401, "X", ""), time.Second, "401"},
+		"not there": {echoing(404, "X", ""), time.Second, "404"},
+		"redirects": {echoing(307, "Location", elsewhere.URL+"/v1/traces"), time.Second, "redirects are not followed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := startReceiver(t, httptest.NewServer)
 			r.answer = test.answer
-			c := configured(r.URL)
-			c.HeadersFile = filepath.Join(t.TempDir(), "headers")
-			writeFile(t, c.HeadersFile, "Authorization: Bearer "+secret)
-			x := open(t, c)
+			x, c := openSecret(t, r.URL)
 			x.end(t, endedRun(t, "r-1"))
 			x.follow()
 			wait := x.attempt(t.Context(), 0)
@@ -318,6 +326,44 @@ func TestReceiverFails(t *testing.T) {
 	}
 }
 
+// TestReceiverRefuses: a trace that the receiver refuses for what it is holds up no other
+// one. It is counted, and one warning without a secret is logged.
+func TestReceiverRefuses(t *testing.T) {
+	partial := protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.VarintType), 3)
+	partial = protowire.AppendString(protowire.AppendTag(partial, 2, protowire.BytesType), "too large")
+	partial = protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), partial)
+	for name, test := range map[string]struct {
+		answer func(http.ResponseWriter, *http.Request) bool
+		warns  string
+	}{
+		"invalid":   {echoing(400, "X", ""), "400"},
+		"too large": {echoing(413, "X", ""), "413"},
+		"in part":   {func(w http.ResponseWriter, _ *http.Request) bool { _, _ = w.Write(partial); return true }, "refused 3 spans"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := startReceiver(t, httptest.NewServer)
+			r.answer = test.answer
+			x, _ := openSecret(t, r.URL)
+			for _, run := range []string{"r-1", "r-2", "r-3"} {
+				x.end(t, endedRun(t, run))
+			}
+			x.follow()
+			for range 2 {
+				if wait := x.attempt(t.Context(), 0); wait != 0 {
+					t.Errorf("waits %s: %s", wait, x.log.String())
+				}
+			}
+			r.answer = nil
+			if wait := x.attempt(t.Context(), 0); wait != 0 || x.sent != 1 || x.dropped[droppedRefused] != 2 || len(x.waiting) != 0 {
+				t.Errorf("waits %s, sent %d, dropped %v", wait, x.sent, x.dropped)
+			}
+			if log := x.log.String(); strings.Count(log, "level=WARN") != 1 || !strings.Contains(log, test.warns) || strings.Contains(log, secret) {
+				t.Errorf("logged:\n%s", log)
+			}
+		})
+	}
+}
+
 // A receiver that is away, and one that does not answer.
 func TestReceiverAway(t *testing.T) {
 	r := startReceiver(t, httptest.NewServer)
@@ -335,7 +381,7 @@ func TestReceiverAway(t *testing.T) {
 		t.Errorf("waits %s: %s", wait, x.log.String())
 	}
 	x.waiting[0].at = time.Now().Add(-longest) // it was tried for long
-	if wait := x.attempt(t.Context(), most); wait != most || x.dropped[DroppedGivenUp] != 1 || len(x.waiting) != 0 {
+	if wait := x.attempt(t.Context(), most); wait != most || x.dropped[droppedGivenUp] != 1 || len(x.waiting) != 0 {
 		t.Errorf("waits %s, dropped %v", wait, x.dropped)
 	}
 	if n := strings.Count(x.log.String(), "level=WARN"); n != 1 {
@@ -369,7 +415,7 @@ func TestOverflow(t *testing.T) {
 	r.answer = func(w http.ResponseWriter, _ *http.Request) bool { w.WriteHeader(503); return true }
 	x := open(t, configured(r.URL))
 	const more = 10
-	for i := range MostWaiting + more {
+	for i := range mostWaiting + more {
 		x.end(t, endedRun(t, fmt.Sprintf("r-%03d", i)))
 		if i == 0 {
 			x.follow()
@@ -377,7 +423,7 @@ func TestOverflow(t *testing.T) {
 		}
 	}
 	x.follow()
-	if len(x.waiting) != MostWaiting || x.dropped[DroppedOverflow] != more || x.waiting[0].run != fmt.Sprintf("r-%03d", more) {
+	if len(x.waiting) != mostWaiting || x.dropped[droppedOverflow] != more || x.waiting[0].run != fmt.Sprintf("r-%03d", more) {
 		t.Errorf("%d wait from %s, dropped %v", len(x.waiting), x.waiting[0].run, x.dropped)
 	}
 	if n := strings.Count(x.log.String(), "level=WARN"); n != 1 {
@@ -389,30 +435,25 @@ func TestOverflow(t *testing.T) {
 			t.Fatalf("waits %s: %s", wait, x.log.String())
 		}
 	}
-	if x.sent != MostWaiting || !strings.Contains(x.log.String(), "taken again") {
+	if x.sent != mostWaiting || !strings.Contains(x.log.String(), "taken again") {
 		t.Errorf("sent %d: %s", x.sent, x.log.String())
 	}
 }
 
-// A trace that the receiver refuses in part, and a run that this program cannot
-// read, hold nothing up.
-func TestRefusedAndUnreadable(t *testing.T) {
+// A run that this program cannot read holds up no other one.
+func TestUnreadable(t *testing.T) {
 	r := startReceiver(t, httptest.NewServer)
-	partial := protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.VarintType), 3)
-	partial = protowire.AppendString(protowire.AppendTag(partial, 2, protowire.BytesType), "too large")
-	answer := protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), partial)
-	r.answer = func(w http.ResponseWriter, _ *http.Request) bool { _, _ = w.Write(answer); return true }
 	x := open(t, configured(r.URL))
 	x.end(t, endedRun(t, "r-1"))
 	x.end(t, endedRun(t, "r-2"))
-	delete(x.runs, "r-2")
+	delete(x.runs, "r-1")
 	x.follow()
 	for range 2 {
 		if wait := x.attempt(t.Context(), 0); wait != 0 {
 			t.Fatalf("waits %s: %s", wait, x.log.String())
 		}
 	}
-	if x.dropped[DroppedRefused] != 1 || x.dropped[DroppedUnreadable] != 1 || x.sent != 0 || !strings.Contains(x.log.String(), "refused 3 spans") {
+	if x.dropped[droppedUnreadable] != 1 || x.sent != 1 || !strings.Contains(x.log.String(), "its playbook is unknown") {
 		t.Errorf("dropped %v, sent %d: %s", x.dropped, x.sent, x.log.String())
 	}
 }

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"time"
 
-	"go.opentelemetry.io/otel/attribute"
-
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/playbook"
 )
@@ -42,18 +40,14 @@ const (
 	attrRelation = "responder.relation"
 )
 
-// MostSpans bounds a trace. The path of a run is bounded, so that only a run with
-// very many visits and effects has more; the latest are left out then.
-const MostSpans = 10_000
-
-// Fold makes the trace of a run that has ended from its events: the root span,
-// and those below it in the order in which they began. Times that go back, as a
-// corrected clock makes them, are raised to the latest before. What happened after
-// the end is left out. It returns nil for a run that has not ended.
+// fold makes the trace of a run that has ended from its events: the root span, then
+// the others in the order in which they began. An event that is older than the one
+// before it, because a clock was corrected, gets the time of that one. Events after the
+// end are left out. It returns nil for a run that has not ended.
 //
 // The playbook is that of the run. Events that the machine does not accept make it
 // panic, as in [machine.Evolve].
-func Fold(p *playbook.Playbook, events []machine.Event) []Span {
+func fold(p *playbook.Playbook, events []machine.Event) []span {
 	f := folding{state: machine.State{Playbook: p}}
 	for _, e := range events {
 		f.event(e)
@@ -64,11 +58,11 @@ func Fold(p *playbook.Playbook, events []machine.Event) []Span {
 	return nil
 }
 
-// folding is a trace in the making. Spans are named by their index, -1 is none.
+// folding is the state of fold. Spans are referred to by their index; -1 is none.
 type folding struct {
 	state  machine.State
 	now    time.Time
-	spans  []Span
+	spans  []span
 	keys   map[string]int // how often a key was used
 	visit  int            // the state
 	effect int            // the open effect
@@ -76,12 +70,11 @@ type folding struct {
 	held   int
 	proof  int // the latest verification of this visit
 	alerts int // that belong to the run
-	full   bool
 
 	effectSpans map[string]int // by key
 }
 
-// event folds one event: what it closes, what it opens, and what it tells.
+// event folds one event.
 func (f *folding) event(e machine.Event) {
 	if e.At.Before(f.now) {
 		e.At = f.now
@@ -117,14 +110,10 @@ func (f *folding) event(e machine.Event) {
 	}
 }
 
-// here is the innermost span that is open for whatever happens in a state.
+// here returns the span of the open state, else the root.
 func (f *folding) here() int { return max(f.visit, 0) }
 
 func (f *folding) open(parent int, key, name string) int {
-	if len(f.spans) >= MostSpans {
-		f.full = true
-		return parent // what is told of it goes to the parent
-	}
 	run := f.state.Start.Run
 	if n := f.keys[key]; n > 0 {
 		f.keys[key]++
@@ -132,7 +121,7 @@ func (f *folding) open(parent int, key, name string) int {
 	} else {
 		f.keys[key] = 1
 	}
-	s := Span{ID: spanOf(run, key), Name: name, Start: f.now}
+	s := span{ID: spanOf(run, key), Name: name, Start: f.now}
 	if parent >= 0 {
 		s.Parent = f.spans[parent].ID
 	}
@@ -141,7 +130,7 @@ func (f *folding) open(parent int, key, name string) int {
 	return len(f.spans) - 1
 }
 
-// close ends a span. The root ends last, by end.
+// close ends a span. finish ends the root.
 func (f *folding) close(i *int) {
 	if *i > 0 && f.spans[*i].End.IsZero() {
 		f.spans[*i].End = f.now
@@ -168,7 +157,7 @@ func (f *folding) begin(e machine.Event) {
 		s.set("k8s.statefulset.name", w.Name)
 	}
 	if st.DivertedFrom != "" {
-		s.Links = append(s.Links, Link{traceOf(st.DivertedFrom), spanOf(st.DivertedFrom, rootKey), "diverted_from"})
+		s.Links = append(s.Links, link{st.DivertedFrom, "diverted_from"})
 	}
 	if !st.ByHand() {
 		f.alerts = 1
@@ -180,10 +169,6 @@ func (f *folding) enter(e machine.Event) {
 	f.close(&f.visit)
 	f.proof = -1
 	f.visit = f.open(0, fmt.Sprintf("%s#%d", e.State, e.Visit), e.State)
-	if f.full {
-		f.visit = -1
-		return
-	}
 	s := &f.spans[f.visit]
 	s.set(attrState, e.State)
 	s.count(attrVisit, e.Visit)
@@ -200,7 +185,7 @@ func (f *folding) playbookState() *playbook.State {
 	return f.state.Playbook.State(f.state.Current)
 }
 
-// judged records what a proof came to, with the state and with the proof.
+// judged records a verdict with the state and with the proof.
 func (f *folding) judged(e machine.Event) {
 	verdict := e.Verdict
 	if e.Kind == machine.Verified {
@@ -231,19 +216,16 @@ func (f *folding) end(e machine.Event) {
 		s.fail(e.Ending.Reason, string(e.Ending.Outcome))
 	}
 	if into := e.Ending.Into; into != "" {
-		s.Links = append(s.Links, Link{traceOf(into), spanOf(into, rootKey), "diverted_into"})
+		s.Links = append(s.Links, link{into, "diverted_into"})
 	}
 }
 
 // finish ends what is open at the end of the run.
-func (f *folding) finish() []Span {
+func (f *folding) finish() []span {
 	for i := range f.spans {
 		if f.spans[i].End.IsZero() {
 			f.spans[i].End = f.now
 		}
-	}
-	if f.full {
-		f.spans[0].put(attribute.Bool("responder.truncated", true))
 	}
 	return f.spans
 }

@@ -18,7 +18,7 @@ import (
 )
 
 // tree is a trace as an outline: a line for each span, with what matters of it.
-func tree(spans []Span) string {
+func tree(spans []span) string {
 	depth := map[otel.SpanID]int{}
 	var b strings.Builder
 	for _, s := range spans {
@@ -110,7 +110,7 @@ func TestFold(t *testing.T) {
   done 0s
 `,
 	} {
-		if d := cmp.Diff(want, tree(Fold(all[name].state.Playbook, all[name].events))); d != "" {
+		if d := cmp.Diff(want, tree(fold(all[name].state.Playbook, all[name].events))); d != "" {
 			t.Errorf("%s (-want +got):\n%s", name, d)
 		}
 	}
@@ -121,7 +121,7 @@ func TestOutcomes(t *testing.T) {
 	all := lives(t)
 	var seen []string
 	for name, l := range all {
-		spans := Fold(l.state.Playbook, l.events)
+		spans := fold(l.state.Playbook, l.events)
 		if len(spans) == 0 {
 			t.Fatalf("%s has no trace: %s", name, l.state.Phase)
 		}
@@ -146,11 +146,11 @@ func TestOutcomes(t *testing.T) {
 func TestFoldEnds(t *testing.T) {
 	l := lives(t)["resolved"]
 	p := l.state.Playbook
-	if got := Fold(p, l.events[:len(l.events)-1]); got != nil {
+	if got := fold(p, l.events[:len(l.events)-1]); got != nil {
 		t.Errorf("an open run has a trace: %v", got)
 	}
 	late := machine.Event{Kind: machine.DecisionIgnored, At: l.now.Add(time.Hour), Decision: ada(true)}
-	if d := cmp.Diff(tree(Fold(p, l.events)), tree(Fold(p, append(slices.Clone(l.events), late)))); d != "" {
+	if d := cmp.Diff(tree(fold(p, l.events)), tree(fold(p, append(slices.Clone(l.events), late)))); d != "" {
 		t.Error(d)
 	}
 }
@@ -176,9 +176,9 @@ func TestFoldAnyRun(t *testing.T) {
 			l.answer(ok)
 		}
 		if l.state.Phase != machine.PhaseEnded {
-			t.Skip("it has not ended")
+			t.Fatalf("it has not ended: %s", l.state.Phase)
 		}
-		whole(t, l.events, Fold(l.state.Playbook, l.events))
+		whole(t, l.events, fold(l.state.Playbook, l.events))
 	})
 }
 
@@ -220,7 +220,7 @@ type fataler interface {
 
 // whole holds the rules of traces: one root, each effect of the journal one span,
 // no span ends before it begins, children and events within their spans.
-func whole(t fataler, events []machine.Event, spans []Span) {
+func whole(t fataler, events []machine.Event, spans []span) {
 	t.Helper()
 	effects := map[string]bool{}
 	for _, e := range events {
@@ -228,7 +228,7 @@ func whole(t fataler, events []machine.Event, spans []Span) {
 			effects[e.Effect] = true
 		}
 	}
-	byID, actions := map[otel.SpanID]Span{}, 0
+	byID, actions := map[otel.SpanID]span{}, 0
 	for i, s := range spans {
 		if _, twice := byID[s.ID]; twice || !s.ID.IsValid() {
 			t.Fatalf("span %s has the identifier of another: %s", s.Name, s.ID)

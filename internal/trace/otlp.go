@@ -67,8 +67,8 @@ func newSender(c Config) (*sender, error) {
 	return s, nil
 }
 
-// send posts the trace of a run. The error is a refusedError or a [*fault.Error].
-func (s *sender) send(ctx context.Context, run string, spans []Span) error {
+// send posts the trace of a run. The error wraps a [*fault.Error].
+func (s *sender) send(ctx context.Context, run string, spans []span) error {
 	ended := s.record(ctx, run, spans)
 	for part := range slices.Chunk(ended, batch) {
 		if err := s.otlp.ExportSpans(ctx, part); err != nil {
@@ -79,7 +79,7 @@ func (s *sender) send(ctx context.Context, run string, spans []Span) error {
 }
 
 // record makes the SDK's spans.
-func (s *sender) record(ctx context.Context, run string, spans []Span) []sdk.ReadOnlySpan {
+func (s *sender) record(ctx context.Context, run string, spans []span) []sdk.ReadOnlySpan {
 	tracer := s.provider.Tracer("github.com/inference-responder/responder")
 	s.ids.trace = traceOf(run)
 	for _, sp := range spans {
@@ -88,7 +88,7 @@ func (s *sender) record(ctx context.Context, run string, spans []Span) []sdk.Rea
 		options := []trace.SpanStartOption{trace.WithTimestamp(sp.Start), trace.WithAttributes(sp.Attributes...)}
 		for _, l := range sp.Links {
 			options = append(options, trace.WithLinks(trace.Link{
-				SpanContext: trace.NewSpanContext(trace.SpanContextConfig{TraceID: l.Trace, SpanID: l.Span, TraceFlags: trace.FlagsSampled}),
+				SpanContext: trace.NewSpanContext(trace.SpanContextConfig{TraceID: traceOf(l.Run), SpanID: spanOf(l.Run, rootKey), TraceFlags: trace.FlagsSampled}),
 				Attributes:  []attribute.KeyValue{attribute.String(attrRelation, l.Relation)},
 			}))
 		}
@@ -173,16 +173,13 @@ func (c client) UploadTraces(ctx context.Context, spans []*proto.ResourceSpans) 
 		return err
 	}
 	if n := rejected(answer); n > 0 {
-		return refusedError(fmt.Sprintf("%s at %s refused %d spans of a request that it took; its log says why", receiverName, c.server.Where(), n))
+		return &fault.Error{
+			Reason: fault.Invalid, Status: http.StatusOK,
+			Message: fmt.Sprintf("%s at %s refused %d spans of a request that it took; see its log", receiverName, c.server.Where(), n),
+		}
 	}
 	return nil
 }
-
-// refusedError is a partial success: sending the spans again does not help.
-type refusedError string
-
-// Error implements error.
-func (r refusedError) Error() string { return string(r) }
 
 // secrets are the values of headers, and what follows the scheme of a credential.
 func secrets(h map[string]string) []string {

@@ -64,7 +64,7 @@ func refusedAnswer(what, where string, code int, body string, after time.Duratio
 	if body = outbound.OneLine(body, 200); body != "" {
 		msg += ": " + body
 	}
-	return &fault.Error{Reason: reason, Message: msg, RetryAfter: after, Unknown: reason == fault.ServerError || reason == fault.Timeout}
+	return &fault.Error{Reason: reason, Message: msg, RetryAfter: after, Status: code, Unknown: reason == fault.ServerError || reason == fault.Timeout}
 }
 
 func statusReason(code int) (fault.Reason, string) {
