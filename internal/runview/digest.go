@@ -43,20 +43,13 @@ const (
 // PhaseTotal is the name of the whole time among the phases of a period.
 const PhaseTotal = "total"
 
-// DigestOf returns a run in the numbers of a report over a period.
+// DigestOf returns what a report over a period counts of one run.
 func DigestOf(s machine.State, events []machine.Event) api.RunDigest {
 	sum := api.SummaryOf(s)
 	d := api.RunDigest{
 		Run: sum.Run, Service: sum.Service, Playbook: sum.Playbook, Alert: sum.Alert, Alerts: s.Episodes.Len(), Began: sum.Began, Ended: sum.Ended,
-		Status: sum.Status, Why: sum.Why, DivertedFrom: sum.DivertedFrom, Phases: []api.IncidentPhase{}, Changes: []api.DigestChange{}, Attention: []string{},
+		Status: sum.Status, Why: sum.Why, DivertedFrom: sum.DivertedFrom, Phases: phasesOf(s, events), Changes: []api.DigestChange{}, Attention: []string{},
 		Became: becameOf(s),
-	}
-	from := s.Began
-	if s.Start.DivertedFrom == "" && !s.Start.Alert.StartsAt.IsZero() {
-		from = s.Start.Alert.StartsAt
-	}
-	for _, p := range Phases(from, events) {
-		d.Phases = append(d.Phases, api.IncidentPhase{Name: p.Name, Seconds: p.Took.Seconds()})
 	}
 	t := digester{book: s.Playbook}
 	for _, e := range events {

@@ -44,6 +44,26 @@ func TestWhatBecameOfRuns(t *testing.T) {
 	}
 }
 
+// TestPhasesOfHandedOverRun: the time before a divert belongs to the run that was diverted.
+func TestPhasesOfHandedOverRun(t *testing.T) {
+	noon := time.Date(2026, 11, 2, 12, 0, 0, 0, time.UTC)
+	alert := playbook.Alert{StartsAt: noon.Add(-time.Hour)}
+	for from, want := range map[string][]api.IncidentPhase{
+		"":    {{Name: "notify", Seconds: 3600}, {Name: "decide", Seconds: 60}},
+		"r-1": {{Name: "decide", Seconds: 60}},
+	} {
+		start := machine.Start{Alert: alert, DivertedFrom: from}
+		s := machine.State{Start: start, Began: noon}
+		events := []machine.Event{{Kind: machine.RunStarted, At: noon, Start: &start}, {Kind: machine.RunEnded, At: noon.Add(time.Minute), Ending: &machine.Ending{}}}
+		if diff := cmp.Diff(want, DigestOf(s, events).Phases); diff != "" {
+			t.Errorf("diverted from %q: %s", from, diff)
+		}
+		if diff := cmp.Diff(want, IncidentOf(s, events).Phases); diff != "" {
+			t.Errorf("incident diverted from %q: %s", from, diff)
+		}
+	}
+}
+
 // TestRunsThatPeopleShouldLookAt: what is not known to be fine is listed.
 func TestRunsThatPeopleShouldLookAt(t *testing.T) {
 	plan := machine.Event{Kind: machine.PlanCompleted, State: "scale", Plan: &machine.Plan{Step: "kube.scale"}}

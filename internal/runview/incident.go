@@ -22,10 +22,33 @@ var PhaseText = map[string]string{
 	"approval": "waiting for a person", "act": "applying, taking effect", "verify": "proving it", "undo": "taking it back",
 }
 
+// PhaseNames lists the phases in their order.
+func PhaseNames() []string {
+	return []string{"detect", "notify", "decide", "approval", "act", "verify", "undo"}
+}
+
+// PhasesOf splits the time of a run since its alert began. A run that another one handed
+// over has only the time since its own beginning.
+func PhasesOf(s machine.State, events []machine.Event) []Phase {
+	from := s.Start.Alert.StartsAt
+	if from.IsZero() || s.Start.DivertedFrom != "" {
+		from = s.Began
+	}
+	return Phases(from, events)
+}
+
+// phasesOf is PhasesOf for the API.
+func phasesOf(s machine.State, events []machine.Event) []api.IncidentPhase {
+	out := []api.IncidentPhase{}
+	for _, p := range PhasesOf(s, events) {
+		out = append(out, api.IncidentPhase{Name: p.Name, Seconds: p.Took.Seconds()})
+	}
+	return out
+}
+
 // Phases splits the time from the incident to the end of the run by what was being
 // waited for. Where the beginning of the incident is not known, it is the alert's.
 func Phases(incident time.Time, events []machine.Event) []Phase {
-	names := []string{"detect", "notify", "decide", "approval", "act", "verify", "undo"}
 	spent := map[string]time.Duration{}
 	now, since := "detect", incident
 	enter := func(next string, at time.Time) {
@@ -59,7 +82,7 @@ func Phases(incident time.Time, events []machine.Event) []Phase {
 		}
 	}
 	var out []Phase
-	for _, n := range names {
+	for _, n := range PhaseNames() {
 		if spent[n] > 0 {
 			out = append(out, Phase{n, spent[n]})
 		}
@@ -67,21 +90,14 @@ func Phases(incident time.Time, events []machine.Event) []Phase {
 	return out
 }
 
-// IncidentOf is what a review of an incident needs of one run.
+// IncidentOf returns what the report of one run shows.
 func IncidentOf(s machine.State, events []machine.Event) api.Incident {
 	status, why := Standing(s)
 	out := api.Incident{
 		Run: s.Start.Run, Playbook: s.Start.Playbook, Service: s.Start.Service.Name, Alert: AlertLine(s.Start.Alert), Source: s.Start.Alert.GeneratorURL,
 		Fired: s.Start.Alert.StartsAt, Began: s.Began, Ended: s.Ended, Outcome: status, Message: why,
-		Timeline: []api.IncidentMoment{}, Evidence: []api.IncidentEvidence{}, Changes: []api.IncidentChange{}, Decisions: []api.IncidentDecision{}, Phases: []api.IncidentPhase{},
+		Timeline: []api.IncidentMoment{}, Evidence: []api.IncidentEvidence{}, Changes: []api.IncidentChange{}, Decisions: []api.IncidentDecision{}, Phases: phasesOf(s, events),
 		Budget: []api.IncidentBudget{},
-	}
-	from := s.Start.Alert.StartsAt
-	if from.IsZero() {
-		from = s.Began
-	}
-	for _, p := range Phases(from, events) {
-		out.Phases = append(out.Phases, api.IncidentPhase{Name: p.Name, Seconds: p.Took.Seconds()})
 	}
 	var asked time.Time
 	for _, e := range events {
@@ -105,7 +121,7 @@ func IncidentOf(s machine.State, events []machine.Event) api.Incident {
 	return out
 }
 
-// changed adds what an event says of a change.
+// changed records what an event tells about the changes of a run.
 func changed(all []api.IncidentChange, e machine.Event) []api.IncidentChange {
 	if e.Kind == machine.PlanCompleted && e.Plan != nil {
 		c := api.IncidentChange{State: e.State, Lever: e.Plan.Step, Summary: e.Plan.Summary, Result: "planned, and not applied", Fields: []string{}}
@@ -135,7 +151,7 @@ func changed(all []api.IncidentChange, e machine.Event) []api.IncidentChange {
 	return all
 }
 
-// told reports whether a person tells of an event afterwards.
+// told reports whether the timeline of an incident shows an event.
 func told(e machine.Event) bool {
 	switch e.Kind {
 	case machine.RunStarted, machine.EdgeTaken, machine.EpisodeResolved, machine.EpisodeJoined, machine.EpisodeRefired, machine.PlanCompleted, machine.PlanRefused,

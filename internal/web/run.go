@@ -198,14 +198,10 @@ func phases(run machine.State, events []machine.Event, skipped uint64, now time.
 	if skipped > 0 || len(events) == 0 {
 		return nil
 	}
-	from := run.Start.Alert.StartsAt
-	if from.IsZero() || run.Start.DivertedFrom != "" {
-		from = run.Began
-	}
 	if run.Phase != machine.PhaseEnded {
 		events = append(slices.Clip(events), machine.Event{Kind: machine.RunEnded, At: now})
 	}
-	return runview.Phases(from, events)
+	return runview.PhasesOf(run, events)
 }
 
 func addPath(d *runData, run machine.State) {
