@@ -2,6 +2,7 @@ package review
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/inference-responder/responder/internal/api"
 	"github.com/inference-responder/responder/internal/runview"
@@ -13,17 +14,13 @@ func OfIncident(in api.Incident) Document {
 		Title: in.Service + ": " + in.Alert,
 		Facts: []Fact{
 			{"Outcome", runview.JoinClauses(in.Outcome, in.Message)},
+			{"Alert fired", moment(in.Fired)},
 			{"Run", in.Run + " of playbook " + in.Playbook},
-			{"Began", runview.Time(in.Began)},
+			{"Began", moment(in.Began)},
+			{"Ended", moment(in.Ended)},
+			{"Alert's query", in.Source},
 		},
 	}
-	if !in.Fired.IsZero() {
-		d.Facts = append(d.Facts[:1:1], append([]Fact{{"Alert fired", runview.Time(in.Fired)}}, d.Facts[1:]...)...)
-	}
-	if !in.Ended.IsZero() {
-		d.Facts = append(d.Facts, Fact{"Ended", runview.Time(in.Ended)})
-	}
-	d.Facts = append(d.Facts, Fact{"Alert's query", in.Source})
 	if s, ok := whereTimeWent(in); ok {
 		d.Sections = append(d.Sections, s)
 	}
@@ -33,6 +30,14 @@ func OfIncident(in api.Incident) Document {
 		code("responder audit list --stream run/"+in.Run, ", and ").code("responder audit verify", " proves that none was changed."))
 	d.Sections = append(d.Sections, audit)
 	return d
+}
+
+// moment returns a time; empty: it is not known.
+func moment(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return runview.Time(t)
 }
 
 // whereTimeWent shows the parts of the time, and what less waiting for people would have

@@ -9,13 +9,13 @@ import (
 	"github.com/inference-responder/responder/internal/runview"
 )
 
-// Period collects the runs of a period, page after page, and adds them up.
+// Period collects the pages of a period.
 type Period struct {
 	report api.PeriodReport
 	runs   []api.RunDigest
 }
 
-// Add takes in a page.
+// Add adds a page.
 func (p *Period) Add(page api.DigestPage) {
 	r := &p.report
 	r.Since, r.Until, r.Service, r.Playbook = page.Since, page.Until, page.Service, page.Playbook
@@ -27,7 +27,7 @@ func (p *Period) Add(page api.DigestPage) {
 	p.runs = append(p.runs, page.Runs...)
 }
 
-// Report adds the runs up.
+// Report returns the sums over all pages that were added.
 func (p *Period) Report() api.PeriodReport {
 	r := p.report
 	r.Unreadable = append([]string{}, r.Unreadable...)
@@ -74,7 +74,7 @@ func (p *Period) Report() api.PeriodReport {
 	return r
 }
 
-// entry returns the entry of a key, which it makes first.
+// entry returns the value of a key, and adds a zero one if there is none.
 func entry[K comparable, V any](m map[K]*V, key K) *V {
 	if m[key] == nil {
 		m[key] = new(V)
@@ -82,7 +82,7 @@ func entry[K comparable, V any](m map[K]*V, key K) *V {
 	return m[key]
 }
 
-// sorted returns the values in order.
+// sorted returns the values of a map in the given order.
 func sorted[K comparable, V any](m map[K]*V, order func(a, b V) int) []V {
 	out := make([]V, 0, len(m))
 	for _, v := range m {
@@ -110,24 +110,26 @@ func count(r *api.PeriodRuns, d api.RunDigest) {
 	case runview.BecameOpen:
 		r.Open++
 	default:
-		r.People++ // also what a later version answers
+		r.People++ // also a value of a later version
 	}
 }
 
 func change(r *api.PeriodChanges, c api.DigestChange) {
-	for _, x := range []struct {
-		is bool
-		n  *int
-	}{
-		{c.Planned, &r.Proposed},
-		{c.Question == runview.AskedApproved, &r.Approved},
-		{c.Question == runview.AskedDenied, &r.Denied},
-		{c.Question == runview.AskedExpired, &r.Expired},
-		{c.Applied, &r.Applied},
-		{c.Applied && c.Undone, &r.Undone},
-	} {
-		if x.is {
-			*x.n++
+	if c.Planned {
+		r.Proposed++
+	}
+	switch c.Question {
+	case runview.AskedApproved:
+		r.Approved++
+	case runview.AskedDenied:
+		r.Denied++
+	case runview.AskedExpired:
+		r.Expired++
+	}
+	if c.Applied {
+		r.Applied++
+		if c.Undone {
+			r.Undone++
 		}
 	}
 }
@@ -157,7 +159,7 @@ func verdict(l *api.PeriodLever, c api.DigestChange) {
 	}
 }
 
-// asked adds what the question about a change cost, and what it protected from.
+// asked counts what asking people about a change cost, and what it protected from.
 func asked(a *api.PeriodAutonomy, c api.DigestChange) {
 	switch {
 	case c.Question == runview.AskedDenied:
@@ -176,41 +178,23 @@ func asked(a *api.PeriodAutonomy, c api.DigestChange) {
 	}
 }
 
-// group is a service or a playbook under way.
+// group counts the runs of a service or a playbook.
 type group struct {
-	api.PeriodGroup
-
-	took spread
+	runs     api.PeriodRuns
+	changes  api.PeriodChanges
+	verified int // of the changes applied
+	took     spread
 }
 
 type groups map[string]*group
 
 func (g groups) add(name string, d api.RunDigest, phases map[string]map[string]float64) {
 	x := entry(g, name)
-	x.Name = name
-	x.Runs++
-	switch d.Became {
-	case runview.BecameResponder:
-		x.Responder++
-	case runview.BecameItself:
-		x.Itself++
-	case runview.BecamePeople:
-		x.People++
-	case runview.BecameOpen:
-		x.Open++
-	default:
-		x.Other++
-	}
+	count(&x.runs, d)
 	for _, c := range d.Changes {
-		if !c.Applied {
-			continue
-		}
-		x.Applied++
-		if c.Verdict == "verified" {
-			x.Verified++
-		}
-		if c.Undone {
-			x.Undone++
+		change(&x.changes, c)
+		if c.Applied && c.Verdict == "verified" {
+			x.verified++
 		}
 	}
 	if all, ok := phases[d.Run]; ok {
@@ -219,22 +203,26 @@ func (g groups) add(name string, d api.RunDigest, phases map[string]map[string]f
 }
 
 func (g groups) sorted() []api.PeriodGroup {
-	for _, x := range g {
-		if m, ok := x.took.median(); ok {
-			x.MedianSeconds = &m
+	out := make([]api.PeriodGroup, 0, len(g))
+	for name, x := range g {
+		r := x.runs
+		row := api.PeriodGroup{
+			Name: name, Runs: r.Total, Responder: r.Responder, Itself: r.Itself, People: r.People, Open: r.Open,
+			Other:   r.NothingToDo + r.Observed + r.Diverted + r.LoanReturns,
+			Applied: x.changes.Applied, Verified: x.verified, Undone: x.changes.Undone,
 		}
+		if median, _, ok := x.took.medianAndP90(); ok {
+			row.MedianSeconds = &median
+		}
+		out = append(out, row)
 	}
-	all := sorted(g, func(a, b group) int { return cmp.Or(b.Runs-a.Runs, cmp.Compare(a.Name, b.Name)) })
-	out := make([]api.PeriodGroup, 0, len(all))
-	for _, x := range all {
-		out = append(out, x.PeriodGroup)
-	}
+	slices.SortFunc(out, func(a, b api.PeriodGroup) int { return cmp.Or(b.Runs-a.Runs, cmp.Compare(a.Name, b.Name)) })
 	return out
 }
 
-// repaired returns where the time went of each run that Responder resolved, from the
-// alert on: with the time of the runs that handed over to it. A run of which one of
-// those is not known is left out.
+// repaired returns for each run that Responder resolved the seconds of each phase since the
+// alert, with those of the runs that handed over to it. A run is left out if one of those
+// is not known.
 func repaired(runs []api.RunDigest) map[string]map[string]float64 {
 	byID := map[string]api.RunDigest{}
 	for _, d := range runs {
@@ -267,27 +255,34 @@ func repaired(runs []api.RunDigest) map[string]map[string]float64 {
 	return out
 }
 
-// phaseNames are the parts of the time, in their order.
-func phaseNames() []string {
-	return []string{"detect", "notify", "decide", "approval", "act", "verify", "undo", runview.PhaseTotal}
-}
-
 // repair returns the median and the 90th percentile of each part of the time.
 func repair(runs map[string]map[string]float64) []api.PeriodPhase {
 	out := []api.PeriodPhase{}
-	for _, name := range phaseNames() {
+	for _, name := range append(runview.PhaseNames(), runview.PhaseTotal) {
 		var took spread
 		for _, spent := range runs {
 			if s, ok := spent[name]; ok {
 				took = append(took, s)
 			}
 		}
-		median, ok := took.median()
-		if !ok {
-			continue
+		if median, p90, ok := took.medianAndP90(); ok {
+			out = append(out, api.PeriodPhase{Name: name, Runs: len(took), MedianSeconds: median, P90Seconds: p90})
 		}
-		p90, _ := took.p90()
-		out = append(out, api.PeriodPhase{Name: name, Runs: len(took), MedianSeconds: median, P90Seconds: p90})
 	}
 	return out
+}
+
+// spread holds the values of several runs.
+type spread []float64
+
+// medianAndP90 returns the middle value, or the mean of the middle two, and the smallest
+// value that at least nine of ten do not exceed. It reports false where there is no value.
+// It sorts the values.
+func (s spread) medianAndP90() (median, p90 float64, ok bool) {
+	n := len(s)
+	if n == 0 {
+		return 0, 0, false
+	}
+	slices.Sort(s)
+	return (s[(n-1)/2] + s[n/2]) / 2, s[(9*n+9)/10-1], true
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/inference-responder/responder/internal/runview"
 )
 
-// mostRows bounds what one list of the document shows; -o json has everything.
+// mostRows bounds the rows of a table; -o json has everything.
 const mostRows = 50
 
 // OfPeriod returns the report over the runs of a period.
@@ -20,6 +20,9 @@ func OfPeriod(r api.PeriodReport) Document {
 	d.Facts = append(d.Facts, headline(r)...)
 	d.Lead = leftOut(r)
 	if r.Runs.Total == 0 {
+		if r.Service+r.Playbook != "" {
+			d.Lead = append(d.Lead, words("Only runs of the service and playbook above are counted. Check that the names are right."))
+		}
 		d.Lead = append([]Text{words("No run began in this period.")}, d.Lead...)
 	} else {
 		d.Sections = append(d.Sections, lookSection(r), groupSection("Services", "service", r.Services), groupSection("Playbooks", "playbook", r.Playbooks),
@@ -31,7 +34,7 @@ func OfPeriod(r api.PeriodReport) Document {
 	return d
 }
 
-// headline sums the period up.
+// headline returns the sums over the period.
 func headline(r api.PeriodReport) []Fact {
 	var out []Fact
 	if a := r.Alerts; a != nil {
@@ -70,125 +73,102 @@ func counts(n int, parts ...part) string {
 	return fmt.Sprintf("%d: %s", n, strings.Join(some, ", "))
 }
 
-// leftOut says what the numbers do not have.
+// leftOut names what the numbers do not cover.
 func leftOut(r api.PeriodReport) []Text {
 	var out []Text
 	if r.Archived > 0 {
-		out = append(out, words("Archived, and in none of the numbers: %s of this period. ", runview.Count(r.Archived, "run")).code("responder journal restore", " puts them back into a copy of the journal."))
+		out = append(out, words("The numbers do not cover %s of this period. ", runview.Count(r.Archived, "archived run")).
+			code("responder journal restore", " puts archived runs back into a copy of the journal."))
 	}
 	if n := len(r.Unreadable); n > 0 {
-		out = append(out, words("Not readable by this version, and in none of the numbers: %s of this period: %s.", runview.Count(n, "run"), strings.Join(r.Unreadable[:min(n, mostRows)], ", ")))
+		out = append(out, words("The numbers do not cover %s of this period that this version cannot read: %s.", runview.Count(n, "run"), strings.Join(r.Unreadable[:min(n, mostRows)], ", ")))
 	}
 	if a := r.Alerts; a != nil && r.Since.Before(a.KnownSince) {
-		out = append(out, words("Alerts are remembered since %s: earlier ones are not counted, and of those without a run only the most recent.", runview.Time(a.KnownSince)))
+		out = append(out, words("Alerts before %s are forgotten and not counted. Of alerts without a run, only the most recent are counted.", runview.Time(a.KnownSince)))
 	}
 	return out
 }
 
-func lookSection(r api.PeriodReport) Section {
-	s := Section{Title: "Look at these runs"}
-	if len(r.LookAt) == 0 {
-		s.say("None: no run ended with people, is held, made something worse, or left open whether it helped.")
+// tableOf returns a section with a table that has a row for each of all, or with the
+// sentence none. Columns from numbers on hold numbers; 0: none do.
+func tableOf[T any](title, none string, numbers int, head []string, all []T, row func(T) []any) Section {
+	s := Section{Title: title}
+	if len(all) == 0 {
+		s.say("%s", none)
 		return s
 	}
-	t := s.table(0, "run", "service", "began", "status", "why")
-	for _, l := range r.LookAt[:min(len(r.LookAt), mostRows)] {
-		t.row(l.Run, l.Service, runview.Time(l.Began), l.Status, strings.Join(l.Why, "; "))
+	t := s.table(numbers, head...)
+	for _, x := range all[:min(len(all), mostRows)] {
+		t.row(row(x)...)
 	}
-	s.more(len(r.LookAt))
+	if n := len(all) - mostRows; n > 0 {
+		s.text(words("%d more are not shown; ", n).code("-o json", " has all."))
+	}
 	return s
 }
 
-// more says that a list was cut.
-func (s *Section) more(n int) {
-	if n > mostRows {
-		s.text(words("And %d more: ", n-mostRows).code("-o json", " has all."))
-	}
+func lookSection(r api.PeriodReport) Section {
+	const none = "None: no run ended with people, is held, made something worse, or left open whether it helped."
+	return tableOf("Look at these runs", none, 0, []string{"run", "service", "began", "status", "why"}, r.LookAt, func(l api.PeriodLook) []any {
+		return []any{l.Run, l.Service, runview.Time(l.Began), l.Status, strings.Join(l.Why, "; ")}
+	})
 }
 
-func groupSection(title, head string, all []api.PeriodGroup) Section {
-	s := Section{Title: title}
-	t := s.table(1, head, "runs", "by Responder", "by themselves", "people", "open", "other", "applied", "verified", "undone", "median to repair")
-	for _, g := range all[:min(len(all), mostRows)] {
+func groupSection(title, name string, all []api.PeriodGroup) Section {
+	head := []string{name, "runs", "by Responder", "by themselves", "people", "open", "other", "applied", "verified", "undone", "median to repair"}
+	return tableOf(title, "None.", 1, head, all, func(g api.PeriodGroup) []any {
 		median := "-"
 		if g.MedianSeconds != nil {
 			median = spell(*g.MedianSeconds)
 		}
-		t.row(g.Name, g.Runs, g.Responder, g.Itself, g.People, g.Open, g.Other, g.Applied, g.Verified, g.Undone, median)
-	}
-	s.more(len(all))
-	return s
+		return []any{g.Name, g.Runs, g.Responder, g.Itself, g.People, g.Open, g.Other, g.Applied, g.Verified, g.Undone, median}
+	})
 }
 
 func leverSection(r api.PeriodReport) Section {
-	s := Section{Title: "Levers"}
-	if len(r.Levers) == 0 {
-		s.say("No change was planned.")
-		return s
-	}
-	t := s.table(1, "lever", "changes", "verified", "improved", "no effect", "worse", "inconclusive", "not judged", "refused", "not applied", "undone")
-	for _, l := range r.Levers {
-		t.row(l.Lever, l.Changes, l.Verified, l.Improved, l.NoEffect, l.Worse, l.Inconclusive, l.Unjudged, l.Refused, l.NotApplied, l.Undone)
-	}
-	return s
+	head := []string{"lever", "changes", "verified", "improved", "no effect", "worse", "inconclusive", "not judged", "refused", "not applied", "undone"}
+	return tableOf("Levers", "No change was planned.", 1, head, r.Levers, func(l api.PeriodLever) []any {
+		return []any{l.Lever, l.Changes, l.Verified, l.Improved, l.NoEffect, l.Worse, l.Inconclusive, l.Unjudged, l.Refused, l.NotApplied, l.Undone}
+	})
 }
 
 func repairSection(r api.PeriodReport) Section {
-	s := Section{Title: "Time to repair"}
-	if len(r.Repair) == 0 {
-		s.say("Responder resolved no run of which the whole time is known.")
-		return s
+	const none = "Responder resolved no run of which the whole time is known."
+	s := tableOf("Time to repair", none, 1, []string{"part", "runs", "median", "p90"}, r.Repair, func(p api.PeriodPhase) []any {
+		return []any{phaseText(p.Name), p.Runs, spell(p.MedianSeconds), spell(p.P90Seconds)}
+	})
+	if len(r.Repair) > 0 {
+		s.say("Only runs that Responder resolved are counted, each part over the runs in which it occurred. The time from the beginning of an incident to its alert is not in the journal.")
 	}
-	t := s.table(1, "part", "runs", "median", "p90")
-	for _, p := range r.Repair {
-		t.row(phaseText(p.Name), p.Runs, spell(p.MedianSeconds), spell(p.P90Seconds))
-	}
-	s.say("Of the runs that Responder resolved, each part over the runs in which it occurred. The time from the beginning of an incident to its alert is not in the journal.")
 	return s
 }
 
 func autonomySection(r api.PeriodReport) Section {
-	s := Section{Title: "What a higher autonomy would have saved"}
-	if len(r.Autonomy) == 0 {
-		s.say("Nothing: nobody approved or denied a change.")
-		return s
+	const none = "Nothing: nobody approved or denied a change."
+	head := []string{"lever", "approved and applied", "verified", "waited for people", "not verified", "worse", "denied"}
+	s := tableOf("What a higher autonomy would have saved", none, 1, head, r.Autonomy, func(a api.PeriodAutonomy) []any {
+		return []any{a.Lever, a.Approved, a.Verified, spell(a.WaitedSeconds), a.NotVerified, a.Worse, a.Denied}
+	})
+	if len(r.Autonomy) > 0 {
+		s.say("It would have saved the time that verified changes waited for people. Against it count the changes that were approved and not verified, and those that people denied.")
 	}
-	var all api.PeriodAutonomy
-	t := s.table(1, "lever", "approved and applied", "verified", "waited for people", "not verified", "worse", "denied")
-	for _, a := range r.Autonomy {
-		t.row(a.Lever, a.Approved, a.Verified, spell(a.WaitedSeconds), a.NotVerified, a.Worse, a.Denied)
-		all.Approved, all.Verified, all.NotVerified = all.Approved+a.Approved, all.Verified+a.Verified, all.NotVerified+a.NotVerified
-		all.Worse, all.Denied, all.WaitedSeconds = all.Worse+a.Worse, all.Denied+a.Denied, all.WaitedSeconds+a.WaitedSeconds
-	}
-	s.say("Questions about %s that were approved and then verified waited %s.", runview.Count(all.Verified, "change"), spell(all.WaitedSeconds))
-	s.say("Against it: of %s that people approved, %d were not verified, %d of them worse than before; people denied %d.",
-		runview.Count(all.Approved, "applied change"), all.NotVerified, all.Worse, all.Denied)
 	return s
 }
 
 func causeSection(r api.PeriodReport) Section {
-	s := Section{Title: "Causes"}
-	if len(r.Causes) == 0 {
-		s.say("No run took a branch of its playbook.")
-		return s
-	}
-	t := s.table(2, "branch that was taken", "playbook", "runs", "resolved by Responder")
-	for _, c := range r.Causes[:min(len(r.Causes), mostRows)] {
-		t.row(c.Cause, c.Playbook, c.Runs, c.Resolved)
-	}
-	s.more(len(r.Causes))
-	return s
+	head := []string{"branch that was taken", "playbook", "runs", "resolved by Responder"}
+	return tableOf("Causes", "No run took a branch of its playbook.", 2, head, r.Causes, func(c api.PeriodCause) []any {
+		return []any{c.Cause, c.Playbook, c.Runs, c.Resolved}
+	})
 }
 
 func unmatchedSection(a api.AlertTally) Section {
-	s := Section{Title: "Alerts that no playbook matches"}
-	t := s.table(0, "alert", "times", "nearest playbook", "what does not match")
-	for _, u := range a.UnmatchedNames[:min(len(a.UnmatchedNames), mostRows)] {
-		t.row(runview.OrText(u.Alert, "(archived)"), u.Count, runview.OrText(u.Nearest, "none"), runview.OrText(u.Mismatch, "-"))
-	}
-	s.more(len(a.UnmatchedNames))
+	head := []string{"alert", "times", "nearest playbook", "what does not match"}
+	s := tableOf("Alerts that no playbook matches", "Their names are not known.", 0, head, a.UnmatchedNames, func(u api.UnmatchedAlert) []any {
+		return []any{runview.OrText(u.Alert, "(archived)"), u.Count, runview.OrText(u.Nearest, "none"), runview.OrText(u.Mismatch, "-")}
+	})
 	if a.MoreUnmatched {
-		s.say("There are more: the names are those of the alerts that were mentioned last.")
+		s.say("There are more. These are the names of the most recent ones.")
 	}
 	return s
 }

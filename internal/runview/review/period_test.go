@@ -83,8 +83,8 @@ func TestTimeToRepair(t *testing.T) {
 	}
 }
 
-// week has a run of everything that can become of one, and a change with every verdict.
-// Its names are hostile.
+// week returns runs with every value of Became and changes with every verdict. Some names
+// are hostile.
 func week() []api.DigestPage {
 	at := func(day int) time.Time { return time.Date(2026, 11, day, 9, 30, 0, 0, time.UTC) }
 	run := func(id, became, status string, day int, changes ...api.DigestChange) api.RunDigest {
@@ -130,7 +130,7 @@ func weekly() api.PeriodReport {
 	return p.Report()
 }
 
-// TestPeriodAddsUp: the parts of every sum are the whole.
+// TestPeriodAddsUp: the parts of every sum add up to it.
 func TestPeriodAddsUp(t *testing.T) {
 	r := weekly()
 	n := r.Runs
@@ -186,13 +186,13 @@ func TestPeriodDocument(t *testing.T) {
 	alone(t, string(page))
 }
 
-// TestEmptyPeriod: that nothing happened is said in words, in both forms.
+// TestEmptyPeriod: a report without runs tells so in words, and that a name may be wrong.
 func TestEmptyPeriod(t *testing.T) {
 	var p Period
 	p.Add(api.DigestPage{Since: time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC), Until: time.Date(2026, 11, 8, 0, 0, 0, 0, time.UTC), Service: "serving/chat"})
 	md, page := render(t, OfPeriod(p.Report()))
 	for _, text := range []string{string(md), string(page)} {
-		if !strings.Contains(text, "No run began in this period.") || !strings.Contains(text, "serving/chat") || strings.Contains(text, "Levers") {
+		if !strings.Contains(text, "No run began in this period.") || !strings.Contains(text, "serving/chat") || !strings.Contains(text, "Check that the names are right.") || strings.Contains(text, "Levers") {
 			t.Errorf("it is\n%s", text)
 		}
 	}
@@ -236,5 +236,25 @@ func TestIncidentDocument(t *testing.T) {
 	in.Budget = nil
 	if md, _ := render(t, OfIncident(in)); !strings.Contains(string(md), "Not known: no check of this run measured it.") {
 		t.Errorf("without measurements it is\n%s", md)
+	}
+}
+
+func TestMedianAndP90(t *testing.T) {
+	for _, c := range []struct {
+		of          spread
+		median, p90 float64
+		ok          bool
+	}{
+		{nil, 0, 0, false},
+		{spread{7}, 7, 7, true},
+		{spread{9, 1}, 5, 9, true},
+		{spread{3, 1, 2}, 2, 3, true},
+		{spread{4, 1, 3, 2}, 2.5, 4, true},
+		{spread{10, 9, 8, 7, 6, 5, 4, 3, 2, 1}, 5.5, 9, true},
+		{spread{11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1}, 6, 10, true},
+	} {
+		if median, p90, ok := c.of.medianAndP90(); median != c.median || p90 != c.p90 || ok != c.ok {
+			t.Errorf("%v: median %v, p90 %v, %v; want %v, %v, %v", c.of, median, p90, ok, c.median, c.p90, c.ok)
+		}
 	}
 }
