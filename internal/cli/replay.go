@@ -209,7 +209,7 @@ func readAssumed(file string) (rehearsal.Findings, error) {
 	return rehearsal.ReadFindings(file, data, kinds.Declarations())
 }
 
-// moment reads a time: a date, a time, or how long ago it was.
+// moment parses the value of a flag: a date, a time, or how long ago the time was.
 func moment(flag, text string, now time.Time) (time.Time, error) {
 	for _, form := range []string{time.RFC3339, time.DateOnly} {
 		if t, err := time.Parse(form, text); err == nil {
@@ -219,7 +219,7 @@ func moment(flag, text string, now time.Time) (time.Time, error) {
 	if d, err := yamldoc.ParseDuration(text); err == nil {
 		return now.Add(-d), nil
 	}
-	return time.Time{}, fmt.Errorf("%s %q is no time; write 2026-11-01, 2026-11-01T12:00:00Z, or 7d for seven days ago", flag, text)
+	return time.Time{}, fmt.Errorf("%s %q is not a time; write 2026-11-01, 2026-11-01T12:00:00Z, or 7d for seven days ago", flag, text)
 }
 
 // read returns the notifications of the source that the flags name.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,11 +18,12 @@ import (
 	"github.com/inference-responder/responder/internal/runview/review"
 )
 
-// reportFlags are what report is asked.
 type reportFlags struct {
 	client            client.Client
 	since, until      string
 	service, playbook string
+	period            bool // one of the flags since, until, service and playbook is given
+	untilGiven        bool
 	out               command.Output
 }
 
@@ -50,6 +52,8 @@ func newReportCommand(p *command.Process) *cobra.Command {
   responder report --since 2026-11-01 --until 2026-12-01 --service serving/chat -o html > november.html
   responder report --since 7d -o json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			f.untilGiven = cmd.Flags().Changed("until")
+			f.period = slices.ContainsFunc([]string{"since", "until", "service", "playbook"}, cmd.Flags().Changed)
 			data, doc, err := f.report(cmd.Context(), args)
 			if err != nil {
 				return err
@@ -70,12 +74,12 @@ func newReportCommand(p *command.Process) *cobra.Command {
 // report returns the report that was asked for, as data and as a document.
 func (f *reportFlags) report(ctx context.Context, args []string) (any, review.Document, error) {
 	switch {
-	case f.since != "" && len(args) > 0:
-		return nil, review.Document{}, errors.New("RUN and --since exclude each other; give one of them")
-	case f.since == "" && f.until+f.service+f.playbook != "":
-		return nil, review.Document{}, errors.New("missing --since: --until, --service and --playbook select runs of a period")
-	case f.since != "":
-		r, err := f.period(ctx, time.Now())
+	case f.period && len(args) > 0:
+		return nil, review.Document{}, errors.New("RUN is one run; leave out --since, --until, --service and --playbook, which select the runs of a period")
+	case f.period && f.since == "":
+		return nil, review.Document{}, errors.New("missing --since: --until, --service and --playbook select the runs of a period; write, for example, --since 7d")
+	case f.period:
+		r, err := f.fetchPeriod(ctx, time.Now())
 		return r, review.OfPeriod(r), err
 	case len(args) == 0 || args[0] == "":
 		return nil, review.Document{}, missing("RUN, or --since for a report over a period; 'responder runs list' lists runs")
@@ -96,24 +100,24 @@ func (f *reportFlags) report(ctx context.Context, args []string) (any, review.Do
 	return incident, review.OfIncident(incident), nil
 }
 
-// period asks for page after page of the runs of a period. Without --until the service
-// says what time it is.
-func (f *reportFlags) period(ctx context.Context, now time.Time) (api.PeriodReport, error) {
+// fetchPeriod fetches every page of a period. Without --until the period ends now by the
+// clock of the service.
+func (f *reportFlags) fetchPeriod(ctx context.Context, now time.Time) (api.PeriodReport, error) {
 	since, err := moment("--since", f.since, now)
 	if err != nil {
 		return api.PeriodReport{}, err
 	}
 	if since.After(now) {
-		return api.PeriodReport{}, fmt.Errorf("--since %s is in the future", since.Format(time.RFC3339))
+		return api.PeriodReport{}, fmt.Errorf("--since %s is in the future, where no run began; write an earlier time", since.Format(time.RFC3339))
 	}
 	query := url.Values{"since": {since.UTC().Format(time.RFC3339)}}
-	if f.until != "" {
+	if f.untilGiven {
 		until, err := moment("--until", f.until, now)
 		if err != nil {
 			return api.PeriodReport{}, err
 		}
 		if !since.Before(until) {
-			return api.PeriodReport{}, fmt.Errorf("--since %s is not before --until %s", since.Format(time.RFC3339), until.Format(time.RFC3339))
+			return api.PeriodReport{}, fmt.Errorf("--since %s is not before --until %s: no run can have begun in between; write an earlier --since or a later --until", since.Format(time.RFC3339), until.Format(time.RFC3339))
 		}
 		query.Set("until", until.UTC().Format(time.RFC3339))
 	}
