@@ -36,9 +36,6 @@ func (c Config) LinkOf(run string) string {
 	return strings.ReplaceAll(c.Link, traceVariable, ID(run))
 }
 
-// mostAttributes bounds Config.Attributes.
-const mostAttributes = 64
-
 // attributeName matches the names of attributes, as OpenTelemetry's conventions write them.
 var attributeName = regexp.MustCompile(`^[a-z][a-z0-9_.-]{0,127}$`)
 
@@ -59,15 +56,12 @@ func (c *Config) Check(at string, bad setting.Report) {
 	if c.ServiceName == "" {
 		bad(at+".service_name", "leave it out for responder", "must not be empty")
 	}
-	if len(c.Attributes) > mostAttributes {
-		bad(at+".attributes", "", "has %d attributes, more than %d", len(c.Attributes), mostAttributes)
-	}
 	for name := range c.Attributes {
 		switch {
 		case !attributeName.MatchString(name):
-			bad(at+".attributes", "e.g. deployment.environment.name", "has a name that is not lower-case letters, digits, dots, dashes and underscores, or is longer than 128")
+			bad(at+".attributes", "use up to 128 lower-case letters, digits, dots, dashes and underscores, e.g. deployment.environment.name", "%q is not the name of an attribute", name)
 		case name == "service.name":
-			bad(at+".attributes", "set "+at+".service_name", "must not have service.name")
+			bad(at+".attributes", "set "+at+".service_name", "service.name must not be here, because it has a field of its own")
 		}
 	}
 }
@@ -76,12 +70,12 @@ func (c *Config) checkEndpoint(at string, bad setting.Report) {
 	u, err := url.Parse(c.Endpoint)
 	switch {
 	case err != nil || !setting.IsHTTP(c.Endpoint):
-		bad(at, "write it like http://tempo.monitoring:4318/v1/traces", "%s is not a URL", setting.QuotedURL(c.Endpoint))
+		bad(at, "write it like http://tempo.monitoring:4318/v1/traces", "%s is not an http or https URL", setting.QuotedURL(c.Endpoint))
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
 		bad(at, "send credentials by headers_file", "must have no user, query or fragment")
 	case strings.Trim(u.Path, "/") == "":
-		bad(at, "receivers of OTLP take traces at /v1/traces", "has no path")
+		bad(at, "receivers of OTLP take traces at /v1/traces", "must have a path")
 	case u.Port() == "4317":
-		bad(at, "OTLP over HTTP is on port 4318", "port 4317 is that of OTLP over gRPC")
+		bad(at, "OTLP over HTTP is on port 4318", "port 4317 is that of OTLP over gRPC, which is not supported")
 	}
 }

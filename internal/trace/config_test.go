@@ -17,8 +17,8 @@ func TestCheck(t *testing.T) {
 	}{
 		"good":              {func(*Config) {}, ""},
 		"left out":          {func(c *Config) { *c = DefaultConfig() }, ""},
-		"no URL":            {func(c *Config) { c.Endpoint = "tempo:4318" }, "tracing.endpoint: "},
-		"no path":           {func(c *Config) { c.Endpoint = "https://tempo.example:4318/" }, "tracing.endpoint: has no path"},
+		"no URL":            {func(c *Config) { c.Endpoint = "tempo:4318" }, "tracing.endpoint: \"tempo:4318\" is not an http or https URL"},
+		"no path":           {func(c *Config) { c.Endpoint = "https://tempo.example:4318/" }, "tracing.endpoint: must have a path"},
 		"port of gRPC":      {func(c *Config) { c.Endpoint = "https://tempo.example:4317/v1/traces" }, "tracing.endpoint: port 4317"},
 		"secret in the URL": {func(c *Config) { c.Endpoint = "https://u:" + secret + "@tempo.example/v1/traces" }, "tracing.endpoint: must have no user"},
 		"query":             {func(c *Config) { c.Endpoint += "?token=" + secret }, "tracing.endpoint: must have no user"},
@@ -29,8 +29,8 @@ func TestCheck(t *testing.T) {
 		"link with another": {func(c *Config) { c.Link = "https://tempo.example/${trace}/${run}" }, "tracing.link: "},
 		"link of script":    {func(c *Config) { c.Link = "javascript:alert(${trace})" }, "tracing.link: "},
 		"no name":           {func(c *Config) { c.ServiceName = "" }, "tracing.service_name: "},
-		"attribute":         {func(c *Config) { c.Attributes = map[string]string{"Cluster": "a"} }, "tracing.attributes: has a name"},
-		"name twice":        {func(c *Config) { c.Attributes = map[string]string{"service.name": "a"} }, "tracing.attributes: must not have service.name"},
+		"attribute":         {func(c *Config) { c.Attributes = map[string]string{"Cluster": "a"} }, "tracing.attributes: \"Cluster\" is not the name"},
+		"name twice":        {func(c *Config) { c.Attributes = map[string]string{"service.name": "a"} }, "tracing.attributes: service.name must not be here"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := good
@@ -63,11 +63,16 @@ func TestID(t *testing.T) {
 }
 
 func TestHeadersFile(t *testing.T) {
-	for _, name := range []string{"no colon " + secret, ": " + secret, "Bad Name: " + secret, "Authorization:"} {
+	for _, name := range []string{"no colon " + secret, ": " + secret, "Bad Name: " + secret, "Authorization:", "A: \x01" + secret} {
 		file := t.TempDir() + "/headers"
 		writeFile(t, file, name)
 		if _, err := headers(file); err == nil || strings.Contains(err.Error(), secret) || !strings.Contains(err.Error(), ":1: not a header") {
 			t.Errorf("%q: %v", name, err)
 		}
+	}
+	file := t.TempDir() + "/headers"
+	writeFile(t, file, "# X-Scope-OrgID: sre\n")
+	if _, err := headers(file); err == nil || !strings.Contains(err.Error(), "has no header") {
+		t.Errorf("a file without headers: %v", err)
 	}
 }

@@ -1,7 +1,6 @@
 package trace
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"unicode"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -230,7 +230,7 @@ func headers(file string) (map[string]string, error) {
 		return nil, nil
 	}
 	unread := func(err error) error {
-		return &fault.Error{Reason: fault.Forbidden, Message: "tracing.headers_file cannot be read", Err: err}
+		return &fault.Error{Reason: fault.Forbidden, Message: "the file of headers cannot be read", Err: err}
 	}
 	data, err := os.ReadFile(file)
 	if err != nil {
@@ -240,19 +240,21 @@ func headers(file string) (map[string]string, error) {
 		return nil, unread(fmt.Errorf("%s has more than %d bytes", file, maxHeaders))
 	}
 	out := map[string]string{}
-	lines := bufio.NewScanner(strings.NewReader(string(data)))
-	for n := 1; lines.Scan(); n++ {
-		line := strings.TrimSpace(lines.Text())
+	for i, line := range strings.Split(string(data), "\n") {
+		line = strings.TrimSpace(line)
 		if line == "" || strings.HasPrefix(line, "#") {
 			continue
 		}
 		name, value, ok := strings.Cut(line, ":")
-		if value = strings.TrimSpace(value); !ok || !headerName(name) || value == "" {
-			return nil, unread(fmt.Errorf("%s:%d: not a header; write NAME: VALUE", file, n))
+		if value = strings.TrimSpace(value); !ok || !headerName(name) || value == "" || strings.ContainsFunc(value, unicode.IsControl) {
+			return nil, unread(fmt.Errorf("%s:%d: not a header; write NAME: VALUE", file, i+1))
 		}
 		out[name] = value
 	}
-	return out, lines.Err()
+	if len(out) == 0 {
+		return nil, unread(fmt.Errorf("%s has no header; write NAME: VALUE, or leave headers_file out", file))
+	}
+	return out, nil
 }
 
 func headerName(s string) bool {
