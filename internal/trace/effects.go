@@ -2,9 +2,8 @@ package trace
 
 import (
 	"strings"
-	"time"
 
-	"go.opentelemetry.io/otel/attribute"
+	common "go.opentelemetry.io/proto/otlp/common/v1"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
 )
@@ -32,8 +31,8 @@ func (f *folding) effects(before machine.State, e machine.Event) {
 func (f *folding) started(e machine.Event) {
 	if i, ok := f.effectSpans[e.Effect]; ok {
 		f.effect = i
-		s := &f.spans[i]
-		s.End, s.Failed = time.Time{}, ""
+		s := f.spans[i]
+		s.EndTimeUnixNano, s.Status = 0, nil
 		s.count(attrAttempt, max(1, e.Attempt))
 		return
 	}
@@ -44,13 +43,13 @@ func (f *folding) started(e machine.Event) {
 	}
 	f.effect = f.open(f.here(), strings.TrimPrefix(e.Effect, f.state.Start.Run+"/"), name)
 	f.effectSpans[e.Effect] = f.effect
-	s := &f.spans[f.effect]
+	s := f.spans[f.effect]
 	s.set(attrAction, string(e.Action))
 	s.set(attrStep, step)
 	s.set(attrState, f.state.Current)
 	s.count(attrAttempt, max(1, e.Attempt))
 	if e.Observe {
-		s.put(attribute.Bool(attrObserve, true))
+		s.put(&common.KeyValue{Key: attrObserve, Value: &common.AnyValue{Value: &common.AnyValue_BoolValue{BoolValue: true}}})
 	}
 	if e.Action == machine.ActionVerify {
 		f.proof = f.effect
@@ -69,7 +68,7 @@ func (f *folding) stepOf(e machine.Event) string {
 
 // outcome records what an event tells about the open effect.
 func (f *folding) outcome(e machine.Event) {
-	s := &f.spans[f.effect]
+	s := f.spans[f.effect]
 	if o := f.state.Open; o != nil {
 		s.count(attrAttempt, max(1, o.Attempt))
 	}
@@ -109,7 +108,7 @@ func (f *folding) outcome(e machine.Event) {
 
 // failed records a failed attempt; the effect has failed if no other follows.
 func (f *folding) failed(e machine.Event) {
-	s := &f.spans[f.effect]
+	s := f.spans[f.effect]
 	s.set(attrReason, string(e.Reason))
 	s.happened("attempt.failed", e.At, attrReason, string(e.Reason))
 	if f.state.Open == nil {
@@ -121,7 +120,7 @@ func (f *folding) planned(p *machine.Plan) {
 	if p == nil {
 		return
 	}
-	s := &f.spans[f.effect]
+	s := f.spans[f.effect]
 	s.set(attrRisk, string(p.Risk))
 	s.set("responder.target.kind", p.Target.Kind)
 	s.set("responder.target.namespace", p.Target.Namespace)

@@ -197,7 +197,7 @@ func (x *Exporter) attempt(ctx context.Context, before time.Duration) time.Durat
 		x.drop(droppedUnreadable, err)
 		return 0
 	}
-	err = x.sender.send(ctx, e.run, spans)
+	err = x.sender.send(ctx, spans)
 	var f *fault.Error
 	errors.As(err, &f)
 	switch {

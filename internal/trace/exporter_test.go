@@ -229,21 +229,8 @@ func sameTrace(t *testing.T, run string, want []span, got []*proto.Span) {
 		return
 	}
 	for i, w := range want {
-		g := got[i]
-		parent := ""
-		if w.Parent.IsValid() {
-			parent = w.Parent.String()
-		}
-		if fmt.Sprintf("%x", g.GetSpanId()) != w.ID.String() || fmt.Sprintf("%x", g.GetParentSpanId()) != parent || g.GetName() != w.Name ||
-			int64(g.GetStartTimeUnixNano()) != w.Start.UnixNano() || int64(g.GetEndTimeUnixNano()) != w.End.UnixNano() ||
-			len(g.GetAttributes()) != len(w.Attributes) || len(g.GetEvents()) != len(w.Events) || len(g.GetLinks()) != len(w.Links) ||
-			g.GetStatus().GetMessage() != w.Failed || (g.GetStatus().GetCode() == proto.Status_STATUS_CODE_ERROR) != (w.Failed != "") {
-			t.Errorf("%s: span %d is %v, want %+v", run, i, g, w)
-		}
-		for j, l := range w.Links {
-			if got := fmt.Sprintf("%x", g.GetLinks()[j].GetTraceId()); got != ID(l.Run) {
-				t.Errorf("%s: links to %s, want run %s", run, got, l.Run)
-			}
+		if !protobuf.Equal(w.Span, got[i]) {
+			t.Errorf("%s: span %d is %v, want %v", run, i, got[i], w)
 		}
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"time"
 
+	proto "go.opentelemetry.io/proto/otlp/trace/v1"
+
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/playbook"
 )
@@ -98,7 +100,7 @@ func (f *folding) event(e machine.Event) {
 		}
 		f.close(&f.visit)
 	case machine.RunEnded:
-		f.end(e)
+		f.ended(e)
 	case machine.EpisodeJoined:
 		f.alerts++
 	case machine.PauseSeen, machine.PauseLifted, machine.CancelRequested:
@@ -121,9 +123,11 @@ func (f *folding) open(parent int, key, name string) int {
 	} else {
 		f.keys[key] = 1
 	}
-	s := span{ID: spanOf(run, key), Name: name, Start: f.now}
+	s := span{&proto.Span{
+		TraceId: traceOf(run), SpanId: spanOf(run, key), Name: name, Kind: proto.Span_SPAN_KIND_INTERNAL, Flags: spanFlags, StartTimeUnixNano: nanos(f.now),
+	}}
 	if parent >= 0 {
-		s.Parent = f.spans[parent].ID
+		s.ParentSpanId = f.spans[parent].SpanId
 	}
 	s.set(attrRun, run)
 	f.spans = append(f.spans, s)
@@ -132,17 +136,23 @@ func (f *folding) open(parent int, key, name string) int {
 
 // close ends a span. finish ends the root.
 func (f *folding) close(i *int) {
-	if *i > 0 && f.spans[*i].End.IsZero() {
-		f.spans[*i].End = f.now
+	if *i > 0 {
+		f.end(*i)
 	}
 	*i = -1
+}
+
+func (f *folding) end(i int) {
+	if s := f.spans[i]; s.EndTimeUnixNano == 0 {
+		s.EndTimeUnixNano = nanos(f.now)
+	}
 }
 
 func (f *folding) begin(e machine.Event) {
 	f.keys, f.effectSpans = map[string]int{}, map[string]int{}
 	f.visit, f.effect, f.gate, f.held, f.proof = -1, -1, -1, -1, -1
 	st := e.Start
-	s := &f.spans[f.open(-1, rootKey, "run "+st.Playbook)]
+	s := f.spans[f.open(-1, rootKey, "run "+st.Playbook)]
 	s.set(attrPlaybook, st.Playbook)
 	s.set(attrService, st.Service.Name)
 	s.set(attrAlert, st.Alert.Labels["alertname"])
@@ -157,7 +167,7 @@ func (f *folding) begin(e machine.Event) {
 		s.set("k8s.statefulset.name", w.Name)
 	}
 	if st.DivertedFrom != "" {
-		s.Links = append(s.Links, link{st.DivertedFrom, "diverted_from"})
+		s.link(st.DivertedFrom, "diverted_from")
 	}
 	if !st.ByHand() {
 		f.alerts = 1
@@ -169,7 +179,7 @@ func (f *folding) enter(e machine.Event) {
 	f.close(&f.visit)
 	f.proof = -1
 	f.visit = f.open(0, fmt.Sprintf("%s#%d", e.State, e.Visit), e.State)
-	s := &f.spans[f.visit]
+	s := f.spans[f.visit]
 	s.set(attrState, e.State)
 	s.count(attrVisit, e.Visit)
 	if st := f.playbookState(); st != nil {
@@ -195,16 +205,16 @@ func (f *folding) judged(e machine.Event) {
 		if i <= 0 {
 			continue
 		}
-		s := &f.spans[i]
+		s := f.spans[i]
 		s.set(attrVerdict, string(verdict))
 		s.set(attrThen, string(e.Then))
 		s.set(attrReason, string(e.Reason))
 	}
 }
 
-// end records how the run ended.
-func (f *folding) end(e machine.Event) {
-	s := &f.spans[0]
+// ended records how the run ended.
+func (f *folding) ended(e machine.Event) {
+	s := f.spans[0]
 	s.count(attrLevers, f.state.Levers)
 	s.count(attrAlerts, f.alerts)
 	if e.Ending == nil {
@@ -216,16 +226,14 @@ func (f *folding) end(e machine.Event) {
 		s.fail(e.Ending.Reason, string(e.Ending.Outcome))
 	}
 	if into := e.Ending.Into; into != "" {
-		s.Links = append(s.Links, link{into, "diverted_into"})
+		s.link(into, "diverted_into")
 	}
 }
 
 // finish ends what is open at the end of the run.
 func (f *folding) finish() []span {
 	for i := range f.spans {
-		if f.spans[i].End.IsZero() {
-			f.spans[i].End = f.now
-		}
+		f.end(i)
 	}
 	return f.spans
 }

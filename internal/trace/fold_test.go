@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	otel "go.opentelemetry.io/otel/trace"
+	proto "go.opentelemetry.io/proto/otlp/trace/v1"
 	"pgregory.net/rapid"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
@@ -19,30 +19,30 @@ import (
 
 // tree is a trace as an outline: a line for each span, with what matters of it.
 func tree(spans []span) string {
-	depth := map[otel.SpanID]int{}
+	depth := map[string]int{}
 	var b strings.Builder
 	for _, s := range spans {
 		d := 0
-		if s.Parent.IsValid() {
-			d = depth[s.Parent] + 1
+		if len(s.ParentSpanId) > 0 {
+			d = depth[string(s.ParentSpanId)] + 1
 		}
-		depth[s.ID] = d
-		fmt.Fprintf(&b, "%s%s %s", strings.Repeat("  ", d), s.Name, s.End.Sub(s.Start))
+		depth[string(s.SpanId)] = d
+		fmt.Fprintf(&b, "%s%s %s", strings.Repeat("  ", d), s.Name, time.Duration(s.EndTimeUnixNano-s.StartTimeUnixNano))
 		for _, kv := range s.Attributes {
-			switch name := strings.TrimPrefix(string(kv.Key), "responder."); name {
+			switch name := strings.TrimPrefix(kv.Key, "responder."); name {
 			case "outcome", "verdict", "result", "decision", "by", "reason", "consequence":
-				fmt.Fprintf(&b, " %s=%s", name, kv.Value.String())
+				fmt.Fprintf(&b, " %s=%s", name, kv.Value.GetStringValue())
 			case "attempt":
-				if kv.Value.AsInt64() > 1 {
-					fmt.Fprintf(&b, " %s=%s", name, kv.Value.String())
+				if n := kv.Value.GetIntValue(); n > 1 {
+					fmt.Fprintf(&b, " %s=%d", name, n)
 				}
 			}
 		}
-		if s.Failed != "" {
-			fmt.Fprintf(&b, " FAILED(%s)", s.Failed)
+		if s.Status.GetCode() == proto.Status_STATUS_CODE_ERROR {
+			fmt.Fprintf(&b, " FAILED(%s)", s.Status.Message)
 		}
 		for _, l := range s.Links {
-			fmt.Fprintf(&b, " %s", l.Relation)
+			fmt.Fprintf(&b, " %s", l.Attributes[0].Value.GetStringValue())
 		}
 		b.WriteString("\n")
 	}
@@ -128,7 +128,7 @@ func TestOutcomes(t *testing.T) {
 		whole(t, l.events, spans)
 		for _, kv := range spans[0].Attributes {
 			if kv.Key == "responder.outcome" {
-				seen = append(seen, kv.Value.AsString())
+				seen = append(seen, kv.Value.GetStringValue())
 			}
 		}
 		if got := fmt.Sprintf("%+v", spans); strings.Contains(got, secret) {
@@ -228,17 +228,17 @@ func whole(t fataler, events []machine.Event, spans []span) {
 			effects[e.Effect] = true
 		}
 	}
-	byID, actions := map[otel.SpanID]span{}, 0
+	byID, actions := map[string]span{}, 0
 	for i, s := range spans {
-		if _, twice := byID[s.ID]; twice || !s.ID.IsValid() {
-			t.Fatalf("span %s has the identifier of another: %s", s.Name, s.ID)
+		if _, twice := byID[string(s.SpanId)]; twice {
+			t.Fatalf("span %s has the identifier of another: %x", s.Name, s.SpanId)
 		}
-		byID[s.ID] = s
-		if s.End.Before(s.Start) || s.End.IsZero() {
-			t.Fatalf("span %s ends before it begins: %s, %s", s.Name, s.Start, s.End)
+		byID[string(s.SpanId)] = s
+		if s.EndTimeUnixNano < s.StartTimeUnixNano {
+			t.Fatalf("span %s ends before it begins: %v", s.Name, s)
 		}
 		for _, e := range s.Events {
-			if e.At.Before(s.Start) || e.At.After(s.End) {
+			if e.TimeUnixNano < s.StartTimeUnixNano || e.TimeUnixNano > s.EndTimeUnixNano {
 				t.Fatalf("event %s of %s is outside of it", e.Name, s.Name)
 			}
 		}
@@ -247,14 +247,14 @@ func whole(t fataler, events []machine.Event, spans []span) {
 				actions++
 			}
 		}
-		parent, found := byID[s.Parent]
+		parent, found := byID[string(s.ParentSpanId)]
 		switch {
-		case i == 0 && s.Parent.IsValid():
+		case i == 0 && len(s.ParentSpanId) > 0:
 			t.Fatalf("the root has a parent")
 		case i > 0 && !found:
 			t.Fatalf("span %s has no parent before it", s.Name)
-		case i > 0 && (s.Start.Before(parent.Start) || s.End.After(parent.End)):
-			t.Fatalf("span %s (%s to %s) is not within %s (%s to %s)", s.Name, s.Start, s.End, parent.Name, parent.Start, parent.End)
+		case i > 0 && (s.StartTimeUnixNano < parent.StartTimeUnixNano || s.EndTimeUnixNano > parent.EndTimeUnixNano):
+			t.Fatalf("span %v is not within %v", s, parent)
 		}
 	}
 	if actions != len(effects) {

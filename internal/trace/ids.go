@@ -2,16 +2,15 @@ package trace
 
 import (
 	"crypto/sha256"
-
-	"go.opentelemetry.io/otel/trace"
+	"encoding/hex"
 )
 
 // ID returns the identifier of a run's trace: 32 hexadecimal digits.
-func ID(run string) string { return traceOf(run).String() }
+func ID(run string) string { return hex.EncodeToString(traceOf(run)) }
 
-func traceOf(run string) trace.TraceID {
+func traceOf(run string) []byte {
 	sum := sha256.Sum256([]byte("responder trace\x00" + run))
-	return trace.TraceID(sum[:16])
+	return sum[:16]
 }
 
 // rootKey is the key of the span of the run itself.
@@ -19,7 +18,7 @@ const rootKey = ""
 
 // spanOf returns the identifier of a span of a run: of the state, the effect or
 // the question with that key.
-func spanOf(run, key string) trace.SpanID {
+func spanOf(run, key string) []byte {
 	sum := sha256.Sum256([]byte("responder span\x00" + run + "\x00" + key))
-	return trace.SpanID(sum[:8])
+	return sum[:8]
 }

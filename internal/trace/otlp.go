@@ -11,12 +11,9 @@ import (
 	"strings"
 	"unicode"
 
-	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/codes"
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
-	"go.opentelemetry.io/otel/sdk/resource"
-	sdk "go.opentelemetry.io/otel/sdk/trace"
-	"go.opentelemetry.io/otel/trace"
+	sdk "go.opentelemetry.io/otel/sdk/resource"
+	common "go.opentelemetry.io/proto/otlp/common/v1"
+	resource "go.opentelemetry.io/proto/otlp/resource/v1"
 	proto "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/encoding/protowire"
 	protobuf "google.golang.org/protobuf/proto"
@@ -31,12 +28,13 @@ const (
 	maxHeaders   = 16 << 10             // bytes of the file of headers
 )
 
-// sender turns spans into OTLP with the SDK and posts them. One goroutine uses it.
+// sender posts traces as OTLP over HTTP through our own bounded client, which follows no
+// redirect and has no secret in its errors. OpenTelemetry's own client reads its settings
+// from the environment, too, and repeats the URL and the answer in errors.
 type sender struct {
-	ids      *ids
-	recorder *recorder
-	provider *sdk.TracerProvider
-	otlp     *otlptrace.Exporter
+	server   *endpoint.Endpoint
+	headers  string // file; empty: none
+	resource *resource.Resource
 }
 
 // newSender reads the files that the configuration names, and connects nowhere.
@@ -48,122 +46,45 @@ func newSender(c Config) (*sender, error) {
 	if _, err := headers(c.HeadersFile); err != nil {
 		return nil, err
 	}
-	res := []attribute.KeyValue{attribute.String("service.name", c.ServiceName)}
-	for _, name := range slices.Sorted(maps.Keys(c.Attributes)) {
-		res = append(res, attribute.String(name, c.Attributes[name]))
+	all := map[string]string{}
+	for _, kv := range sdk.Environment().Attributes() {
+		all[string(kv.Key)] = kv.Value.AsString()
 	}
-	s := &sender{ids: &ids{}, recorder: &recorder{}}
-	s.provider = sdk.NewTracerProvider(
-		sdk.WithResource(resource.NewSchemaless(res...)),
-		sdk.WithIDGenerator(s.ids),
-		sdk.WithSampler(sdk.AlwaysSample()),
-		sdk.WithSpanProcessor(s.recorder),
-		sdk.WithRawSpanLimits(sdk.SpanLimits{
-			AttributeValueLengthLimit: 256, AttributeCountLimit: 64, EventCountLimit: 256, LinkCountLimit: 16,
-			AttributePerEventCountLimit: 16, AttributePerLinkCountLimit: 16,
-		}),
-	)
-	s.otlp = otlptrace.NewUnstarted(client{server, c.HeadersFile})
-	return s, nil
+	maps.Copy(all, c.Attributes)
+	all["service.name"] = c.ServiceName
+	res := &resource.Resource{}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		res.Attributes = append(res.Attributes, text(name, all[name]))
+	}
+	return &sender{server, c.HeadersFile, res}, nil
 }
 
-// send posts the trace of a run. The error wraps a [*fault.Error].
-func (s *sender) send(ctx context.Context, run string, spans []span) error {
-	ended := s.record(ctx, run, spans)
-	for part := range slices.Chunk(ended, batch) {
-		if err := s.otlp.ExportSpans(ctx, part); err != nil {
+// send posts the spans of a trace. The error is a [*fault.Error].
+func (s *sender) send(ctx context.Context, spans []span) error {
+	for part := range slices.Chunk(spans, batch) {
+		scope := &proto.ScopeSpans{Scope: &common.InstrumentationScope{Name: "github.com/inference-responder/responder"}}
+		for _, sp := range part {
+			scope.Spans = append(scope.Spans, sp.Span)
+		}
+		if err := s.post(ctx, &proto.ResourceSpans{Resource: s.resource, ScopeSpans: []*proto.ScopeSpans{scope}}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// record makes the SDK's spans.
-func (s *sender) record(ctx context.Context, run string, spans []span) []sdk.ReadOnlySpan {
-	tracer := s.provider.Tracer("github.com/inference-responder/responder")
-	s.ids.trace = traceOf(run)
-	for _, sp := range spans {
-		s.ids.span = sp.ID
-		parent := trace.NewSpanContext(trace.SpanContextConfig{TraceID: s.ids.trace, SpanID: sp.Parent, TraceFlags: trace.FlagsSampled})
-		options := []trace.SpanStartOption{trace.WithTimestamp(sp.Start), trace.WithAttributes(sp.Attributes...)}
-		for _, l := range sp.Links {
-			options = append(options, trace.WithLinks(trace.Link{
-				SpanContext: trace.NewSpanContext(trace.SpanContextConfig{TraceID: traceOf(l.Run), SpanID: spanOf(l.Run, rootKey), TraceFlags: trace.FlagsSampled}),
-				Attributes:  []attribute.KeyValue{attribute.String(attrRelation, l.Relation)},
-			}))
-		}
-		_, span := tracer.Start(trace.ContextWithSpanContext(ctx, parent), sp.Name, options...)
-		for _, e := range sp.Events {
-			span.AddEvent(e.Name, trace.WithTimestamp(e.At), trace.WithAttributes(e.Attributes...))
-		}
-		if sp.Failed != "" {
-			span.SetStatus(codes.Error, sp.Failed)
-		}
-		span.End(trace.WithTimestamp(sp.End))
-	}
-	return s.recorder.take()
-}
-
-// ids is the SDK's source of identifiers: those of the span that is recorded.
-type ids struct {
-	trace trace.TraceID
-	span  trace.SpanID
-}
-
-// NewIDs implements [sdk.IDGenerator].
-func (i *ids) NewIDs(context.Context) (trace.TraceID, trace.SpanID) { return i.trace, i.span }
-
-// NewSpanID implements [sdk.IDGenerator].
-func (i *ids) NewSpanID(context.Context, trace.TraceID) trace.SpanID { return i.span }
-
-// recorder keeps the spans that ended.
-type recorder struct{ ended []sdk.ReadOnlySpan }
-
-func (r *recorder) take() []sdk.ReadOnlySpan {
-	ended := r.ended
-	r.ended = nil
-	return ended
-}
-
-// OnStart implements [sdk.SpanProcessor].
-func (*recorder) OnStart(context.Context, sdk.ReadWriteSpan) {}
-
-// OnEnd implements [sdk.SpanProcessor].
-func (r *recorder) OnEnd(s sdk.ReadOnlySpan) { r.ended = append(r.ended, s) }
-
-// Shutdown implements [sdk.SpanProcessor].
-func (*recorder) Shutdown(context.Context) error { return nil }
-
-// ForceFlush implements [sdk.SpanProcessor].
-func (*recorder) ForceFlush(context.Context) error { return nil }
-
-// client posts OTLP over HTTP through our own bounded client, which follows no
-// redirect and has no secret in its errors. OpenTelemetry's own client reads its
-// settings from the environment, too, and repeats the URL and the answer in errors.
-type client struct {
-	server  *endpoint.Endpoint
-	headers string // file; empty: none
-}
-
-// Start implements [otlptrace.Client].
-func (client) Start(context.Context) error { return nil }
-
-// Stop implements [otlptrace.Client].
-func (client) Stop(context.Context) error { return nil }
-
-// UploadTraces implements [otlptrace.Client].
-func (c client) UploadTraces(ctx context.Context, spans []*proto.ResourceSpans) error {
+func (s *sender) post(ctx context.Context, spans *proto.ResourceSpans) error {
 	// TracesData and the request of the protocol are the same on the wire, and only
 	// the request's package brings gRPC's gateway.
-	body, err := protobuf.Marshal(&proto.TracesData{ResourceSpans: spans})
+	body, err := protobuf.Marshal(&proto.TracesData{ResourceSpans: []*proto.ResourceSpans{spans}})
 	if err != nil {
 		return endpoint.Invalid("encode spans: %v", err)
 	}
-	h, err := headers(c.headers)
+	h, err := headers(s.headers)
 	if err != nil {
 		return err
 	}
-	answer, err := c.server.Do(ctx, endpoint.Request{
+	answer, err := s.server.Do(ctx, endpoint.Request{
 		Method: http.MethodPost, ContentType: "application/x-protobuf", Body: body, Header: h, Secrets: secrets(h), MaxAnswer: endpoint.MaxAnswer,
 	})
 	if errors.As(err, new(endpoint.Accepted)) {
@@ -175,7 +96,7 @@ func (c client) UploadTraces(ctx context.Context, spans []*proto.ResourceSpans) 
 	if n := rejected(answer); n > 0 {
 		return &fault.Error{
 			Reason: fault.Invalid, Status: http.StatusOK,
-			Message: fmt.Sprintf("%s at %s refused %d spans of a request that it took; see its log", receiverName, c.server.Where(), n),
+			Message: fmt.Sprintf("%s at %s refused %d spans of a request that it took; see its log", receiverName, s.server.Where(), n),
 		}
 	}
 	return nil

@@ -20,7 +20,7 @@ func (f *folding) questions(before machine.State, e machine.Event) {
 	if f.gate < 0 || before.Gate == nil || f.state.Gate != nil {
 		return
 	}
-	s := &f.spans[f.gate]
+	s := f.spans[f.gate]
 	s.set(attrResult, strings.TrimPrefix(string(e.Kind), "gate."))
 	if e.Kind == machine.GateDecided && e.Decision != nil {
 		s.set(attrDecision, answer(e.Decision, "approve", "deny"))
@@ -35,7 +35,7 @@ func (f *folding) holds(before machine.State, e machine.Event) {
 	if e.Kind == machine.RunHeld {
 		f.close(&f.held)
 		f.held = f.open(f.here(), strings.TrimPrefix(e.Effect, f.state.Start.Run+"/")+"/held", "held")
-		s := &f.spans[f.held]
+		s := f.spans[f.held]
 		s.set(attrState, f.state.Current)
 		s.set(attrAction, string(e.Action))
 		s.fail(e.Reason, "unknown")
