@@ -49,7 +49,7 @@ func (f *folding) started(e machine.Event) {
 	s.set(attrState, f.state.Current)
 	s.count(attrAttempt, max(1, e.Attempt))
 	if e.Observe {
-		s.put(&common.KeyValue{Key: attrObserve, Value: &common.AnyValue{Value: &common.AnyValue_BoolValue{BoolValue: true}}})
+		s.put(&common.KeyValue{Key: "responder.observe", Value: &common.AnyValue{Value: &common.AnyValue_BoolValue{BoolValue: true}}})
 	}
 	if e.Action == machine.ActionVerify {
 		f.proof = f.effect
@@ -89,13 +89,13 @@ func (f *folding) outcome(e machine.Event) {
 	case machine.GuardsPassed, machine.GuardsRefused, machine.GuardsWaiting:
 		s.set(attrResult, strings.TrimPrefix(string(e.Kind), "guards."))
 		s.set(attrReason, string(e.Reason))
-		s.set(attrGuards, failing(e.Guards))
+		s.set("responder.guards", failing(e.Guards))
 	case machine.Sampled:
 		n := 0
 		if f.state.Lever != nil {
 			n = len(f.state.Lever.Samples)
 		}
-		s.count(attrSamples, n)
+		s.count("responder.samples", n)
 		s.set(attrVerdict, string(e.Sample.Verdict))
 		s.set(attrReason, string(e.Sample.Reason))
 	case machine.RunHeld:
@@ -121,7 +121,7 @@ func (f *folding) planned(p *machine.Plan) {
 		return
 	}
 	s := f.spans[f.effect]
-	s.set(attrRisk, string(p.Risk))
+	s.set("responder.risk", string(p.Risk))
 	s.set("responder.target.kind", p.Target.Kind)
 	s.set("responder.target.namespace", p.Target.Namespace)
 	s.set("responder.target.name", p.Target.Name)

@@ -10,36 +10,18 @@ import (
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
-// The attributes of spans.
+// The attributes that are set in several places.
 const (
-	attrRun      = "responder.run"
-	attrPlaybook = "responder.playbook"
-	attrService  = "responder.service"
 	attrAlert    = "responder.alertname"
-	attrOutcome  = "responder.outcome"
-	attrAutonomy = "responder.autonomy"
-	attrLoan     = "responder.loan"
-	attrAlerts   = "responder.alerts"
-	attrLevers   = "responder.levers"
 	attrState    = "responder.state"
-	attrKind     = "responder.state.kind"
-	attrVisit    = "responder.visit"
-	attrNext     = "responder.next"
 	attrStep     = "responder.step"
 	attrAction   = "responder.action"
 	attrAttempt  = "responder.attempt"
-	attrObserve  = "responder.observe"
 	attrVerdict  = "responder.verdict"
-	attrThen     = "responder.consequence"
 	attrReason   = "responder.reason"
 	attrResult   = "responder.result"
-	attrSamples  = "responder.samples"
-	attrRisk     = "responder.risk"
-	attrGuards   = "responder.guards"
 	attrBy       = "responder.by"
 	attrDecision = "responder.decision"
-	attrChannel  = "responder.channel"
-	attrRelation = "responder.relation"
 )
 
 // fold makes the trace of a run that has ended from its events: the root span, then
@@ -96,7 +78,7 @@ func (f *folding) event(e machine.Event) {
 		f.enter(e)
 	case machine.EdgeTaken:
 		if f.visit > 0 {
-			f.spans[f.visit].set(attrNext, e.To)
+			f.spans[f.visit].set("responder.next", e.To)
 		}
 		f.close(&f.visit)
 	case machine.RunEnded:
@@ -129,7 +111,7 @@ func (f *folding) open(parent int, key, name string) int {
 	if parent >= 0 {
 		s.ParentSpanId = f.spans[parent].SpanId
 	}
-	s.set(attrRun, run)
+	s.set("responder.run", run)
 	f.spans = append(f.spans, s)
 	return len(f.spans) - 1
 }
@@ -153,11 +135,11 @@ func (f *folding) begin(e machine.Event) {
 	f.visit, f.effect, f.gate, f.held, f.proof = -1, -1, -1, -1, -1
 	st := e.Start
 	s := f.spans[f.open(-1, rootKey, "run "+st.Playbook)]
-	s.set(attrPlaybook, st.Playbook)
-	s.set(attrService, st.Service.Name)
+	s.set("responder.playbook", st.Playbook)
+	s.set("responder.service", st.Service.Name)
 	s.set(attrAlert, st.Alert.Labels["alertname"])
-	s.set(attrAutonomy, st.Autonomy.String())
-	s.set(attrLoan, st.Loan)
+	s.set("responder.autonomy", st.Autonomy.String())
+	s.set("responder.loan", st.Loan)
 	s.set(attrBy, st.By)
 	s.set("k8s.namespace.name", st.Service.Namespace)
 	switch w := st.Service.Workload; w.Kind {
@@ -181,9 +163,9 @@ func (f *folding) enter(e machine.Event) {
 	f.visit = f.open(0, fmt.Sprintf("%s#%d", e.State, e.Visit), e.State)
 	s := f.spans[f.visit]
 	s.set(attrState, e.State)
-	s.count(attrVisit, e.Visit)
+	s.count("responder.visit", e.Visit)
 	if st := f.playbookState(); st != nil {
-		s.set(attrKind, string(st.Kind))
+		s.set("responder.state.kind", string(st.Kind))
 		s.set(attrStep, st.Step)
 	}
 }
@@ -207,7 +189,7 @@ func (f *folding) judged(e machine.Event) {
 		}
 		s := f.spans[i]
 		s.set(attrVerdict, string(verdict))
-		s.set(attrThen, string(e.Then))
+		s.set("responder.consequence", string(e.Then))
 		s.set(attrReason, string(e.Reason))
 	}
 }
@@ -215,12 +197,12 @@ func (f *folding) judged(e machine.Event) {
 // ended records how the run ended.
 func (f *folding) ended(e machine.Event) {
 	s := f.spans[0]
-	s.count(attrLevers, f.state.Levers)
-	s.count(attrAlerts, f.alerts)
+	s.count("responder.levers", f.state.Levers)
+	s.count("responder.alerts", f.alerts)
 	if e.Ending == nil {
 		return
 	}
-	s.set(attrOutcome, string(e.Ending.Outcome))
+	s.set("responder.outcome", string(e.Ending.Outcome))
 	s.set(attrReason, string(e.Ending.Reason))
 	if e.Ending.Outcome.WithPeople() {
 		s.fail(e.Ending.Reason, string(e.Ending.Outcome))

@@ -56,7 +56,7 @@ func by(d *machine.Decision) []string {
 	if d == nil {
 		return nil
 	}
-	return []string{attrBy, d.By, attrChannel, d.Channel}
+	return []string{attrBy, d.By, "responder.channel", d.Channel}
 }
 
 // answered returns who answered a question and how, as pairs of names and values.

@@ -51,7 +51,7 @@ func (s span) fail(reason fault.Reason, otherwise string) {
 // diverted_into.
 func (s span) link(run, relation string) {
 	s.Links = append(s.Links, &proto.Span_Link{
-		TraceId: traceOf(run), SpanId: spanOf(run, rootKey), Flags: spanFlags, Attributes: []*common.KeyValue{text(attrRelation, relation)},
+		TraceId: traceOf(run), SpanId: spanOf(run, rootKey), Flags: spanFlags, Attributes: []*common.KeyValue{text("responder.relation", relation)},
 	})
 }
 
