@@ -16,17 +16,17 @@ type DigestPage struct {
 	Playbook   string      `json:"playbook,omitempty"`
 }
 
-// AlertTally is how many alerts began to fire in a period, as far as the service remembers
-// them. It forgets those of which Known is later than the end.
+// AlertTally counts the alerts that began to fire in a period. Alerts that were last
+// mentioned before KnownSince are not in it.
 type AlertTally struct {
 	Received       int              `json:"received"`       // episodes: repeats and duplicates count once
-	WithRun        int              `json:"withRun"`        // that started or joined a run
-	Unmatched      int              `json:"unmatched"`      // that no playbook matches
-	NoService      int              `json:"noService"`      // that belong to no service of the catalog
-	Suppressed     int              `json:"suppressed"`     // for which something was in the way, such as a pause
-	Quarantined    int              `json:"quarantined"`    // that could not be decided
-	Resolved       int              `json:"resolved"`       // that resolved before they could start a run
-	KnownSince     time.Time        `json:"knownSince"`     // alerts that were last mentioned before are forgotten; of those without a run only the most recent are known
+	WithRun        int              `json:"withRun"`        // they started or joined a run
+	Unmatched      int              `json:"unmatched"`      // no playbook matches them
+	NoService      int              `json:"noService"`      // they belong to no service of the catalog
+	Suppressed     int              `json:"suppressed"`     // something prevented a run, such as a pause
+	Quarantined    int              `json:"quarantined"`    // their notification could not be processed
+	Resolved       int              `json:"resolved"`       // they resolved before they could start a run
+	KnownSince     time.Time        `json:"knownSince"`     // alerts that were last mentioned before are forgotten; of alerts without a run, only the most recent are kept
 	UnmatchedNames []UnmatchedAlert `json:"unmatchedNames"` // the most frequent first
 	MoreUnmatched  bool             `json:"moreUnmatched"`  // there are more unmatched alerts than were looked at for their names
 }
@@ -35,7 +35,7 @@ type AlertTally struct {
 type UnmatchedAlert struct {
 	Alert    string `json:"alert"`             // empty: the notifications are archived
 	Count    int    `json:"count"`             // alerts
-	Nearest  string `json:"nearest,omitempty"` // the playbook of which the fewest matchers fail; absent: none comes near
+	Nearest  string `json:"nearest,omitempty"` // the playbook with the fewest matchers that fail; absent: none is close
 	Mismatch string `json:"mismatch,omitempty"`
 }
 
@@ -58,7 +58,7 @@ type RunDigest struct {
 	Attention    []string        `json:"attention"` // why people should look at the run; empty: they need not
 }
 
-// DigestChange is a change that a run planned, or would have.
+// DigestChange is a change that a run planned, or that its lever refused to plan.
 type DigestChange struct {
 	Lever         string  `json:"lever"`                   // kind, e.g. kube.scale
 	State         string  `json:"state"`                   // of the playbook
@@ -115,7 +115,7 @@ type PeriodChanges struct {
 	Undone   int `json:"undone"` // of those
 }
 
-// PeriodGroup is a service or a playbook with what its runs came to.
+// PeriodGroup counts the runs of a service or a playbook.
 type PeriodGroup struct {
 	Name          string   `json:"name"`
 	Runs          int      `json:"runs"`
@@ -130,8 +130,8 @@ type PeriodGroup struct {
 	MedianSeconds *float64 `json:"medianSeconds,omitempty"` // from the alert to the end of the runs that Responder resolved; absent: it resolved none
 }
 
-// PeriodLever is a kind of lever with what its changes came to. The verdicts, unjudged and
-// not applied add up to the changes.
+// PeriodLever counts the changes of a kind of lever. The verdicts, refused, unjudged and not
+// applied add up to the changes.
 type PeriodLever struct {
 	Lever        string `json:"lever"`
 	Changes      int    `json:"changes"`
