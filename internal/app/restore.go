@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -221,32 +220,14 @@ func takeOver(stage string, o RestoreOptions, out *api.Restored) error {
 			return fmt.Errorf("restore: %w; the journal before is in %s", err, out.Replaced)
 		}
 	}
-	return syncDirectory(o.Dir)
+	return audit.SyncDir(o.Dir)
 }
 
 // copyFile copies a file and syncs the copy, which only its owner may read.
-func copyFile(from, to string) (err error) {
+func copyFile(from, to string) error {
 	in, err := os.Open(from)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, in.Close()) }()
-	f, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(f, in)
-	if err == nil {
-		err = f.Sync()
-	}
-	return errors.Join(err, f.Close())
-}
-
-// syncDirectory makes the names in a directory durable.
-func syncDirectory(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return errors.Join(audit.WriteNew(to, in), in.Close())
 }

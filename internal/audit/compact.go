@@ -45,7 +45,7 @@ func Compact(ctx context.Context, path string, check Checker) (before, after int
 	}
 	// From here on the file is not as its last clean stop left it, until the new one is
 	// in its place.
-	if err := errors.Join(removeMarker(path), os.Rename(temp, path), syncDir(filepath.Dir(path))); err != nil {
+	if err := errors.Join(removeMarker(path), os.Rename(temp, path), SyncDir(filepath.Dir(path))); err != nil {
 		return 0, 0, fmt.Errorf("compact journal: %w", err)
 	}
 	if _, after, err = readHeader(path); err != nil {

@@ -96,7 +96,7 @@ func finishCreate(path string) error {
 	if err := os.Rename(newFile(path), path); err != nil {
 		return fileError(path, err)
 	}
-	return syncDir(filepath.Dir(path))
+	return SyncDir(filepath.Dir(path))
 }
 
 // createDB writes an empty database that names its key. What an earlier,

@@ -252,41 +252,5 @@ func removeMarker(path string) error {
 		}
 		return fileError(path, err)
 	}
-	return syncDir(filepath.Dir(path))
-}
-
-// writeFile writes b under a temporary name, syncs it and renames it to path.
-func writeFile(path string, b []byte, mode fs.FileMode) (err error) {
-	tmp := path + ".tmp"
-	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, mode)
-	if err != nil {
-		return fileError(path, err)
-	}
-	_, err = f.Write(b)
-	if err == nil {
-		err = f.Sync()
-	}
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
-	if err == nil {
-		err = os.Rename(tmp, path)
-	}
-	if err != nil {
-		return fmt.Errorf("journal: write %s: %w", path, errors.Join(err, os.Remove(tmp)))
-	}
-	return syncDir(filepath.Dir(path))
-}
-
-// syncDir makes the directory's entries durable.
-func syncDir(dir string) (err error) {
-	d, err := os.Open(dir)
-	if err != nil {
-		return fmt.Errorf("journal: %w", err)
-	}
-	defer func() { err = errors.Join(err, d.Close()) }()
-	if err := d.Sync(); err != nil {
-		return fmt.Errorf("journal: sync directory: %w", err)
-	}
-	return nil
+	return SyncDir(filepath.Dir(path))
 }

@@ -182,7 +182,7 @@ func (w *segmentWriter) write(ctx context.Context, path string) (err error) {
 	if err != nil {
 		return archiveFileError(errors.Join(err, os.Remove(temp)))
 	}
-	if err := syncDir(filepath.Dir(path)); err != nil {
+	if err := SyncDir(filepath.Dir(path)); err != nil {
 		return archiveFileError(err)
 	}
 	return nil

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -90,7 +91,7 @@ func (f *backupFlags) make(ctx context.Context, dir string) (b api.Backup, err e
 	if err != nil {
 		return b, fmt.Errorf("make the backup: %w", err)
 	}
-	if err := writeSynced(filepath.Join(temp, backupNote), append(note, '\n')); err != nil {
+	if err := audit.WriteNew(filepath.Join(temp, backupNote), bytes.NewReader(append(note, '\n'))); err != nil {
 		return b, fmt.Errorf("make the backup: %w", err)
 	}
 	if err := f.place(temp, dir); err != nil {
@@ -150,7 +151,7 @@ func (f *backupFlags) describe(ctx context.Context, file string) (b api.Backup, 
 		return b, fmt.Errorf("the copy is not proven, and is not kept: %s; the service cannot sign now: see its log", report.Overdue)
 	}
 	b.Origin, b.Entries, b.Root = report.Origin, report.Entries, report.Root
-	if err := writeSynced(filepath.Join(filepath.Dir(file), audit.PublicKeyFile), []byte(public+"\n")); err != nil {
+	if err := audit.WriteNew(filepath.Join(filepath.Dir(file), audit.PublicKeyFile), strings.NewReader(public+"\n")); err != nil {
 		return b, fmt.Errorf("make the backup: %w", err)
 	}
 	return b, f.addKey(file, &b)
@@ -191,17 +192,17 @@ func (f *backupFlags) addKey(file string, b *api.Backup) error {
 	}
 	b.Key = true
 	fmt.Fprintln(f.client.Process.Stderr, "responder: the private key is in the backup: whoever has it can sign another log in the place of yours")
-	return writeSynced(filepath.Join(filepath.Dir(file), audit.KeyFile), text)
+	return audit.WriteNew(filepath.Join(filepath.Dir(file), audit.KeyFile), bytes.NewReader(text))
 }
 
 // place gives the backup its name.
 func (f *backupFlags) place(temp, dir string) (err error) {
-	if err := syncDir(temp); err != nil {
+	if err := audit.SyncDir(temp); err != nil {
 		return err
 	}
 	defer func() {
 		if err == nil {
-			err = syncDir(filepath.Dir(dir))
+			err = audit.SyncDir(filepath.Dir(dir))
 		}
 	}()
 	if !f.force {
@@ -218,28 +219,6 @@ func (f *backupFlags) place(temp, dir string) (err error) {
 		return errors.Join(err, os.Rename(old, dir))
 	}
 	return os.RemoveAll(old)
-}
-
-// writeSynced writes a file that only its owner may read, and syncs it.
-func writeSynced(file string, data []byte) error {
-	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(data)
-	if err == nil {
-		err = f.Sync()
-	}
-	return errors.Join(err, f.Close())
-}
-
-// syncDir makes the names in a directory durable.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }
 
 func writeBackup(w io.Writer, b api.Backup) error {
