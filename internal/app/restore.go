@@ -1,6 +1,7 @@
 package app
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,24 +18,25 @@ import (
 	"github.com/inference-responder/responder/internal/executor/machine"
 )
 
-// RestoreOptions is what a journal is restored from, and to where.
+// RestoreOptions are the options of [RestoreJournal].
 type RestoreOptions struct {
-	Backup string // directory of a backup
-	Dir    string // of the journal
-	Key    string // file with the private key
-	Public string // the public key that the backup must be signed with
-	Force  bool   // also where the journal that is there has more than the backup, or cannot be read
+	Backup string // directory of the backup
+	Dir    string // directory of the journal
+	Key    string // file with the private key of the log
+	Public string // public key that the backup must be signed with
+	Force  bool   // also replace a journal that has more entries than the backup, is another log, or cannot be read
 	Now    time.Time
 }
 
-// ErrReplaces tells that a restore would replace what the service has. Test with errors.Is.
-var ErrReplaces = errors.New("the journal that is there is not older than the backup")
+// ErrReplaces is the error of a restore that would replace entries which the backup does
+// not have. Test with errors.Is.
+var ErrReplaces = errors.New("the backup does not have everything that the present journal has")
 
-// RestoreJournal puts the journal of a backup into the place of a stopped service's. It
-// is verified first, opened as a service would, and gets a pause of everything: what
-// happened after the backup is not known, so people look before anything acts. The
-// journal that was there is moved into a directory beside, never removed. Until the last
-// step everything is as it was.
+// RestoreJournal replaces the journal of a stopped service by that of a backup. The
+// backup is verified, opened as a service would open it, and a pause of everything is
+// appended: nothing after the backup is known, so people check before anything acts. The
+// previous journal and keys are kept in the directory replaced-TIME. Nothing is changed
+// before the last step.
 func RestoreJournal(ctx context.Context, o RestoreOptions) (out api.Restored, err error) {
 	check, err := SelfChecker()
 	if err != nil {
@@ -44,32 +46,32 @@ func RestoreJournal(ctx context.Context, o RestoreOptions) (out api.Restored, er
 	report, err := audit.Verify(ctx, source, o.Public, audit.VerifyOptions{Checker: check})
 	switch {
 	case err != nil:
-		return out, err
+		return out, fmt.Errorf("%w; nothing was restored", err)
 	case !report.OK():
-		return out, fmt.Errorf("%s is not intact: %s; nothing was restored", source, report.FirstBad)
+		return out, fmt.Errorf("%s is not intact: %s; nothing was restored: use another backup", source, report.FirstBad)
 	case report.Overdue != "":
-		return out, fmt.Errorf("%s is not proven: %s; nothing was restored", source, report.Overdue)
+		return out, fmt.Errorf("%s is not proven: %s; nothing was restored: use another backup", source, report.Overdue)
 	}
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
-		return out, fmt.Errorf("restore: %w", err)
+		return out, fmt.Errorf("restore: %w; name a directory of the journal that this user can write", err)
 	}
 	out = api.Restored{File: filepath.Join(o.Dir, JournalFile), Origin: report.Origin, Entries: report.Entries, Open: []api.RestoredRun{}, Segments: []string{}}
 	present, err := presentJournal(ctx, &out, o)
 	if err != nil {
 		return out, err
 	}
-	if present != nil { // no service can begin with it before it is replaced
+	if present != nil { // it stays locked, so that no service opens it before it is replaced
 		defer func() { err = errors.Join(err, present.Close()) }()
 	}
 	stage, err := os.MkdirTemp(o.Dir, ".restore-")
 	if err != nil {
-		return out, fmt.Errorf("restore: %w", err)
+		return out, fmt.Errorf("restore: %w; name a directory of the journal that this user can write", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(stage)) }()
 	if err := copyFile(source, filepath.Join(stage, JournalFile)); err != nil {
 		return out, fmt.Errorf("restore: %w", err)
 	}
-	if o.Key == filepath.Join(o.Backup, audit.KeyFile) { // it belongs beside the journal
+	if o.Key == filepath.Join(o.Backup, audit.KeyFile) { // the service looks for it next to the journal
 		own := filepath.Join(stage, audit.KeyFile)
 		if err := copyFile(o.Key, own); err != nil {
 			return out, fmt.Errorf("restore: %w", err)
@@ -82,8 +84,8 @@ func RestoreJournal(ctx context.Context, o RestoreOptions) (out api.Restored, er
 	return out, takeOver(stage, o, &out)
 }
 
-// presentJournal looks at the journal that is there, and keeps it locked; nil: there is
-// none, or it cannot be read.
+// presentJournal opens and locks the present journal and checks that it may be replaced.
+// It returns nil when there is none, and with Force when it cannot be read.
 func presentJournal(ctx context.Context, out *api.Restored, o RestoreOptions) (*audit.Reader, error) {
 	if _, err := os.Lstat(out.File); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil //nolint:nilnil // there is none
@@ -97,9 +99,9 @@ func presentJournal(ctx context.Context, out *api.Restored, o RestoreOptions) (*
 	case errors.Is(err, audit.ErrLocked):
 		return nil, err
 	case err != nil && !o.Force:
-		return nil, fmt.Errorf("%w, as far as can be told: it cannot be read (%w); --force replaces it all the same", ErrReplaces, err)
+		return nil, fmt.Errorf("%w, as far as is known: %s cannot be read (%w); nothing was restored; --force replaces it", ErrReplaces, out.File, err)
 	case err != nil:
-		return nil, nil //nolint:nilnil // it was asked for
+		return nil, nil //nolint:nilnil // Force: an unreadable journal is replaced, too
 	}
 	s, err := r.Status()
 	if err != nil {
@@ -111,9 +113,9 @@ func presentJournal(ctx context.Context, out *api.Restored, o RestoreOptions) (*
 	switch {
 	case o.Force:
 	case s.Origin != out.Origin:
-		err = fmt.Errorf("%w: it is another log, %s, and the backup is of %s; --force replaces it all the same", ErrReplaces, s.Origin, out.Origin)
+		err = fmt.Errorf("%w: %s is the log %s, the backup is of the log %s; nothing was restored; --force replaces it", ErrReplaces, out.File, s.Origin, out.Origin)
 	case out.Lost > 0:
-		err = fmt.Errorf("%w: it has %d entries, the backup has %d; --force replaces it, and the service then knows nothing of the last %d", ErrReplaces, s.Entries, out.Entries, out.Lost)
+		err = fmt.Errorf("%w: %s has %d entries, the backup %d; nothing was restored; --force replaces it, and the service then does not know the last %d", ErrReplaces, out.File, s.Entries, out.Entries, out.Lost)
 	}
 	if err != nil {
 		return nil, errors.Join(err, r.Close())
@@ -124,9 +126,16 @@ func presentJournal(ctx context.Context, out *api.Restored, o RestoreOptions) (*
 // prepareRestored opens the copy as a service would, lists what is open in it, and
 // appends the pause.
 func prepareRestored(ctx context.Context, file string, o RestoreOptions, check audit.Checker, out *api.Restored) (err error) {
+	key, err := os.ReadFile(o.Key)
+	if err == nil {
+		err = audit.CheckKey(file, string(key))
+	}
+	if err != nil {
+		return fmt.Errorf("private key %s: %w; nothing was restored; --private-key or journal.key_file names the %s of the log %s", o.Key, err, audit.KeyFile, out.Origin)
+	}
 	j, err := audit.Open(file, audit.Options{Checker: check, Key: o.Key})
 	if err != nil {
-		return fmt.Errorf("open the copy with the key %s: %w", o.Key, err)
+		return fmt.Errorf("open the copy with the private key %s: %w; nothing was restored", o.Key, err)
 	}
 	defer func() { err = errors.Join(err, j.Close()) }()
 	for rec, err := range j.Log(out.Entries - min(1, out.Entries)) {
@@ -142,7 +151,7 @@ func prepareRestored(ctx context.Context, file string, o RestoreOptions, check a
 	}
 	pause, err := json.Marshal(executor.Pause{
 		By: "restore", Since: o.Now.UTC(),
-		Reason: fmt.Sprintf("restored from a backup whose last entry is of %s: nothing later is known. Look at the open runs and their targets first", out.Last.Format(time.RFC3339)),
+		Reason: fmt.Sprintf("restored from a backup whose last entry is of %s: nothing later is known. Check the open runs and their targets first", out.Last.Format(time.RFC3339)),
 	})
 	if err != nil {
 		return fmt.Errorf("restore: %w", err)
@@ -153,7 +162,7 @@ func prepareRestored(ctx context.Context, file string, o RestoreOptions, check a
 	return nil
 }
 
-// openRuns lists the runs that have not ended. One that is archived has.
+// openRuns lists the runs that have not ended. An archived run has ended.
 func openRuns(j *audit.Journal) ([]api.RestoredRun, error) {
 	out := []api.RestoredRun{}
 	for info, err := range j.Streams(runStreams) {
@@ -186,29 +195,31 @@ func openRuns(j *audit.Journal) ([]api.RestoredRun, error) {
 	return out, nil
 }
 
-// takeOver moves the journal that is there aside, with what was kept beside it, and the
-// restored one into its place. A crash in between leaves both, and no journal in the
-// place: a service then refuses to start.
+// takeOver moves the present journal's files to the directory replaced-TIME and the
+// restored files to their places. A crash in between leaves both, and keys without a
+// journal: a service then refuses to start.
 func takeOver(stage string, o RestoreOptions, out *api.Restored) error {
-	entries, err := os.ReadDir(o.Dir) // no pattern: the directory's name may hold its characters
+	journal, keys, err := replacedFiles(stage, o.Dir)
 	if err != nil {
 		return fmt.Errorf("restore: %w", err)
 	}
-	var there []string
-	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), JournalFile) {
-			there = append(there, filepath.Join(o.Dir, e.Name()))
-		}
-	}
-	if len(there) > 0 {
+	if len(journal)+len(keys) > 0 {
 		out.Replaced = filepath.Join(o.Dir, "replaced-"+o.Now.UTC().Format("20060102T150405Z"))
 		if err := os.Mkdir(out.Replaced, 0o700); err != nil {
 			return fmt.Errorf("restore: %w", err)
 		}
+		for _, name := range keys { // copied, not moved: a directory with neither key nor journal gets a new log
+			if err := copyFile(filepath.Join(o.Dir, name), filepath.Join(out.Replaced, name)); err != nil {
+				return fmt.Errorf("restore: %w", err)
+			}
+		}
+		if err := audit.SyncDir(out.Replaced); err != nil {
+			return fmt.Errorf("restore: %w", err)
+		}
 	}
-	for _, file := range there {
-		if err := os.Rename(file, filepath.Join(out.Replaced, filepath.Base(file))); err != nil {
-			return fmt.Errorf("restore: %w; what was moved is in %s", err, out.Replaced)
+	for _, name := range journal {
+		if err := os.Rename(filepath.Join(o.Dir, name), filepath.Join(out.Replaced, name)); err != nil {
+			return fmt.Errorf("restore: %w; the files moved before are in %s", err, out.Replaced)
 		}
 	}
 	staged, err := os.ReadDir(stage)
@@ -217,10 +228,41 @@ func takeOver(stage string, o RestoreOptions, out *api.Restored) error {
 	}
 	for _, f := range staged {
 		if err := os.Rename(filepath.Join(stage, f.Name()), filepath.Join(o.Dir, f.Name())); err != nil {
-			return fmt.Errorf("restore: %w; the journal before is in %s", err, out.Replaced)
+			return fmt.Errorf("restore: %w; the previous journal is in %s", err, out.Replaced)
 		}
 	}
 	return audit.SyncDir(o.Dir)
+}
+
+// replacedFiles names the files of the present journal in dir, and the keys there that
+// differ from staged ones.
+func replacedFiles(stage, dir string) (journal, keys []string, err error) {
+	entries, err := os.ReadDir(dir) // no pattern: the directory's name may hold its characters
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), JournalFile) {
+			journal = append(journal, e.Name())
+		}
+	}
+	for _, name := range []string{audit.KeyFile, audit.PublicKeyFile} {
+		present, err := os.ReadFile(filepath.Join(dir, name))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		} else if err != nil {
+			return nil, nil, err
+		}
+		staged, err := os.ReadFile(filepath.Join(stage, name))
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			return nil, nil, err
+		case !bytes.Equal(present, staged):
+			keys = append(keys, name)
+		}
+	}
+	return journal, keys, nil
 }
 
 // copyFile copies a file and syncs the copy, which only its owner may read.

@@ -246,3 +246,37 @@ func TestRestoreIntoAnyDirectory(t *testing.T) {
 		t.Errorf("what was there is not in %q: %v", got.Replaced, err)
 	}
 }
+
+// TestRestoreKeepsReplacedKeys: the private key of a log that a restore replaces is the
+// only one that can continue that log, so it is kept with it.
+func TestRestoreKeepsReplacedKeys(t *testing.T) {
+	j, other := newLiveJournal(t), newLiveJournal(t)
+	for _, l := range []*liveJournal{j, other} {
+		l.add(t, "noise", "a")
+	}
+	backup := other.backup(t)
+	if err := errors.Join(j.Close(), other.Close(), copyFile(filepath.Join(other.dir, audit.KeyFile), filepath.Join(backup, audit.KeyFile))); err != nil {
+		t.Fatal(err)
+	}
+	o := other.options(t, backup)
+	o.Dir, o.Key, o.Force = j.dir, filepath.Join(backup, audit.KeyFile), true
+	before := map[string][]byte{}
+	for _, name := range []string{JournalFile, audit.KeyFile, audit.PublicKeyFile} {
+		text, err := os.ReadFile(filepath.Join(j.dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		before[name] = text
+	}
+	got, err := RestoreJournal(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range before {
+		if kept, err := os.ReadFile(filepath.Join(got.Replaced, name)); err != nil || !slices.Equal(kept, text) {
+			t.Errorf("%s is not kept in %s: %v", name, got.Replaced, err)
+		}
+	}
+	o.Key = ""
+	restored(t, o, got.Entries)
+}
