@@ -17,11 +17,12 @@ import (
 	"github.com/inference-responder/responder/internal/webhook"
 )
 
-// ErrNextScenario is the error of [Service.Run] after somebody chose another
-// scenario of the sandbox. The caller resumes the sandbox's file and serves anew.
+// ErrNextScenario is the error of [Service.Run] after a request for another scenario of
+// the sandbox. The caller resumes the sandbox's file and builds another service.
 var ErrNextScenario = errors.New("another scenario begins")
 
-// steering lets people steer the simulated cluster of a service.
+// steering delivers the alerts of a simulated cluster on request, and replaces the
+// cluster by that of another scenario.
 type steering struct {
 	sim      *sandbox.World
 	executor *executor.Executor
@@ -29,10 +30,10 @@ type steering struct {
 	permits  permits
 
 	mu       sync.Mutex    // one request at a time
-	followed chan struct{} // closed once another scenario follows
+	followed chan struct{} // closed once the next scenario is stored
 }
 
-// newSteering returns nil for a cluster that is real.
+// newSteering returns nil if the cluster is real.
 func (s *Service) newSteering() *steering {
 	if s.world.Sandbox == nil {
 		return nil
@@ -40,7 +41,7 @@ func (s *Service) newSteering() *steering {
 	return &steering{sim: s.world.Sandbox, executor: s.executor, intake: s.intake, permits: s.permits(), followed: make(chan struct{})}
 }
 
-// run returns [ErrNextScenario] once another scenario follows.
+// run returns [ErrNextScenario] once the next scenario is stored.
 func (s *steering) run(ctx context.Context) error {
 	select {
 	case <-s.followed:
@@ -92,12 +93,15 @@ func (s *steering) deliver(ctx context.Context) (api.SandboxFired, error) {
 		return out, fmt.Errorf("simulate the alert: %w", err)
 	}
 	for _, a := range n.Alerts {
-		told := api.SandboxAlert{Name: a.Labels["alertname"], Status: string(a.Status), Starts: a.StartsAt.UTC(), Runs: []string{}}
-		seen, _ := s.executor.Alerts(dispatch.SeenFilter{Episode: a.Episode()}, 1)
-		for _, known := range seen {
-			told.Runs = append(told.Runs, known.Runs...)
+		sent := api.SandboxAlert{Name: a.Labels["alertname"], Status: string(a.Status), Starts: a.StartsAt.UTC(), Runs: []string{}}
+		seen, more := s.executor.Alerts(dispatch.SeenFilter{Episode: a.Episode()}, 1)
+		if more {
+			return out, fmt.Errorf("several alerts are the episode %s", a.Episode()) // unreachable unless an episode is the beginning of another one
 		}
-		out.Alerts = append(out.Alerts, told)
+		for _, known := range seen {
+			sent.Runs = append(sent.Runs, known.Runs...)
+		}
+		out.Alerts = append(out.Alerts, sent)
 	}
 	return out, s.admit(ctx, n)
 }
@@ -107,16 +111,24 @@ func (s *steering) admit(ctx context.Context, n playbook.Notification) error {
 	return err
 }
 
-// follow lets another scenario follow once no run is open. The alerts of the
-// cluster that goes resolve: nobody would resolve them later.
+// follow stores the next scenario if no run is open, and ends the service. From that
+// check to the end no run starts: it would continue on another cluster than it looked at.
 func (s *steering) follow(ctx context.Context, scenario string) (out api.SandboxFired, err error) {
 	if err := sandbox.Known(scenario); err != nil {
 		return out, &refused{as: webhook.ErrInvalid, message: err.Error()}
 	}
-	open := true
-	if runs := s.executor.Runs(executor.Filter{Open: &open}); len(runs) > 0 {
-		return out, stillOpen(runs, scenario)
+	release, open, err := s.executor.HoldStarts(ctx, "the service restarts on the cluster of the scenario "+scenario)
+	if err != nil {
+		return out, journalRefusal(err)
 	}
+	if len(open) > 0 {
+		return out, stillOpen(open, scenario)
+	}
+	defer func() {
+		if err != nil {
+			release()
+		}
+	}()
 	if err := s.resolveAll(ctx); err != nil {
 		return out, err
 	}
@@ -144,14 +156,21 @@ func stillOpen(runs []machine.State, scenario string) error {
 		scenario, what, r.Start.Run, r.Start.Service.Name, more, end)}
 }
 
-// resolveAll resolves every alert that fires.
+// mostResolved is more than the alerts that a sandbox fires by itself.
+const mostResolved = 1000
+
+// resolveAll resolves every alert that fires: the next cluster never mentions them.
 func (s *steering) resolveAll(ctx context.Context) error {
 	firing, now := true, s.sim.Clock().Now().UTC()
 	n := playbook.Notification{Receiver: "responder", Status: playbook.Resolved, GroupKey: "{}:{}", Version: "4"}
-	seen, _ := s.executor.Alerts(dispatch.SeenFilter{Firing: &firing}, mostResolved)
+	seen, more := s.executor.Alerts(dispatch.SeenFilter{Firing: &firing}, mostResolved)
+	if more {
+		return &refused{as: webhook.ErrConflict, message: fmt.Sprintf(
+			"more than %d alerts fire, and the next cluster would never resolve them; resolve those that were posted to the sandbox first", mostResolved)}
+	}
 	for _, a := range seen {
 		if a.Alert == nil {
-			continue // its notification was archived
+			continue // its notification is archived, so its labels are unknown
 		}
 		gone := *a.Alert
 		gone.Status, gone.EndsAt = playbook.Resolved, later(now, gone.StartsAt)
@@ -162,9 +181,6 @@ func (s *steering) resolveAll(ctx context.Context) error {
 	}
 	return s.admit(ctx, n)
 }
-
-// mostResolved is more alerts than a sandbox has.
-const mostResolved = 1000
 
 func later(a, b time.Time) time.Time {
 	if b.After(a) {

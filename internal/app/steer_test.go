@@ -1,11 +1,13 @@
 package app
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -14,6 +16,7 @@ import (
 	"github.com/inference-responder/responder/internal/executor"
 	"github.com/inference-responder/responder/internal/executor/dispatch"
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/rights"
 	"github.com/inference-responder/responder/internal/sandbox"
 )
 
@@ -141,6 +144,67 @@ func TestAnotherScenarioFollows(t *testing.T) {
 	}
 	if again := openGate(t, s); again.Start.Run == run || again.Lever == nil || again.Lever.Step != "kube.scale" {
 		t.Errorf("asks %+v, want more replicas", again.Lever)
+	}
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A run that begins between the decision for another scenario and the restart would
+// continue on the new cluster with what it saw of the old one.
+func TestNoRunStartsBeforeTheNextScenario(t *testing.T) {
+	dir := t.TempDir()
+	s, server, stop := startSandbox(t, dir, DefaultScenario, 60)
+	sim, who := s.world.Sandbox, rights.Actor{By: machine.Anonymous}
+	body, err := sim.Notification(t.Context(), sim.Clock().Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	wish := executor.StartRequest{Playbook: "inference-slo-breach", Service: sim.Services()[0].Name, By: machine.Anonymous, Reason: "test"}
+
+	// A scenario that cannot be stored changes nothing.
+	file := filepath.Join(dir, "sandbox.json")
+	kept, err := os.ReadFile(file)
+	if err := errors.Join(err, os.Remove(file), os.Mkdir(file, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.steering.Fire(t.Context(), who, "traffic-burst"); err == nil {
+		t.Fatal("a scenario that is not stored began")
+	}
+	if err := errors.Join(os.Remove(file), os.WriteFile(file, kept, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	run, _, err := s.executor.StartRun(t.Context(), wish)
+	if err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the run asks", func() bool { r, _ := s.executor.RunState(run); return r.Gate != nil || r.Phase == machine.PhaseEnded })
+	if got := posted(t, server+"/api/v1/runs/"+run+"/cancel", `{"reason":"done"}`); got != http.StatusOK && got != http.StatusConflict {
+		t.Fatalf("the cancellation was answered %d", got)
+	}
+	until(t, "the run ends", func() bool { r, _ := s.executor.RunState(run); return r.Phase == machine.PhaseEnded })
+
+	fired, err := s.steering.Fire(t.Context(), who, "traffic-burst")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if run, _, err := s.executor.StartRun(t.Context(), wish); err == nil {
+		t.Errorf("run %s began on the cluster that goes", run)
+	}
+	// The receiver may have stopped: an alert that it still takes waits for the new cluster.
+	if resp, err := http.Post(server+"/api/v1/alertmanager", "application/json", bytes.NewReader(body)); err == nil {
+		if err := resp.Body.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := stop(); !errors.Is(err, ErrNextScenario) {
+		t.Fatalf("the service ended: %v", err)
+	}
+	s, _, stop = startSandbox(t, dir, DefaultScenario, 60)
+	for _, r := range s.executor.Runs(executor.Filter{}) {
+		if r.Phase != machine.PhaseEnded && r.Began.Before(fired.Opened) {
+			t.Errorf("run %s of the cluster before is open", r.Start.Run)
+		}
 	}
 	if err := stop(); err != nil {
 		t.Error(err)

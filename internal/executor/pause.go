@@ -69,12 +69,16 @@ type Pause struct {
 
 // pauses is the projection of the pauses in the log.
 type pauses struct {
-	mu  sync.RWMutex // guards set, which only the loop changes; a leaf lock
-	set map[Scope]Pause
+	mu   sync.RWMutex // guards all below; only the loop changes set; a leaf lock
+	set  map[Scope]Pause
+	hold string // why no run may start in this process; empty: nothing of the kind
 }
 
 // why reports which pause covers a playbook on a service, empty when none does.
 func (p *pauses) why(service, playbook string) string {
+	if hold := p.held(); hold != "" {
+		return hold
+	}
 	for _, x := range p.list() {
 		if x.Scope.Covers(service, playbook) {
 			why := fmt.Sprintf("%s is paused by %s", x.Scope, x.By)
@@ -131,6 +135,42 @@ func (p *pauses) setBy(s Scope) string {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	return p.set[s].By
+}
+
+func (p *pauses) held() string {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return p.hold
+}
+
+func (p *pauses) setHold(why string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.hold = why
+}
+
+// HoldStarts keeps every run from starting while the cluster is replaced: until release
+// is called, or else until the process or the executor ends. Where runs are open it holds
+// nothing and returns them. No run starts between that check and the hold. It is not
+// recorded. Alerts that come in meanwhile are decided after release, or at the next
+// start. why is the reason that people are told.
+func (e *Executor) HoldStarts(ctx context.Context, why string) (release func(), open []machine.State, err error) {
+	if err := e.Ready(); err != nil {
+		return nil, nil, err
+	}
+	// Nobody would release a hold that begins after its caller has gone.
+	err = e.do(context.WithoutCancel(ctx), &task{free: true, decide: func(*batch) error {
+		only := true
+		if open = e.Runs(Filter{Open: &only}); len(open) == 0 {
+			e.pauses.setHold(why)
+		}
+		return nil
+	}})
+	release = func() {
+		e.pauses.setHold("")
+		e.poke()
+	}
+	return release, open, err
 }
 
 // Pauses lists what is paused now.

@@ -334,3 +334,42 @@ func TestStartRunCrash(t *testing.T) {
 		})
 	}
 }
+
+// No run starts while the cluster is replaced. What came in meanwhile is decided
+// afterwards, or by the next process. An open run keeps the cluster from being replaced.
+func TestHoldStarts(t *testing.T) {
+	for name, after := range map[string]func(h *rig, release func()){
+		"released":  func(_ *rig, release func()) { release() },
+		"restarted": func(h *rig, _ func()) { h.restart() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, h *rig) {
+				byHand(h)
+				release, open, err := h.e.HoldStarts(t.Context(), "the cluster is replaced")
+				if err != nil || len(open) > 0 {
+					t.Fatal(open, err)
+				}
+				h.post(alertOf("Slow", "b"))
+				h.pass(time.Minute)
+				if _, _, err := h.e.StartRun(t.Context(), wish); !errors.Is(err, ErrConflict) || !strings.Contains(err.Error(), "the cluster is replaced") {
+					t.Errorf("a start by hand: %v", err)
+				}
+				if runs := h.runs(); len(runs) > 0 {
+					t.Fatalf("runs opened: %v", h.fates())
+				}
+				after(h, release)
+				h.pass(time.Minute)
+				run := h.only().Start
+				if run.Service.Name != "b" {
+					t.Errorf("started %+v", run)
+				}
+				if _, open, err := h.e.HoldStarts(t.Context(), "again"); err != nil || len(open) != 1 || open[0].Start.Run != run.Run {
+					t.Errorf("with an open run: %v, %v", open, err)
+				}
+				if _, _, err := h.e.StartRun(t.Context(), wish); err != nil {
+					t.Errorf("an open run let the hold stand: %v", err)
+				}
+			})
+		})
+	}
+}
