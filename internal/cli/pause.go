@@ -74,24 +74,12 @@ func pauseCommand(p *command.Process, method string, cmd *cobra.Command) *cobra.
 }
 
 func newPausesCommand(p *command.Process) *cobra.Command {
-	c := client.Client{Process: p}
-	var out command.Output
-	cmd := &cobra.Command{
+	table := func(l api.PauseList) (any, *runview.Table) { return l.Pauses, pauseTable(l.Pauses) }
+	return listing(p, client.PausesPath, table, &cobra.Command{
 		Use:     "pauses",
 		Short:   "List the pauses in force",
-		Args:    none,
 		Example: "  responder pauses -o json",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			var answer api.PauseList
-			if err := c.Get(cmd.Context(), client.PausesPath, nil, &answer); err != nil {
-				return err
-			}
-			return out.PrintTable(p.Stdout, answer.Pauses, pauseTable(answer.Pauses))
-		},
-	}
-	c.AddFlags(cmd)
-	out.AddTableFlag(cmd)
-	return cmd
+	})
 }
 
 func pauseTable(all []api.Pause) *runview.Table {

@@ -13,7 +13,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/inference-responder/responder/internal/app"
+	"github.com/inference-responder/responder/internal/cli/client"
 	"github.com/inference-responder/responder/internal/cli/command"
+	"github.com/inference-responder/responder/internal/runview"
 	"github.com/inference-responder/responder/internal/spelling"
 )
 
@@ -213,6 +215,25 @@ func one(argument string) cobra.PositionalArgs {
 			return nil
 		}
 	}
+}
+
+// listing completes a command that asks the service for path and prints the answer. table
+// returns what -o prints as JSON or YAML, and its table.
+func listing[T any](p *command.Process, path string, table func(T) (any, *runview.Table), cmd *cobra.Command) *cobra.Command {
+	c := client.Client{Process: p}
+	var out command.Output
+	cmd.Args = none
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		var answer T
+		if err := c.Get(cmd.Context(), path, nil, &answer); err != nil {
+			return err
+		}
+		list, t := table(answer)
+		return out.PrintTable(p.Stdout, list, t)
+	}
+	c.AddFlags(cmd)
+	out.AddTableFlag(cmd)
+	return cmd
 }
 
 // atMostOne takes no argument or one.

@@ -15,25 +15,13 @@ import (
 )
 
 func newServicesCommand(p *command.Process) *cobra.Command {
-	c := client.Client{Process: p}
-	var out command.Output
-	cmd := &cobra.Command{
+	table := func(l api.ServiceList) (any, *runview.Table) { return l.Services, serviceTable(l.Services) }
+	return listing(p, client.ServicesPath, table, &cobra.Command{
 		Use:   "services",
 		Short: "List the service catalog of a running service",
-		Args:  none,
 		Example: `  responder services
   responder services -o yaml`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			var answer api.ServiceList
-			if err := c.Get(cmd.Context(), client.ServicesPath, nil, &answer); err != nil {
-				return err
-			}
-			return out.PrintTable(p.Stdout, answer.Services, serviceTable(answer.Services))
-		},
-	}
-	c.AddFlags(cmd)
-	out.AddTableFlag(cmd)
-	return cmd
+	})
 }
 
 func serviceTable(services []api.Service) *runview.Table {

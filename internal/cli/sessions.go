@@ -21,25 +21,13 @@ func newSessionsCommand(p *command.Process) *cobra.Command {
 }
 
 func newSessionsListCommand(p *command.Process) *cobra.Command {
-	c := client.Client{Process: p}
-	var out command.Output
-	cmd := &cobra.Command{
+	table := func(l api.SessionList) (any, *runview.Table) { return l.Sessions, sessionTable(l.Sessions) }
+	return listing(p, client.SessionsPath, table, &cobra.Command{
 		Use:     "list",
 		Short:   "List who is signed in on the page",
 		Long:    "List who is signed in on the page, the most recently used session first. The\ncredential needs the scope sessions.",
-		Args:    none,
 		Example: "  responder sessions list\n  responder sessions list -o json",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			var answer api.SessionList
-			if err := c.Get(cmd.Context(), client.SessionsPath, nil, &answer); err != nil {
-				return err
-			}
-			return out.PrintTable(p.Stdout, answer.Sessions, sessionTable(answer.Sessions))
-		},
-	}
-	c.AddFlags(cmd)
-	out.AddTableFlag(cmd)
-	return cmd
+	})
 }
 
 func sessionTable(all []api.Session) *runview.Table {
