@@ -16,19 +16,18 @@ import (
 	"github.com/inference-responder/responder/internal/runview"
 )
 
-// decision is a command that tells a run what a person decides.
+// decision is a command that sends a person's decision to a run.
 type decision struct {
 	verb   string                                                       // of the API
 	needs  string                                                       // error for a missing reason; empty: it is optional
 	reason string                                                       // what --reason is
-	check  func() error                                                 // of the other flags; nil: they are always good
-	asks   func(ctx context.Context, c *client.Client, id string) error // a person at the terminal before it is sent; nil: nobody
-	first  func(before api.Run) error                                   // of the run as it is; nil: any is good
-	said   func(id string, after api.Run) string                        // printed once it is taken
+	check  func() error                                                 // checks the other flags; nil: no check
+	asks   func(ctx context.Context, c *client.Client, id string) error // asks the person at the terminal before it is sent; nil: asks nobody
+	first  func(before api.Run) error                                   // checks the run before it is sent; nil: no check
+	said   func(id string, after api.Run) string                        // returns the text that is printed after it was accepted
 }
 
-// command completes a command that has words and flags of its own already. d is
-// what is sent.
+// command completes cmd, which has its texts and its own flags. d is sent.
 func (o decision) command(p *command.Process, d *api.DecisionRequest, cmd *cobra.Command) *cobra.Command {
 	c := client.Client{Process: p}
 	var out command.Output
@@ -81,16 +80,34 @@ func says(format string) func(string, api.Run) string {
 	return func(id string, _ api.Run) string { return fmt.Sprintf(format, id) }
 }
 
-// addQuestionFlags names the question and the plan that are decided about.
+// addQuestionFlags adds the flags that name the question and the plan.
 func addQuestionFlags(cmd *cobra.Command, d *api.DecisionRequest) {
 	cmd.Flags().StringVar(&d.Digest, "digest", "", "digest of the plan you saw; a different one is refused")
 	cmd.Flags().StringVar(&d.Gate, "gate", "", "ID of the question you answer (default: the open one)")
 }
 
-// addAsFlag lets a person play another one.
+// addAsFlag adds the flag that names another person as the one who decides.
 func addAsFlag(cmd *cobra.Command, d *api.DecisionRequest) {
-	cmd.Flags().StringVar(&d.As, "as", "", "decide under this name, to try how several people decide; only a sandbox without authentication takes it")
+	cmd.Flags().Var((*personName)(&d.As), "as", "decide under this name, to try how several people decide; only a sandbox without authentication takes it")
 }
+
+// personName is the value of --as. Empty is refused: it would decide as the caller.
+type personName string
+
+// Set implements [pflag.Value].
+func (n *personName) Set(text string) error {
+	if text == "" {
+		return errors.New("want the name of a person; an empty one would decide as you")
+	}
+	*n = personName(text)
+	return nil
+}
+
+// String implements [pflag.Value].
+func (n *personName) String() string { return string(*n) }
+
+// Type implements [pflag.Value].
+func (n *personName) Type() string { return "string" }
 
 func newApproveCommand(p *command.Process) *cobra.Command {
 	var d api.DecisionRequest

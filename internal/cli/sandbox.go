@@ -18,38 +18,29 @@ import (
 )
 
 func newSandboxCommand(p *command.Process) *cobra.Command {
-	return group("sandbox", "Let incidents happen in a running sandbox ('responder serve --sandbox')",
+	return group("sandbox", "Simulate incidents in a running sandbox ('responder serve --sandbox')",
 		newSandboxListCommand(p), newSandboxFireCommand(p))
 }
 
 func newSandboxListCommand(p *command.Process) *cobra.Command {
-	c := client.Client{Process: p}
-	var out command.Output
-	cmd := &cobra.Command{
+	return listing(p, client.SandboxPath, scenarioTable, &cobra.Command{
 		Use:   "list",
 		Short: "List the scenarios that a running sandbox can simulate, and the present one",
-		Args:  none,
 		Example: `  responder sandbox list
   responder sandbox list -o name`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			var answer api.Sandbox
-			if err := c.Get(cmd.Context(), client.SandboxPath, nil, &answer); err != nil {
-				return err
-			}
-			t := &runview.Table{Columns: []runview.Column{{Head: "SCENARIO"}, {Head: "NOW"}, {Head: "TITLE", Flex: true}}}
-			for _, s := range answer.Scenarios {
-				now := ""
-				if s.Name == answer.Scenario {
-					now = "now"
-				}
-				t.Add(s.Name, now, s.Title)
-			}
-			return out.PrintTable(p.Stdout, answer, t)
-		},
+	})
+}
+
+func scenarioTable(s api.Sandbox) (any, *runview.Table) {
+	t := &runview.Table{Columns: []runview.Column{{Head: "SCENARIO"}, {Head: "NOW"}, {Head: "TITLE", Flex: true}}}
+	for _, x := range s.Scenarios {
+		now := ""
+		if x.Name == s.Scenario {
+			now = "now"
+		}
+		t.Add(x.Name, now, x.Title)
 	}
-	c.AddFlags(cmd)
-	out.AddTableFlag(cmd)
-	return cmd
+	return s, t
 }
 
 func newSandboxFireCommand(p *command.Process) *cobra.Command {
@@ -57,17 +48,22 @@ func newSandboxFireCommand(p *command.Process) *cobra.Command {
 	var out command.Output
 	cmd := &cobra.Command{
 		Use:   "fire [SCENARIO]",
-		Short: "Deliver the alert of a running sandbox, or let another incident happen there",
+		Short: "Deliver the alert of a running sandbox, or simulate another incident there",
 		Long: `Deliver the alert of a running sandbox as Alertmanager would. An alert that has
 started a run already starts no other one.
 
-With SCENARIO the incident of that scenario happens, also that of the present one
-once more: the service restarts on a new simulated cluster, a day later by the
-sandbox's clock, and its alert is delivered. Journal, runs and pauses stay. This is
-refused while a run is open. 'responder sandbox list' lists the scenarios.
+With SCENARIO the service restarts on a new simulated cluster, a day later by the
+sandbox's clock, and the alert of that scenario is delivered. The present scenario can
+be named again. Journal, runs and pauses stay. This is refused while a run is open.
+'responder sandbox list' lists the scenarios.
 
 It needs the right start. A service on a real cluster refuses both.`,
-		Args: atMostOne,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 && args[0] == "" {
+				return errors.New("empty argument SCENARIO: 'responder sandbox list' lists the scenarios; without it the present alert is delivered")
+			}
+			return atMostOne(cmd, args)
+		},
 		Example: `  responder sandbox fire
   responder sandbox fire traffic-burst`,
 		ValidArgs: scenarioNames(),
@@ -91,13 +87,13 @@ It needs the right start. A service on a real cluster refuses both.`,
 }
 
 const (
-	// restartDeadline is more than a service needs to open another simulated cluster.
+	// restartDeadline is longer than a service needs to restart on another simulated cluster.
 	restartDeadline = time.Minute
 	restartPoll     = 100 * time.Millisecond
 )
 
-// nextScenario replaces the sandbox's cluster and waits until the service is there
-// again.
+// nextScenario replaces the sandbox's cluster and waits until the service is ready on
+// the new one.
 func nextScenario(ctx context.Context, c *client.Client, scenario string) error {
 	var next api.SandboxFired
 	if err := c.Send(ctx, http.MethodPost, client.FirePath, api.SandboxFire{Scenario: scenario}, &next); err != nil {
@@ -117,7 +113,7 @@ func nextScenario(ctx context.Context, c *client.Client, scenario string) error 
 		select {
 		case <-poll.C:
 		case <-ctx.Done():
-			return errors.Join(fmt.Errorf("the service did not come back within %s on the cluster of %s; see its log, then run 'responder sandbox fire'", restartDeadline, scenario), err)
+			return errors.Join(fmt.Errorf("the service was not ready on the cluster of %s within %s; see its log, then run 'responder sandbox fire'", scenario, restartDeadline), err)
 		}
 	}
 }
@@ -137,9 +133,9 @@ func writeFired(w io.Writer, fired api.SandboxFired) error {
 	text := "look at its run with: responder runs list"
 	switch {
 	case !firing:
-		text = "no alert fires any more; let it happen again with: responder sandbox fire " + fired.Scenario
+		text = "no alert fires any more; simulate it again with: responder sandbox fire " + fired.Scenario
 	case len(runs) > 0:
-		text = fmt.Sprintf("it was known and started %s; once that has ended, let it happen again with: responder sandbox fire %s", strings.Join(runs, ", "), fired.Scenario)
+		text = fmt.Sprintf("it was known and started %s; once that has ended, simulate it again with: responder sandbox fire %s", strings.Join(runs, ", "), fired.Scenario)
 	}
 	_, err := fmt.Fprintln(w, text)
 	return err

@@ -3,6 +3,7 @@ package webhook
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"regexp"
 	"strings"
@@ -13,7 +14,7 @@ import (
 	"github.com/inference-responder/responder/internal/rights"
 )
 
-// Sandbox steers a simulated cluster. Errors are as for [Control].
+// Sandbox changes a simulated cluster. Errors are as for [Control].
 type Sandbox interface {
 	// Show describes the cluster and the scenarios that it can simulate.
 	Show() api.Sandbox
@@ -23,16 +24,16 @@ type Sandbox interface {
 	Fire(ctx context.Context, who rights.Actor, scenario string) (api.SandboxFired, error)
 }
 
-// standIn returns the person that somebody plays who tries a sandbox: with that name,
-// in every group that the open question is put to. Only a sandbox that authenticates
-// nobody has such people. Everywhere else a name has to be proven.
+// standIn returns the identity of the person that a request names as the one who decides:
+// a member of every group that the open question asks. Only a sandbox that authenticates
+// nobody accepts that. Every other service takes the identity from the credential.
 func (s *Server) standIn(id Identity, run, name string) (Identity, error) {
 	switch {
 	case s.o.Sandbox == nil || !s.auth.open() || id.Name != Anonymous || id.SignedIn:
 		return Identity{}, problem(http.StatusForbidden, "forbidden", "only a sandbox that authenticates nobody takes a name in place of a credential; here the credential says who decides",
 			"leave --as out, and use the credential of that person")
 	case !personName.MatchString(name) || name == Anonymous:
-		return Identity{}, invalid("as", "is no name of a person; write it like ada, with letters, digits, '.', '_', '@' and '-'")
+		return Identity{}, invalid("as", fmt.Sprintf("%.64q is no name of a person; write it like ada, with letters, digits, '.', '_', '@' and '-'", name))
 	}
 	state, err := s.run(run)
 	if err != nil {
@@ -47,7 +48,7 @@ func (s *Server) standIn(id Identity, run, name string) (Identity, error) {
 	return other, nil
 }
 
-// personName matches the names that somebody can play.
+// personName matches the names that a request may give.
 var personName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._@-]{0,62}$`)
 
 // groupsOf returns the groups of a list of deciders, without the prefix.
