@@ -4,8 +4,9 @@ import "time"
 
 // AlertList is the answer of GET /api/v1/alerts.
 type AlertList struct {
-	Alerts []ReceivedAlert `json:"alerts"` // those mentioned last come first
-	More   bool            `json:"more"`   // there are others beyond the limit
+	Alerts []ReceivedAlert `json:"alerts"`       // the most recently mentioned ones first
+	More   bool            `json:"more"`         // there are others beyond the limit
+	Now    time.Time       `json:"now,omitzero"` // by the service's clock, which is the sandbox's in one
 }
 
 // ReceivedAlert is an alert that was received, and what became of it.

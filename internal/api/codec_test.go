@@ -213,6 +213,10 @@ func TestAPI(t *testing.T) {
 		"run_empty": RunOf(byHand),
 		"runs":      RunList{Runs: []RunSummary{SummaryOf(state()), SummaryOf(ended), SummaryOf(byHand)}, Now: noon},
 		"event":     EventOf(3, event()),
+		"alerts": AlertList{Now: later, More: true, Alerts: []ReceivedAlert{{
+			Episode: alert.Episode(), Labels: alert.Labels, Firing: true, Starts: noon, Seen: noon, Became: "unmatched", Runs: []string{}, Reason: "r",
+			Nearest: "p", Mismatches: []string{"m"}, Waits: true, Remedy: "do", Source: alert.GeneratorURL,
+		}, {Episode: joined.Episode(), Starts: noon, Seen: later, Resolved: later, Became: "run", Runs: []string{"r-1"}}}},
 		"services":  ServiceList{Services: []Service{ServiceOf(service), ServiceOf(playbook.Service{Name: "a"})}},
 		"playbooks": PlaybookList{Playbooks: []Playbook{PlaybookOf(loaded(t))}},
 		"pauses":    PauseList{Pauses: []Pause{{Scope: "service:serving/chat", Service: "serving/chat", Since: noon, By: "user:ada", Reason: "load test"}}, Note: "n"},

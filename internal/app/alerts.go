@@ -2,6 +2,7 @@ package app
 
 import (
 	"strings"
+	"time"
 
 	"github.com/inference-responder/responder/internal/api"
 	"github.com/inference-responder/responder/internal/executor"
@@ -10,16 +11,17 @@ import (
 	"github.com/inference-responder/responder/internal/webhook"
 )
 
-// received tells what became of alerts.
+// received lists the alerts that were received and what became of them.
 type received struct {
 	executor  *executor.Executor
 	playbooks func() *playbook.Set
+	now       func() time.Time
 }
 
-// Alerts returns alerts that were received, those first that were mentioned last.
+// Alerts returns received alerts, the most recently mentioned ones first.
 func (r received) Alerts(f webhook.AlertFilter) api.AlertList {
 	seen, more := r.executor.Alerts(dispatch.SeenFilter{Firing: f.Firing, NoRun: f.NoRun, Episode: f.Episode}, f.Limit)
-	list := api.AlertList{Alerts: make([]api.ReceivedAlert, 0, len(seen)), More: more}
+	list := api.AlertList{Alerts: make([]api.ReceivedAlert, 0, len(seen)), More: more, Now: r.now().UTC()}
 	for _, s := range seen {
 		list.Alerts = append(list.Alerts, r.alert(s))
 	}

@@ -6,7 +6,6 @@ import (
 	"iter"
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/inference-responder/responder/internal/api"
 	"github.com/inference-responder/responder/internal/audit"
@@ -49,7 +48,7 @@ func (s *Service) openPages(traces trace.Config) (webhook.Pages, error) {
 func (s *Service) tablePages() []web.TablePage {
 	return []web.TablePage{
 		{Path: "alerts", Title: "Alerts", Table: func() (web.Table, error) {
-			return alertsPage(received{s.executor, s.library.set}.Alerts(webhook.AlertFilter{Limit: pageAlerts}), s.world.Now()), nil
+			return alertsPage(s.received().Alerts(webhook.AlertFilter{Limit: pageAlerts})), nil
 		}},
 		{Path: "loans", Title: "Loans", Table: func() (web.Table, error) {
 			open, ended := true, false
@@ -69,8 +68,8 @@ const (
 )
 
 // alertsPage is the table of 'responder alerts', with the reasons.
-func alertsPage(list api.AlertList, now time.Time) web.Table {
-	page := web.Table{Table: runview.AlertTable(list.Alerts, now)}
+func alertsPage(list api.AlertList) web.Table {
+	page := web.Table{Table: runview.AlertTable(list)}
 	for i := range page.Columns {
 		if c := &page.Columns[i]; c.Head == "REASON" || c.Head == "LABELS" {
 			c.Wide = false

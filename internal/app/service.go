@@ -188,9 +188,9 @@ func (s *Service) receiverOptions(c config.Config) webhook.Options {
 		Starter:   starter{s.executor, s.permits()},
 		Pauses:    pauses{s.executor, s.intake, s.permits()},
 		Views:     views{s.executor},
-		Alerts:    received{s.executor, s.library.set},
+		Alerts:    s.received(),
 		Trace:     c.Tracing.LinkOf,
-		Reports:   reports{s.executor, received{s.executor, s.library.set}, s.world.Now},
+		Reports:   reports{s.executor, s.received(), s.world.Now},
 		Ladder:    trackRecord{s.executor, s.ladder, s.permits()},
 		Log:       journalLog{s.journal},
 		Journal:   s.retention,
@@ -224,6 +224,9 @@ func (s *Service) receiverOptions(c config.Config) webhook.Options {
 	}
 	return o
 }
+
+// received lists the alerts that the service received.
+func (s *Service) received() received { return received{s.executor, s.library.set, s.world.Now} }
 
 // permits is who may do what about which service.
 func (s *Service) permits() permits {

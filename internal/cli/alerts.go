@@ -5,7 +5,6 @@ import (
 	"io"
 	"net/url"
 	"strconv"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -15,10 +14,10 @@ import (
 	"github.com/inference-responder/responder/internal/runview"
 )
 
-const alertsLong = `List the alerts that were received, those first that were mentioned last, and what
-became of each: the run that it started or joined, or why it has none. AGE is since
-Alertmanager last mentioned it. Alerts of the last 14 days that had a run are known,
-and the most recent ones of those that had none.
+const alertsLong = `List the alerts that were received, the most recently mentioned ones first, and what
+became of each: the run that it started or joined, or why it has none. AGE is the time
+since Alertmanager last mentioned it, by the service's clock. Alerts of the last 14
+days that had a run are known, and the most recent ones of those that had none.
 
 With --why each alert without a run is explained: no playbook matches (the nearest
 one, and the matchers of it that fail), no service of the catalog, or something was
@@ -54,7 +53,7 @@ func newAlertsCommand(p *command.Process) *cobra.Command {
 				return err
 			}
 			return out.Print(p.Stdout, answer.Alerts, func(w io.Writer) error {
-				table := runview.AlertTable(answer.Alerts, time.Now())
+				table := runview.AlertTable(answer)
 				if len(args) > 0 || firing || noRun {
 					table.Empty = "no alert that is known fits"
 				}

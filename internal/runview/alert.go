@@ -16,8 +16,9 @@ import (
 // is 0s: clocks differ.
 func Age(d time.Duration) string { return duration.HumanDuration(max(d, 0)) }
 
-// AlertTable returns the table of alerts that were received.
-func AlertTable(alerts []api.ReceivedAlert, now time.Time) *Table {
+// AlertTable returns the table of received alerts. AGE is by the service's clock, and
+// empty if the answer does not have its time.
+func AlertTable(list api.AlertList) *Table {
 	t := &Table{
 		Columns: []Column{
 			{Head: "AGE"},
@@ -34,7 +35,7 @@ func AlertTable(alerts []api.ReceivedAlert, now time.Time) *Table {
 		},
 		Empty: "no alert was received",
 	}
-	for _, a := range alerts {
+	for _, a := range list.Alerts {
 		state, starts := "resolved", ""
 		if a.Firing {
 			state = "firing"
@@ -46,7 +47,11 @@ func AlertTable(alerts []api.ReceivedAlert, now time.Time) *Table {
 		if n := len(a.Runs); n > 0 {
 			last = a.Runs[n-1]
 		}
-		t.Add(Age(now.Sub(a.Seen)), alertName(a), state, a.Became, last, a.Reason, fingerprint(a), starts, Time(a.Seen), labelText(a.Labels))
+		age := ""
+		if !list.Now.IsZero() {
+			age = Age(list.Now.Sub(a.Seen))
+		}
+		t.Add(age, alertName(a), state, a.Became, last, a.Reason, fingerprint(a), starts, Time(a.Seen), labelText(a.Labels))
 	}
 	return t
 }

@@ -36,9 +36,10 @@ func (s *Server) listServices(c echo.Context, _ Identity) error {
 	return reply(c, list)
 }
 
-// Alerts tells what became of alerts.
+// Alerts lists what became of alerts.
 type Alerts interface {
-	// Alerts returns alerts that were received, those first that were mentioned last.
+	// Alerts returns received alerts, the most recently mentioned ones first, and the
+	// service's time.
 	Alerts(f AlertFilter) api.AlertList
 }
 
