@@ -2,9 +2,9 @@
 // and of the CLI's -o json. The answers are projections: the journal's records,
 // the machine's state and the playbook's types change without changing them.
 //
-// The package has no behaviour but the conversions in codec.go. The files in
-// testdata hold the bytes of one request or answer each; a change of them is a change of
-// the API.
+// The package has no behaviour but the conversions in codec_SUBJECT.go, which share
+// codec.go. Each file in testdata holds the bytes of one request or answer; a change of
+// them is a change of the API.
 //
 // # Fields
 //
