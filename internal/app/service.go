@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/inference-responder/responder/internal/audit"
@@ -69,8 +70,8 @@ type Options struct {
 	Processors bool // nobody has said how many processors Go's runtime uses
 }
 
-// New builds a service. Nothing runs yet; close gives everything back,
-// also when run was never called.
+// New builds a service. Nothing runs before [Service.Run]. [Service.Close] releases
+// everything, also when Run was never called.
 func New(o Options) (_ *Service, err error) {
 	s := &Service{world: o.World, link: notify.Link(o.Config.ExternalURL), log: o.Log, processors: o.Processors, probes: o.Probes}
 	if s.world.Now == nil {
@@ -92,9 +93,6 @@ func New(o Options) (_ *Service, err error) {
 			"file", file, "entries", s.journal.Size())
 	}
 	s.room = newRoom(s.journal, int64(o.Config.Journal.MinFree))
-	if s.rights, err = o.Config.Auth.RightsRules(); err != nil {
-		return nil, o.Config.Blame(err, "auth.rights")
-	}
 	s.retention = &retention{
 		journal: s.journal, keep: o.Config.Journal.Keep, archive: o.Config.Journal.Archive, now: s.world.Now, log: o.Log,
 		rule: func(now time.Time) (*executor.Retention, error) { return s.executor.Retention(now) },
@@ -102,21 +100,40 @@ func New(o Options) (_ *Service, err error) {
 	if s.checkpoints, err = newCheckpoints(o.Config.Journal.Checkpoints, s.journal, o.Log); err != nil {
 		return nil, o.Config.Blame(err, "journal.checkpoints")
 	}
+	if err = s.openExecutor(o); err != nil {
+		return nil, err
+	}
+	if err = s.openReceiver(o, appends); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// openExecutor builds the executor and what it decides by: rights, playbooks, policy and
+// track record.
+func (s *Service) openExecutor(o Options) (err error) {
+	if s.rights, err = o.Config.Auth.RightsRules(); err != nil {
+		return o.Config.Blame(err, "auth.rights")
+	}
 	if s.library, err = newLibrary(o, s.journal, playbooksTell(s.world.Channels)); err != nil {
-		return nil, o.Config.Unread(err, "playbooks.dir")
+		return o.Config.Unread(err, "playbooks.dir")
 	}
 	if s.rules, err = newRules(o.Config.Policy.File, s.journal, policyTells(s.world.Channels), o.Log); err != nil {
-		return nil, o.Config.Unread(err, "policy.file")
+		return o.Config.Unread(err, "policy.file")
 	}
 	if s.intake, err = dispatch.NewIntake(s.journal, s.world.Now); err != nil {
-		return nil, err
+		return err
 	}
 	if s.ladder, err = ladder.New(ladder.Config(o.Config.Ladder)); err != nil {
-		return nil, err
+		return err
 	}
-	if s.executor, err = executor.New(s.executorOptions(o)); err != nil {
-		return nil, err
-	}
+	s.executor, err = executor.New(s.executorOptions(o))
+	return err
+}
+
+// openReceiver builds the receiver and what it shows or serves: metrics, traces, Slack
+// approvals, pages and the controls of a sandbox.
+func (s *Service) openReceiver(o Options, appends prometheus.Histogram) (err error) {
 	s.metrics = newMetrics(appends, metricSources{
 		journal:   s.journal,
 		figures:   s.executor.Figures,
@@ -130,18 +147,18 @@ func New(o Options) (_ *Service, err error) {
 		room:      s.room,
 	}, o.Log)
 	if s.traces, err = s.openTraces(o.Config.Tracing); err != nil {
-		return nil, o.Config.Blame(err, "tracing")
+		return o.Config.Blame(err, "tracing")
 	}
 	if s.slack, err = s.openApprovals(o); err != nil {
-		return nil, err
+		return err
 	}
 	s.steering = s.newSteering()
 	receiver := s.receiverOptions(o.Config)
 	if receiver.Pages, err = s.openPages(o.Config.Tracing); err != nil {
-		return nil, err
+		return err
 	}
 	s.receiver, err = webhook.New(receiver)
-	return s, o.Config.Blame(err, "auth", "tls")
+	return o.Config.Blame(err, "auth", "tls")
 }
 
 func openJournalOf(o Options, observe func(time.Duration)) (*audit.Journal, error) {
