@@ -5,11 +5,11 @@ import "time"
 // Sandbox is the answer of GET /api/v1/sandbox: the simulated cluster of a service
 // that 'responder serve --sandbox' runs. Other services answer 404.
 type Sandbox struct {
-	Scenario  string            `json:"scenario"`  // the one that happens now
+	Scenario  string            `json:"scenario"`  // the present one
 	Opened    time.Time         `json:"opened"`    // when its cluster opened, by the sandbox's clock
 	Now       time.Time         `json:"now"`       // by the sandbox's clock
 	Pace      float64           `json:"pace"`      // simulated seconds per real second, now
-	Scenarios []SandboxScenario `json:"scenarios"` // that can happen
+	Scenarios []SandboxScenario `json:"scenarios"` // that can be simulated
 }
 
 // SandboxScenario is an incident that can be simulated.
@@ -20,7 +20,7 @@ type SandboxScenario struct {
 
 // SandboxFire is the body of POST /api/v1/sandbox/fire.
 type SandboxFire struct {
-	Scenario string `json:"scenario,omitempty"` // to happen in a new cluster; absent: deliver the alerts of the present one
+	Scenario string `json:"scenario,omitempty"` // to simulate in a new cluster; absent: deliver the alerts of the present one
 }
 
 // SandboxFired is the answer of POST /api/v1/sandbox/fire. With a scenario, the status

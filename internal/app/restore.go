@@ -32,6 +32,9 @@ type RestoreOptions struct {
 // not have. Test with errors.Is.
 var ErrReplaces = errors.New("the backup does not have everything that the present journal has")
 
+// otherBackup is what to do about a backup that does not verify.
+const otherBackup = "nothing was restored; use another backup, or name the " + audit.PublicKeyFile + " of its log with --key"
+
 // RestoreJournal replaces the journal of a stopped service by that of a backup. The
 // backup is verified, opened as a service would open it, and a pause of everything is
 // appended: nothing after the backup is known, so people check before anything acts. The
@@ -46,11 +49,11 @@ func RestoreJournal(ctx context.Context, o RestoreOptions) (out api.Restored, er
 	report, err := audit.Verify(ctx, source, o.Public, audit.VerifyOptions{Checker: check})
 	switch {
 	case err != nil:
-		return out, fmt.Errorf("%w; nothing was restored", err)
+		return out, fmt.Errorf("%w; %s", err, otherBackup)
 	case !report.OK():
-		return out, fmt.Errorf("%s is not intact: %s; nothing was restored: use another backup", source, report.FirstBad)
+		return out, fmt.Errorf("%s is not intact: %s; %s", source, report.FirstBad, otherBackup)
 	case report.Overdue != "":
-		return out, fmt.Errorf("%s is not proven: %s; nothing was restored: use another backup", source, report.Overdue)
+		return out, fmt.Errorf("%s is not proven: %s; %s", source, report.Overdue, otherBackup)
 	}
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
 		return out, fmt.Errorf("restore: %w; name a directory of the journal that this user can write", err)
@@ -97,7 +100,7 @@ func presentJournal(ctx context.Context, out *api.Restored, o RestoreOptions) (*
 	r, err := audit.OpenReader(ctx, out.File, check)
 	switch {
 	case errors.Is(err, audit.ErrLocked):
-		return nil, err
+		return nil, fmt.Errorf("%w; nothing was restored: stop the service first", err)
 	case err != nil && !o.Force:
 		return nil, fmt.Errorf("%w, as far as is known: %s cannot be read (%w); nothing was restored; --force replaces it", ErrReplaces, out.File, err)
 	case err != nil:

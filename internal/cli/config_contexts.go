@@ -13,7 +13,7 @@ import (
 	"github.com/inference-responder/responder/internal/runview"
 )
 
-// listedContext is a context as get-contexts prints it.
+// listedContext is a context in the output of get-contexts.
 type listedContext struct {
 	client.Context
 	Current bool `json:"current"`
@@ -55,9 +55,9 @@ func newConfigGetContextsCommand(p *command.Process) *cobra.Command {
 func newConfigUseContextCommand(p *command.Process) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "use-context NAME",
-		Short: "Let commands ask the service of a context from now on",
-		Long: `Let commands ask the service of a context from now on. A flag or variable that names
-a server puts the current context out of use for that command, with its credential.`,
+		Short: "Make a context the current one, whose service commands ask",
+		Long: `Make a context the current one: commands ask its service with its credential. A flag
+or variable that names a server overrides both for that command.`,
 		Args:    one("NAME; 'responder config get-contexts' lists them"),
 		Example: "  responder config use-context prod",
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -73,11 +73,11 @@ a server puts the current context out of use for that command, with its credenti
 			if err := all.Write(); err != nil {
 				return err
 			}
-			if _, err := fmt.Fprintf(p.Stdout, "commands ask %s, the server of %s\n", to.Server, to.Name); err != nil {
+			if _, err := fmt.Fprintf(p.Stdout, "current context: %s, %s\n", to.Name, to.Server); err != nil {
 				return err
 			}
 			if other := p.Getenv("RESPONDER_SERVER"); other != "" {
-				_, err = fmt.Fprintln(p.Stderr, "responder: $RESPONDER_SERVER is set, and comes first; unset it")
+				_, err = fmt.Fprintln(p.Stderr, "responder: $RESPONDER_SERVER is set and overrides the current context; unset it")
 			}
 			return err
 		},
@@ -95,10 +95,10 @@ func newConfigSetContextCommand(p *command.Process) *cobra.Command {
 	var given client.Context
 	cmd := &cobra.Command{
 		Use:   "set-context NAME --server URL",
-		Short: "Name a service and the credential that it is asked with",
-		Long: `Name a service and the credential that it is asked with, or change what is given of
-an existing name. $XDG_CONFIG_HOME/responder/contexts.yaml, or the same below
-~/.config, holds the names. It holds the paths of files and never a token.`,
+		Short: "Add a context, which names a service and its credential, or change one",
+		Long: `Add a context, which names a service and the credential for it, or change the given
+fields of one. Contexts are stored in $XDG_CONFIG_HOME/responder/contexts.yaml, or in
+the same file below ~/.config. It contains paths of files and never a token.`,
 		Args: one("NAME of the context, like prod"),
 		Example: `  responder config set-context prod --server https://responder.example:8443 --token-file ada.token --ca-file ca.crt
   responder config set-context local --server http://127.0.0.1:8080`,
@@ -130,8 +130,8 @@ an existing name. $XDG_CONFIG_HOME/responder/contexts.yaml, or the same below
 	return cmd
 }
 
-// mergedContext returns the context of a name with the flags that are given. An empty
-// value takes a file away.
+// mergedContext returns the context of a name, changed by the given flags. An empty
+// value removes a file.
 func mergedContext(cmd *cobra.Command, all client.Contexts, given client.Context) (client.Context, error) {
 	out := client.Context{Name: given.Name}
 	for _, c := range all.All {
@@ -164,8 +164,8 @@ func mergedContext(cmd *cobra.Command, all client.Contexts, given client.Context
 				return out, fmt.Errorf("--%s: %w", f.flag, err)
 			}
 			if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
-				// Not repeated: it may be the secret itself.
-				return out, fmt.Errorf("--%s names no file; a context holds the path of a file, never what is in it", f.flag)
+				// The value is not shown: it may be the secret itself.
+				return out, fmt.Errorf("--%s names no file; a context contains the path of a file, never its content", f.flag)
 			}
 		}
 		*f.into = path

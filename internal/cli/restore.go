@@ -55,7 +55,7 @@ func newRestoreCommand(p *command.Process) *cobra.Command {
 			}
 			done, err := app.RestoreJournal(cmd.Context(), o)
 			if err != nil {
-				return journalAdvice(err)
+				return err
 			}
 			return out.Print(p.Stdout, done, func(w io.Writer) error { return writeRestoredJournal(w, done, checkpoints) })
 		},

@@ -17,7 +17,7 @@ import (
 	"github.com/inference-responder/responder/internal/yamldoc"
 )
 
-// Context names a service and how it is asked. It holds paths of files and no
+// Context names a service and the credential for it. It contains paths of files and no
 // secret.
 type Context struct {
 	Name      string `json:"name" yaml:"-"`
@@ -28,7 +28,7 @@ type Context struct {
 	CAFile    string `json:"caFile,omitempty" yaml:"ca_file,omitempty"`
 }
 
-// Contexts is the file of contexts.
+// Contexts is the content of the file of contexts.
 type Contexts struct {
 	File    string
 	Current string    // name of the one that is used without --context; empty: none
@@ -70,7 +70,7 @@ func ReadContexts(getenv func(string) string) (Contexts, error) {
 	case err != nil:
 		return Contexts{}, fmt.Errorf("read contexts: %w", err)
 	case info.Mode().Perm()&0o022 != 0:
-		return Contexts{}, fmt.Errorf("read contexts: others may write %s, and so choose where your token is sent; run 'chmod 600 %s' and look at what it says", file, file)
+		return Contexts{}, fmt.Errorf("read contexts: others may write %s, and so choose where your token is sent; check its servers, then run 'chmod 600 %s'", file, file)
 	}
 	data, err := os.ReadFile(file)
 	if err != nil {
@@ -218,10 +218,10 @@ func (c Contexts) Write() (err error) {
 	return os.Rename(tmp.Name(), c.File)
 }
 
-// settle returns the server and the credentials: what flags say, then the context
-// that --context names, then the environment, then the current context. The current
-// context is used as a whole or not at all: where a flag or the environment names the
-// server, its token is not sent there.
+// settle returns the server and the credentials: those of flags first, then those of the
+// context that --context names, of the environment, and of the current context. The
+// current context is used as a whole or not at all: its token is never sent to a server
+// that a flag or the environment names.
 func (c *Client) settle() (server string, from Credentials, err error) {
 	getenv := c.Process.Getenv
 	server, from = c.Server, c.Credentials
@@ -262,8 +262,7 @@ func (c *Client) namedContext(name string) (Context, error) {
 	return all.Named(name)
 }
 
-// fill adds what a context says to what is said already. Its credential is left out
-// where there is one.
+// fill adds the server, the credential and the CA of a context where they are missing.
 func (one Context) fill(server string, from Credentials) (string, Credentials) {
 	if server == "" {
 		server = one.Server
