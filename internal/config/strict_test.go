@@ -64,7 +64,7 @@ func TestStrictDecodeRefuses(t *testing.T) {
 		{"alias", "name: &a x\n", `f.yaml:1:7: anchors are not allowed (write the value out where it is used)`},
 		{"second document", "name: a\n---\nname: b\n", `f.yaml:2:1: more than one document (this file must be one document: remove the line ---)`},
 		{"encoding", "name: \"\xff\"\n", `f.yaml:1:8: not UTF-8 (save the file as UTF-8)`},
-		{"syntax", "name: [a\n", `f.yaml:1:1: invalid YAML: did not find expected ',' or ']'`},
+		{"syntax", "name: [a\n", `f.yaml:1:1: invalid YAML: did not find expected ',' or ']' (look below this line too: for another indentation, or a bracket or quote that is not closed)`},
 		{"two at once", "on: maybe\nwait: x\n", "f.yaml:1:5: on: must be true or false, not \"maybe\"\nf.yaml:2:7: wait: not a duration: \"x\" (write it like 30s, 5m, 1h30m or 28d)"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -231,7 +231,11 @@ func (d *Document) reportYAML(err error) {
 		}
 	}
 	column := 1 + len(d.lines[line-1]) - len(strings.TrimLeft(d.lines[line-1], " "))
-	d.add(problemAt(d.File, d.Line+line, column, "invalid YAML: "+message, ""))
+	hint := ""
+	if strings.HasPrefix(message, "did not find expected") { // the parser places that where the block begins
+		hint = "look below this line too: for another indentation, or a bracket or quote that is not closed"
+	}
+	d.add(problemAt(d.File, d.Line+line, column, "invalid YAML: "+message, hint))
 }
 
 // plain refuses anchors, aliases, tags and deep nesting, so that a document can

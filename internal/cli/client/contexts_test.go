@@ -106,6 +106,7 @@ func TestWrongContexts(t *testing.T) {
 		"half a certificate":  {"contexts:\n  prod: {server: 'https://a.example', key_file: /k}\n", "contexts.yaml:2:3: contexts.prod: a certificate and its key go together", 0o600},
 		"an unknown current":  {"current: prdo\ncontexts:\n  prod: {server: 'https://a.example'}\n", `contexts.yaml:1:10: current: no context is named "prdo" (did you mean "prod"?`, 0o600},
 		"a name with a blank": {"contexts:\n  'a b': {server: 'https://a.example'}\n", `contexts.yaml:2:3: contexts: "a b" is no name of a context`, 0o600},
+		"an indentation":      {"contexts:\n  prod:\n    server: 'https://a.example'\n   ca_file: /ca\n", `invalid YAML: did not find expected key (look below this line too: for another indentation, or`, 0o600},
 		"a file of others":    {twoContexts, "others may write", 0o620},
 	} {
 		home := writeContexts(t, c.text, c.mode)
