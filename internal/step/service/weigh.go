@@ -40,7 +40,7 @@ type weight struct {
 	later   string    // what came later; empty: nothing
 	target  int64     // revision that was current before it, where the window has several; 0: not known
 	gone    bool      // what runs now is what was current before it
-	// acquitted says that a rollback of it was measured, did not help and was undone; empty: it was not
+	// acquitted describes a rollback of it that was measured, did not help and was undone; empty: there was none
 	acquitted string
 	window    time.Duration
 
