@@ -150,7 +150,7 @@ type Guard struct {
 	Wait  bool   `json:"wait,omitempty"` // it refuses now and is asked again
 	Why   string `json:"why"`
 
-	Run   string    `json:"run,omitempty"`   // which is in the way, while it waits
+	Run   string    `json:"run,omitempty"`   // run that it waits for
 	Again bool      `json:"again,omitempty"` // that run acts on the same service: evidence is gathered again afterwards
 	Until time.Time `json:"until,omitzero"`  // when a wait is over by itself
 }

@@ -61,14 +61,14 @@ type WorldRun struct {
 	Service  string   `json:"service"`
 	Path     []string `json:"path"`              // states, in the order of the run
 	Outcome  string   `json:"outcome"`           // or the phase of one that is open
-	Returns  bool     `json:"returns,omitempty"` // it gives a loan back
+	Returns  bool     `json:"returns,omitempty"` // whether it returns a loan
 }
 
 // WorldChange is a change in a simulated fleet.
 type WorldChange struct {
 	Lever   string `json:"lever"` // its kind
 	After   string `json:"after"`
-	Returns bool   `json:"returns,omitempty"` // it gives a loan back
+	Returns bool   `json:"returns,omitempty"` // whether it returns a loan
 	Verdict string `json:"verdict,omitempty"`
 	Undone  string `json:"undone,omitempty"` // when
 }

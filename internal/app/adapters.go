@@ -52,7 +52,7 @@ func DecodeNotification(c config.Receiver, body []byte) (playbook.Notification, 
 	return webhook.Decode(body, c.DropLabels)
 }
 
-// admission hands notifications to the intake.
+// admission passes notifications to the intake.
 type admission struct{ intake *dispatch.Intake }
 
 // Admit makes a notification durable.
@@ -70,7 +70,7 @@ func (a admission) take(ctx context.Context, n playbook.Notification) error {
 	return err
 }
 
-// control hands commands to the executor, with the right that their person lacks.
+// control passes commands to the executor, with the right that the person lacks.
 type control struct {
 	executor *executor.Executor
 	rights   rights.Rules

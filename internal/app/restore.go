@@ -72,12 +72,12 @@ func RestoreJournal(ctx context.Context, o RestoreOptions) (out api.Restored, er
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(stage)) }()
 	if err := copyFile(source, filepath.Join(stage, JournalFile)); err != nil {
-		return out, fmt.Errorf("restore: %w", err)
+		return out, fmt.Errorf("restore: %w; nothing was restored", err)
 	}
 	if o.Key == filepath.Join(o.Backup, audit.KeyFile) { // the service looks for it next to the journal
 		own := filepath.Join(stage, audit.KeyFile)
 		if err := copyFile(o.Key, own); err != nil {
-			return out, fmt.Errorf("restore: %w", err)
+			return out, fmt.Errorf("restore: %w; nothing was restored", err)
 		}
 		o.Key = own
 	}
@@ -160,7 +160,7 @@ func prepareRestored(ctx context.Context, file string, o RestoreOptions, check a
 		return fmt.Errorf("restore: %w", err)
 	}
 	if _, err := j.Append(ctx, audit.Append{Stream: controlStream, After: audit.Any, Records: []audit.Record{{Kind: executor.KindPauseSet, Data: pause}}}); err != nil {
-		return fmt.Errorf("restore: %w", err)
+		return fmt.Errorf("restore: %w; nothing was restored", err)
 	}
 	return nil
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/inference-responder/responder/internal/sandbox"
 )
 
-// ServedSandbox is a simulated cluster for a service that people try Responder
-// with. Anybody may decide there.
+// ServedSandbox is a simulated cluster for a service with which people try Responder.
+// Everybody may decide there.
 func ServedSandbox(sim *sandbox.World) World {
 	w := SandboxWorld(sim, machine.Anonymous)
 	w.Sandbox = sim
@@ -25,9 +25,9 @@ func ServedSandbox(sim *sandbox.World) World {
 // realPace is the pace of the real time.
 const realPace = 1
 
-// keepPace lets the sandbox's time pass as fast as the real one while a question
-// is open, and at the world's pace otherwise. A person then has the real time that
-// the question names, at any pace.
+// keepPace sets the sandbox's clock to the pace of real time while a question is open,
+// and to the world's pace otherwise. A person then has the real time that the question
+// names, at any pace.
 func (s *Service) keepPace(ctx context.Context) error {
 	changed, stop := s.journal.Watch()
 	defer stop()

@@ -79,7 +79,7 @@ func (f *backupFlags) make(ctx context.Context, dir string) (b api.Backup, err e
 	defer func() { err = errors.Join(err, os.RemoveAll(temp)) }()
 	file := filepath.Join(temp, app.JournalFile)
 	if _, err := exportJournal(ctx, &f.client, file, false); err != nil {
-		return b, err
+		return b, fmt.Errorf("no backup was made in %s: %w", dir, err)
 	}
 	if b, err = f.describe(ctx, file); err != nil {
 		return b, err
@@ -121,7 +121,7 @@ func (f *backupFlags) describe(ctx context.Context, file string) (b api.Backup, 
 		return b, err
 	}
 	if f.key != "" {
-		text, err := readNote("public key", f.key, "--key names the "+audit.PublicKeyFile+" that 'responder serve' wrote beside its journal")
+		text, err := readNote("public key", f.key, "--key names the "+audit.PublicKeyFile+" that 'responder serve' wrote next to its journal")
 		if err != nil {
 			return b, err
 		}
