@@ -94,7 +94,7 @@ func addAsFlag(cmd *cobra.Command, d *api.DecisionRequest) {
 // personName is the value of --as. Empty is refused: it would decide as the caller.
 type personName string
 
-// Set implements [pflag.Value].
+// Set implements pflag.Value.
 func (n *personName) Set(text string) error {
 	if text == "" {
 		return errors.New("want the name of a person; an empty one would decide as you")
@@ -103,10 +103,10 @@ func (n *personName) Set(text string) error {
 	return nil
 }
 
-// String implements [pflag.Value].
+// String implements pflag.Value.
 func (n *personName) String() string { return string(*n) }
 
-// Type implements [pflag.Value].
+// Type implements pflag.Value.
 func (n *personName) Type() string { return "string" }
 
 func newApproveCommand(p *command.Process) *cobra.Command {
