@@ -3,6 +3,7 @@ package machine
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -26,6 +27,23 @@ func (t *turn) lookAgain(why string) {
 	t.emit(Event{Kind: EdgeTaken, State: t.s.Current, To: t.s.Playbook.Start, Message: why, Again: true})
 	t.untold = ""
 	t.enter(t.s.Playbook.Start)
+}
+
+// askAgain lets the levers be tried again that were refused: the one that has just been
+// verified may have removed the cause, such as a release of which no pod starts. Each
+// lever is verified at most once, so that this comes to an end.
+func (s State) askAgain() State {
+	untried := maps.Clone(s.Untried)
+	if untried == nil {
+		untried = map[string]int{}
+	}
+	for name, refused := range s.Refused {
+		if refused {
+			untried[name] = s.Visits[name]
+		}
+	}
+	s.Untried, s.Refused = untried, nil
+	return s
 }
 
 // mostAlerts bounds the variable alerts.

@@ -167,6 +167,14 @@ func evolvePath(s State, e Event) State {
 				s.Results = map[string]string{}
 			}
 			s.Results[e.State] = firstLine(signalText(s.Lever.Signal) + s.because())
+			s.Refused = maps.Clone(s.Refused)
+			if s.Refused == nil {
+				s.Refused = map[string]bool{}
+			}
+			s.Refused[e.State] = s.Lever.Signal == playbook.OnRefused
+			if s.Lever.Signal == playbook.OnVerified {
+				s = s.askAgain()
+			}
 		}
 		if made := s.made(); made != "" {
 			s.Made = append(slices.Clip(s.Made), made)

@@ -119,15 +119,24 @@ type choice struct {
 }
 
 // untold describes the edges that could not be told or were passed over, for
-// people; empty: all were told.
+// people, each cause once; empty: all were told.
 func (c choice) untold() string {
-	var out []string
+	var whys []string
+	edges := map[string]string{}
 	for _, x := range c.examined {
-		if x.Why != "" {
-			out = append(out, fmt.Sprintf("%s: %s", edgeWord(x), x.Why))
+		switch {
+		case x.Why == "":
+		case edges[x.Why] == "":
+			whys = append(whys, x.Why)
+			edges[x.Why] = edgeWord(x)
+		default:
+			edges[x.Why] += ", " + edgeWord(x)
 		}
 	}
-	return strings.Join(out, "; ")
+	for i, why := range whys {
+		whys[i] = edges[why] + ": " + why
+	}
+	return strings.Join(whys, "; ")
 }
 
 func edgeWord(x Examined) string {
