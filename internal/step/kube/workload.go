@@ -44,6 +44,7 @@ type workloadOut struct {
 	Ready         int        `json:"ready" unit:"replicas" doc:"Replicas that are ready."`
 	Revision      int        `json:"revision" doc:"Number of the current revision."`
 	Updated       int        `json:"updated" unit:"replicas" doc:"Replicas of the current revision."`
+	RollingOut    bool       `json:"rolling_out" doc:"A rollout is not over: pods of an earlier revision are left, or the controller has not seen the newest change yet."`
 	Available     int        `json:"available" unit:"replicas" doc:"Replicas ready for as long as the workload demands."`
 	Unavailable   int        `json:"unavailable" unit:"replicas" doc:"Replicas missing to the desired number."`
 	Restarts      int        `json:"restarts" doc:"Container restarts, summed over the pods that exist now."`
@@ -121,7 +122,7 @@ func (c kubeWorkload) Run(ctx context.Context, in step.Input) (step.Finding, err
 
 func workloadEvidence(w kube.Workload) workloadOut {
 	out := workloadOut{
-		Desired: w.Replicas, Ready: w.Ready, Revision: int(w.Revision), Updated: w.Updated, Available: w.Available,
+		Desired: w.Replicas, Ready: w.Ready, Revision: int(w.Revision), Updated: w.Updated, RollingOut: w.RollingOut(), Available: w.Available,
 		Unavailable: max(w.Unavailable, w.Replicas-w.Available, 0),
 		Waiting:     []string{}, Stuck: w.Stuck, Paused: w.Paused, Holdable: holdable(w) == nil, Held: w.Held, HoldOver: w.HoldOver,
 		Nodes: []nodeOut{}, Events: []eventOut{}, Owners: []ownerOut{},
