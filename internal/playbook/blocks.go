@@ -249,6 +249,7 @@ func (r *reader) query(m *yamldoc.Mapping, name string, at place) *Value {
 		return nil
 	}
 	v := r.value(n, m.At(name), Field{Name: name, Type: Type{Name: Query}}, at)
+	v.proof = true
 	q, ok := v.sample()
 	if !ok {
 		return v

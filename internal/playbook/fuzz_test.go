@@ -142,7 +142,7 @@ func FuzzValues(f *testing.F) {
 
 // FuzzProvesNothing: no query is too odd, and times zero it never proves anything.
 func FuzzProvesNothing(f *testing.F) {
-	for _, q := range []string{"a", "a * 0", "clamp(a, 0, 0)", "a @ end()", "quantile(2, a)", "vector(1 - 1) * a", "histogram_quantile(scalar(a), b)", "a[5m:] offset 1h"} {
+	for _, q := range []string{"a", "a * 0", "clamp(a, 0, 0)", "a @ end()", "quantile(2, a)", "vector(1 - 1) * a", "histogram_quantile(scalar(a), b)", "a[5m:] offset 1h", `sum(a{b="1",c="2"}) - sum(a{c="2"})`, "a[4w]", "stddev(a)"} {
 		f.Add(q)
 	}
 	f.Fuzz(func(t *testing.T, query string) {

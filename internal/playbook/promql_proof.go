@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/promql/parser/posrange"
 )
@@ -52,8 +54,9 @@ func answersNothing(expr parser.Expr) bool {
 	}
 }
 
-// maxProofOffset limits how far back a proof may read.
-const maxProofOffset = time.Hour
+// maxProofPast limits how far back a proof may read, by its ranges, those around them and
+// its offsets: what was long ago moves a result too late, or for ever.
+const maxProofPast = time.Hour
 
 // provesNothing returns why the result of a query does not follow what the service does
 // now, and the part of it that is at fault; "" if no reason is known. It is a list of
@@ -63,13 +66,39 @@ func provesNothing(query string) (why, part string) {
 	if err != nil {
 		return "", ""
 	}
-	parser.Inspect(expr, func(node parser.Node, _ []parser.Node) error {
-		if w := fixed(node); w != "" && why == "" {
+	parser.Inspect(expr, func(node parser.Node, path []parser.Node) error {
+		w := fixed(node)
+		if vs, ok := node.(*parser.VectorSelector); ok && w == "" {
+			w = longPast(vs, path)
+		}
+		if w != "" && why == "" {
 			why, part = w, textAt(query, node.PositionRange())
 		}
 		return nil
 	})
 	return why, part
+}
+
+// longPast returns why a selector reads too far back, by the ranges and offsets on the
+// path to it together; "": it does not.
+func longPast(vs *parser.VectorSelector, path []parser.Node) string {
+	ranges, offsets := time.Duration(0), max(0, vs.OriginalOffset)
+	for _, node := range path {
+		switch n := node.(type) {
+		case *parser.MatrixSelector:
+			ranges += n.Range
+		case *parser.SubqueryExpr:
+			ranges, offsets = ranges+n.Range, offsets+max(0, n.OriginalOffset)
+		}
+	}
+	switch {
+	case offsets > maxProofPast:
+		return fmt.Sprintf("reads what was %s ago, at most %s is allowed in a proof", FormatDuration(offsets), FormatDuration(maxProofPast))
+	case ranges > maxProofPast:
+		return fmt.Sprintf("reads the last %s, at most %s is allowed in a proof", FormatDuration(ranges), FormatDuration(maxProofPast))
+	default:
+		return ""
+	}
 }
 
 func textAt(query string, r posrange.PositionRange) string {
@@ -93,6 +122,9 @@ func fixed(node parser.Node) string {
 		if n.Op == parser.QUANTILE {
 			return fixedQuantile(n.Param)
 		}
+		if (n.Op == parser.STDDEV || n.Op == parser.STDVAR) && !n.Without && len(n.Grouping) == 0 {
+			return "is 0 for one series: say by or without which labels"
+		}
 	case *parser.Call:
 		switch n.Func.Name {
 		case "clamp", "clamp_max", "clamp_min", "sgn":
@@ -115,8 +147,8 @@ func fixedTime(at bool, offset time.Duration) string {
 	switch {
 	case at:
 		return "reads a fixed time"
-	case offset < 0 || offset > maxProofOffset:
-		return fmt.Sprintf("reads what was %s ago, at most %s is allowed", FormatDuration(offset), FormatDuration(maxProofOffset))
+	case offset < 0:
+		return fmt.Sprintf("reads what will be in %s", FormatDuration(-offset))
 	default:
 		return ""
 	}
@@ -157,15 +189,81 @@ func fixedBinary(n *parser.BinaryExpr) string {
 		if sameText(n) {
 			return constant
 		}
+		if n.Op == parser.SUB && oneSign(n) {
+			return "has always the same sign: one side selects what the other one does, and no more"
+		}
 	}
 	return ""
 }
 
 func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
-// sameText reports whether both sides of an operation are written alike.
+// sameText reports whether both sides of an operation are alike. The order of matchers
+// makes no difference.
 func sameText(n *parser.BinaryExpr) bool {
-	return inParens(n.LHS).String() == inParens(n.RHS).String()
+	left, _ := shape(n.LHS, true)
+	right, _ := shape(n.RHS, true)
+	return left == right
+}
+
+// oneSign reports whether both sides of a difference calculate the same of one metric,
+// where one side has all matchers of the other: a part less its whole. It knows sums,
+// counts and maxima, of which the part is never more.
+func oneSign(n *parser.BinaryExpr) bool {
+	left, ofLeft := shape(n.LHS, false)
+	right, ofRight := shape(n.RHS, false)
+	if left != right || len(ofLeft) != 1 || len(ofRight) != 1 || !grows(n.LHS) {
+		return false
+	}
+	within := func(a, b map[string]bool) bool {
+		for m := range a {
+			if !b[m] {
+				return false
+			}
+		}
+		return true
+	}
+	return within(ofLeft[0], ofRight[0]) || within(ofRight[0], ofLeft[0])
+}
+
+// grows reports whether more series make the result of an expression no less.
+func grows(expr parser.Expr) bool {
+	grows := true
+	parser.Inspect(expr, func(node parser.Node, _ []parser.Node) error {
+		switch n := node.(type) {
+		case *parser.VectorSelector, *parser.MatrixSelector, *parser.ParenExpr, nil:
+		case *parser.Call:
+			grows = grows && slices.Contains([]string{"rate", "irate", "increase", "avg_over_time", "last_over_time", "max_over_time", "min_over_time", "sum_over_time"}, n.Func.Name)
+		case *parser.AggregateExpr:
+			grows = grows && slices.Contains([]parser.ItemType{parser.SUM, parser.COUNT, parser.MAX}, n.Op)
+		default:
+			grows = false
+		}
+		return nil
+	})
+	return grows
+}
+
+// shape prints an expression without its outer parentheses, with the matchers of its
+// selectors in order, or with none, and returns those of each selector.
+func shape(expr parser.Expr, matchers bool) (text string, of []map[string]bool) {
+	copied, err := parser.ParseExpr(inParens(expr).String())
+	if err != nil {
+		return inParens(expr).String(), nil // unreachable: what is printed can be read
+	}
+	for _, vs := range selectorsOf(copied) {
+		slices.SortFunc(vs.LabelMatchers, func(a, b *labels.Matcher) int { return strings.Compare(a.String(), b.String()) })
+		vs.LabelMatchers = slices.CompactFunc(vs.LabelMatchers, func(a, b *labels.Matcher) bool { return a.String() == b.String() })
+		all := map[string]bool{}
+		for _, m := range vs.LabelMatchers {
+			all[m.String()] = true
+		}
+		of = append(of, all)
+		if !matchers {
+			vs.LabelMatchers = slices.DeleteFunc(vs.LabelMatchers, func(m *labels.Matcher) bool { return m.Name != labels.MetricName })
+		}
+	}
+	return copied.String(), of
 }
 
 func inParens(e parser.Expr) parser.Expr {

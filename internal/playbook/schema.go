@@ -156,7 +156,7 @@ func verifySchema() schemaObject {
 	s["if"], s["then"] = schemaObject{"anyOf": []any{
 		schemaObject{"required": []string{"until"}}, schemaObject{"required": []string{"burn"}}, schemaObject{"required": []string{"traffic"}},
 	}}, own
-	s["description"] = "The proof that the change helped. Default: the service's objectives. also adds conditions; until replaces the objectives."
+	s["description"] = "The proof that the change helped. Default: the service's objectives. also adds conditions; until replaces the objectives. Queries read at most the last hour."
 	return s
 }
 

@@ -88,7 +88,10 @@ func vectorSelectors(query string) []*parser.VectorSelector {
 	if err != nil {
 		return nil
 	}
-	var out []*parser.VectorSelector
+	return selectorsOf(expr)
+}
+
+func selectorsOf(expr parser.Expr) (out []*parser.VectorSelector) {
 	parser.Inspect(expr, func(node parser.Node, _ []parser.Node) error {
 		if vs, ok := node.(*parser.VectorSelector); ok {
 			out = append(out, vs)

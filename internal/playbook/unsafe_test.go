@@ -3,6 +3,7 @@ package playbook
 import (
 	"strings"
 	"testing"
+	"time"
 )
 
 const unsafeDoc = `
@@ -93,6 +94,22 @@ func TestUnsafeLevers(t *testing.T) {
 		{"long ago", node, proof + " offset 2h", traffic, "reads what was 2h ago"},
 		{"long ago, a subquery", node, "max_over_time(" + proof + "[5m:1m] offset 2h)", traffic, "reads what was 2h ago"},
 		{"a little ago", node, proof + " offset 5m", traffic, ""},
+		{"the lowest of four weeks", node, "min_over_time(" + proof + "[4w])", traffic, "reads the last 4w, at most 1h is allowed in a proof"},
+		{"a long subquery", node, "min_over_time((" + proof + " * 2)[1d:1m])", traffic, "reads the last 1d, at most 1h"},
+		{"ranges around a range", node, "max_over_time(rate(" + proof + "[40m])[40m:])", traffic, "reads the last 1h20m, at most 1h"},
+		{"offsets around an offset", node, "max_over_time((" + proof + " offset 40m)[5m:1m] offset 40m)", traffic, "reads what was 1h20m ago"},
+		{"traffic of four weeks", node, proof, "sum(rate(requests_total{${service.selector}}[4w]))", "reads the last 4w"},
+		{"an hour", node, "rate(" + proof + "[1h])", traffic, ""},
+		{"a deviation of one series", node, "stddev(" + proof + ")", traffic, "is 0 for one series"},
+		{"a variance of one series", node, "stdvar(sum(" + proof + "))", traffic, "is 0 for one series"},
+		{"a deviation by label", node, "stddev by (engine) (" + proof + ")", traffic, ""},
+		{"itself, turned", node, `bad{a="1",${service.selector}} - bad{${service.selector},a="1"}`, traffic, "is a constant"},
+		{"of itself, turned", node, `sum(bad{a="1",${service.selector}}) / (sum(bad{${service.selector},a="1"}))`, traffic, "is a constant"},
+		{"a part less its whole", node, `sum(rate(bad{${service.selector},a="1"}[5m])) - sum(rate(bad{${service.selector}}[5m]))`, traffic, "has always the same sign"},
+		{"a whole less its part", node, `sum(bad{${service.selector}}) - sum(bad{${service.selector},a="1"})`, traffic, "has always the same sign"},
+		{"two parts", node, `sum(bad{${service.selector},a="1"}) - sum(bad{${service.selector},a="2"})`, traffic, ""},
+		{"two means", node, `avg(bad{${service.selector},a="1"}) - avg(bad{${service.selector}})`, traffic, ""},
+		{"the share of a part", node, `sum(bad{${service.selector},a="1"}) / sum(bad{${service.selector}})`, traffic, ""},
 		{"infinite", node, proof + " * -Inf", traffic, "infinite"},
 		{"no quantile", node, "histogram_quantile(-1, " + proof + ")", traffic, "a quantile is from 0 to 1"},
 		{"grouped", node, "group(" + proof + ")", traffic, "is 1 for every series"},
@@ -118,5 +135,33 @@ func TestUnsafeLevers(t *testing.T) {
 				t.Errorf("unsafe: %q, want %q", why, tt.want)
 			}
 		})
+	}
+}
+
+// TestFilledProofs: what only a run knows makes no proof of nothing, and ${since} may be
+// as long as the proof takes.
+func TestFilledProofs(t *testing.T) {
+	env, _ := bench(t)
+	for query, want := range map[string]string{
+		`rate(x{${service.selector}}[${duration("672h")}])`:                     "at most 1h is allowed in a proof",
+		`rate(x{${service.selector}}[${since}]) + rate(x[${duration("672h")}])`: "at most 1h is allowed in a proof",
+		`x * ${1 - 1}`:                           "is a constant",
+		`rate(x{${service.selector}}[${since}])`: "",
+	} {
+		for _, proof := range []bool{true, false} {
+			v, errs := value(env, query, Field{Type: Type{Name: Query}}, true)
+			if len(errs) > 0 {
+				t.Fatal(errs)
+			}
+			v.proof = proof
+			for _, since := range []time.Duration{0, 3 * time.Hour} {
+				s := sampleScope()
+				s.Since = since
+				_, err := v.Text(s)
+				if (err == nil) != (want == "" || !proof) || err != nil && !strings.Contains(err.Error(), want) {
+					t.Errorf("%s, a proof: %t, since %s: %v, want %q", query, proof, since, err, want)
+				}
+			}
+		}
 	}
 }

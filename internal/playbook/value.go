@@ -20,6 +20,7 @@ import (
 type Value struct {
 	source string
 	field  Field // its declaration: name, type, limits
+	proof  bool  // a query of a proof, which has to prove something also with its values filled in
 
 	constant any               // if nothing else is set
 	expr     *compiled         // a number, bool or duration that is one ${...}
@@ -165,13 +166,31 @@ func (v *Value) text(s Scope) (string, error) {
 		if err := checkFilled(b.String()); err != nil {
 			return "", err
 		}
-		return b.String(), nil
+		return b.String(), v.proves(s, b.String())
 	}
 	cv, err := conform(b.String(), v.field)
 	if err != nil {
 		return "", fmt.Errorf("value %q: %w", yamldoc.Clip(v.source), err)
 	}
 	return cv.(string), nil
+}
+
+// proves returns why a query of a proof proves nothing with its values filled in; nil: it
+// is of no proof, or no reason is known. ${since} is the window that a proof has to read,
+// however long it is.
+func (v *Value) proves(s Scope, filled string) error {
+	switch {
+	case !v.proof:
+		return nil
+	case v.asksSince() && s.Since > 0:
+		s.Since = 0
+		_, err := v.text(s)
+		return err
+	}
+	if why, part := provesNothing(strings.ReplaceAll(filled, "${since}", "5m")); why != "" {
+		return fmt.Errorf("query %q proves nothing: %q %s", yamldoc.Clip(filled), yamldoc.Clip(part), why)
+	}
+	return nil
 }
 
 // oneLine replaces the line breaks of a value that is filled into a text: only the
