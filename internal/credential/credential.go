@@ -15,7 +15,7 @@ const Redacted = "(redacted)"
 // nouns are words that name a credential, wherever they stand in a name.
 var nouns = []string{
 	"secret", "secrets", "password", "passwords", "passwd", "passphrase", "pwd", "credential", "credentials",
-	"apikey", "apikeys", "accesskey", "privatekey", "dsn",
+	"apikey", "apikeys", "accesskey", "privatekey", "dsn", "dockerconfigjson", "dockercfg",
 }
 
 // suffixes name one at the end of a word that has no bounds: PGPASSWORD.
@@ -38,6 +38,26 @@ var (
 	beforeToken = []string{"inter", "first"}
 	afterToken  = []string{"threshold", "type", "ids", "latency", "limit", "count", "ratio", "budget"}
 )
+
+// specials are words before a token of a model's vocabulary, and specialIDs before the id
+// of one: eos_token_id, image_token_id.
+var (
+	specials   = []string{"eos", "bos", "pad", "unk", "sep", "cls"}
+	specialIDs = []string{"mask", "stop", "start", "image", "video", "audio", "vision"}
+)
+
+// special reports whether a name is that of a token of a model's vocabulary, or of its id.
+func special(name string) bool {
+	words := wordsOf(name)
+	i := slices.Index(words, "token")
+	return i > 0 && vocabulary(words, i) && !slices.Contains(words[i+1:], "token")
+}
+
+// vocabulary reports whether the word token at a place of a name is of a model's vocabulary.
+func vocabulary(words []string, at int) bool {
+	return at > 0 && (slices.Contains(specials, words[at-1]) ||
+		at+1 < len(words) && words[at+1] == "id" && slices.Contains(specialIDs, words[at-1]))
+}
 
 // tokenCounts are words of a variable that counts tokens: MAX_TOTAL_TOKENS.
 var tokenCounts = []string{"max", "min", "num", "n", "total", "batch", "batched", "prefill", "input", "output", "new", "limit", "budget", "generated"}
@@ -66,7 +86,7 @@ func Named(name string) bool {
 			w == "string" && i > 0 && words[i-1] == "connection":
 			return true
 		case w == "token":
-			if (i == 0 || !slices.Contains(beforeToken, words[i-1])) && (i+1 == len(words) || !slices.Contains(afterToken, words[i+1])) {
+			if !vocabulary(words, i) && (i == 0 || !slices.Contains(beforeToken, words[i-1])) && (i+1 == len(words) || !slices.Contains(afterToken, words[i+1])) {
 				return true
 			}
 		case w == "key" || w == "keys":
@@ -98,9 +118,9 @@ func wordsOf(name string) []string {
 }
 
 // forms are well-known forms of credentials: Hugging Face, OpenAI and alike,
-// GitHub, GitLab, Slack, AWS, NVIDIA, Google, Vault, Stripe, SendGrid, npm, PyPI, Docker,
+// GitHub, GitLab, Grafana, Databricks, Slack, AWS, NVIDIA, Google, Vault, Stripe, SendGrid, npm, PyPI, Docker,
 // Replicate, Groq, age, Azure, JSON web tokens, PEM keys.
-var forms = regexp.MustCompile(`\b(hf_[A-Za-z0-9]{16,}|sk-[A-Za-z0-9_-]{16,}|gh[pousr]_[A-Za-z0-9]{16,}|github_pat_\w{16,}|glpat-[\w-]{16,}|xox[a-z]-[\w-]{10,}|A[KS]IA[A-Z0-9]{16}|nvapi-[\w-]{16,}|AIza[\w-]{30,}|hv[sbr]\.[\w-]{16,}|xapp-[\w-]{10,}|[sr]k_(?:live|test)_\w{16,}|whsec_\w{16,}|SG\.[\w-]{16,}\.[\w-]{16,}|npm_\w{30,}|pypi-[\w-]{30,}|dckr_pat_[\w-]{16,}|r8_\w{30,}|gsk_\w{30,}|ya29\.[\w-]{16,}|AGE-SECRET-KEY-1[A-Z0-9]{16,}|AccountKey=[A-Za-z0-9+/=]{16,}|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*)|-----BEGIN [A-Z ]*PRIVATE KEY`)
+var forms = regexp.MustCompile(`\b(hf_[A-Za-z0-9]{16,}|sk-[A-Za-z0-9_-]{16,}|gh[pousr]_[A-Za-z0-9]{16,}|glsa_[A-Za-z0-9]{16,}\w*|glc_[A-Za-z0-9+/=_-]{16,}|dapi[0-9a-f]{32}(?:-\d+)?|github_pat_\w{16,}|gl(?:pat|dt|rt|ptt|cbt|soat|ft|agent)-[\w-]{16,}|xox[a-z]-[\w-]{10,}|A[KS]IA[A-Z0-9]{16}|nvapi-[\w-]{16,}|AIza[\w-]{30,}|hv[sbr]\.[\w-]{16,}|xapp-[\w-]{10,}|[sr]k_(?:live|test)_\w{16,}|whsec_\w{16,}|SG\.[\w-]{16,}\.[\w-]{16,}|npm_\w{30,}|pypi-[\w-]{30,}|dckr_pat_[\w-]{16,}|r8_\w{30,}|gsk_\w{30,}|ya29\.[\w-]{16,}|AGE-SECRET-KEY-1[A-Z0-9]{16,}|AccountKey=[A-Za-z0-9+/=]{16,}|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*)|-----BEGIN [A-Z ]*PRIVATE KEY`)
 
 // Formed reports whether a value holds something of a credential's form, or is an
 // address with one in it.

@@ -69,7 +69,8 @@ func TestFormed(t *testing.T) {
 		"hf_canaryCANARYcanary01", "sk-canaryCANARYcanary01", "ghp_canaryCANARYcanary01", "glpat-canaryCANARYcanary", "xoxb-canary-0001", "AKIAIOSFODNN7EXAMPLE",
 		"hvs.CAESIJcanaryCANARY", "xapp-1-canary-0001", "sk_live_canaryCANARYcanary", "https://hooks.slack.com/services/T0/B0/canary", "https://u:p/canary@h/x",
 		"https://discord.com/api/webhooks/1/canary", "https://a.blob.core.windows.net/m?sv=1&sig=canary", "postgres://u:canary@h/db", "https://canaryCANARYcanary@github.com/x",
-		"nvapi-canaryCANARYcanary", "eyJjYW5hcnkwMDA0.eyJjYW5hcnkwMDA0.c2lnbmF0dXJl", "-----BEGIN RSA PRIVATE KEY",
+		"glsa_canaryCANARYcanary0123456789_0a1b2c3d", "glc_eyJvIjoiY2FuYXJ5IiwibiI6ImNhbmFyeSJ9", "dapi0123456789abcdef0123456789abcdef", "glrt-canaryCANARYcanary", "github_pat_canaryCANARYcanary",
+		"ASIAIOSFODNN7EXAMPLE", "gho_canaryCANARYcanary01", "ghs_canaryCANARYcanary01", "nvapi-canaryCANARYcanary", "eyJjYW5hcnkwMDA0.eyJjYW5hcnkwMDA0.c2lnbmF0dXJl", "-----BEGIN RSA PRIVATE KEY",
 	} {
 		if got := Redact("x " + value); !Formed(value) || strings.Contains(got, value) {
 			t.Errorf("%s became %q, formed %t", value, got, Formed(value))
@@ -226,7 +227,7 @@ func FuzzIdempotent(f *testing.F) {
 // FuzzCanary: a credential in one of the places where templates have them stays hidden,
 // whatever stands around it and whatever is done to the text before.
 func FuzzCanary(f *testing.F) {
-	places := []string{`{"pass":"%"}`, "DB_PASS=a,%", "Cookie: a=%", "mysql -p%", "PGPASSWORD=%", `DB_PASS="a % b"`, "https://x/m?sig=%", "https://hooks.slack.com/services/T/%", "hvs.CAESIJ0123456789%", "postgres://u:%@h/db", "--api-key %", "Authorization: Bearer %"}
+	places := []string{`{"pass":"%"}`, "DB_PASS=a,%", "Cookie: a=%", "mysql -p%", "PGPASSWORD=%", `DB_PASS="a % b"`, "https://x/m?sig=%", "https://hooks.slack.com/services/T/%", "hvs.CAESIJ0123456789%", "postgres://u:%@h/db", "--api-key %", "Authorization: Bearer %", `{"name":"LICENCE","value":"%"}`, `{"value":"%","op":"add","path":"/a/env/0/value"}`}
 	const belowIt = "- value: %\n  name: LICENCE" // of a manifest alone
 	for i := range places {
 		f.Add(uint8(i), "x ", " y")

@@ -130,7 +130,7 @@ func mentions(text string) bool {
 
 // namesOne is in a text that may hold a Secret, or a field that is called like a
 // credential, or options of a driver.
-var namesOne = regexp.MustCompile(`(?i)secret|stringData|token|key|passw|passphrase|pwd|pass\b|pw\b|credential|auth|dsn|jwt|cookie|private|webhook|volumeAttributes|flexVolume`)
+var namesOne = regexp.MustCompile(`(?im)secret|stringData|(?:name|value)["']?\s*:\s*(?:#.*)?$|value["']?\s*:[^\n{}]*\n\s+[^-\s][^:\n]*$|/env/|docker|token|key|passw|passphrase|pwd|pass\b|pw\b|credential|auth|dsn|jwt|cookie|private|webhook|volumeAttributes|flexVolume`)
 
 // spans finds the lines of a document's hidden nodes. A node does not tell where
 // it ends, but the node behind it where it begins.
@@ -196,7 +196,8 @@ func (s *spans) field(of, key, value *yaml.Node) {
 	options := key.Value == "volumeAttributes" || key.Value == "options" && len(values(of, "driver")) > 0
 	s.keys[key] = true
 	s.visit(key)
-	if !options && !Named(key.Value) || s.secrets[value] || s.inside || value.Kind != yaml.ScalarNode && names(value) {
+	valued, apart := s.valued(of, key, value)
+	if !options && !valued && !Named(key.Value) || s.secrets[value] || s.inside || value.Kind != yaml.ScalarNode && names(value) {
 		s.visit(value)
 		return
 	}
@@ -205,7 +206,7 @@ func (s *spans) field(of, key, value *yaml.Node) {
 	s.visit(value)
 	s.inside = false
 	if value.Kind == yaml.ScalarNode {
-		s.found = append(s.found, span{key, len(s.nodes), value.Style&(yaml.LiteralStyle|yaml.FoldedStyle) == 0, true})
+		s.found = append(s.found, span{key, len(s.nodes), value.Style&(yaml.LiteralStyle|yaml.FoldedStyle) == 0, !apart})
 		return
 	}
 	for i := from; i < len(s.nodes); i++ {
@@ -213,6 +214,32 @@ func (s *spans) field(of, key, value *yaml.Node) {
 			s.found = append(s.found, span{node: n, next: i + 1})
 		}
 	}
+}
+
+// valued reports whether a field holds the value of a variable or of a JSON patch that is
+// hidden, and whether what names it stands apart, so that its line does not tell.
+func (s *spans) valued(of, key, value *yaml.Node) (is, apart bool) {
+	if key.Value != "value" || value.Kind != yaml.ScalarNode || value.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
+		return false, false
+	}
+	isPatch := len(values(of, "op")) > 0
+	for i := 0; i+1 < len(of.Content); i += 2 {
+		k, v := of.Content[i], resolve(of.Content[i+1])
+		if k.Value == "name" && (Named(v.Value) || variable.MatchString(v.Value) && !plainLiteral(v.Value, value.Value)) || isPatch && k.Value == "path" && hidesPath(v.Value) {
+			return true, k.Line != v.Line || s.between(of, k.Line, key.Line)
+		}
+	}
+	return false, false
+}
+
+// between reports whether a field of a mapping begins between two lines.
+func (s *spans) between(of *yaml.Node, a, b int) bool {
+	for i := 0; i+1 < len(of.Content); i += 2 {
+		if line := of.Content[i].Line; line > min(a, b) && line < max(a, b) {
+			return true
+		}
+	}
+	return false
 }
 
 // referring are the fields of what names a Secret, or an account's token.

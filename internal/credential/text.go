@@ -23,7 +23,7 @@ const (
 // not enough: `secret "hf-token" not found` stays readable.
 var (
 	ends       = `(?:token|(?:` + strings.Join(keysOf, "|") + `)[-_]?keys?|` + strings.Join(nouns, "|") + `)`
-	flagEnds   = regexp.MustCompile(`(?i)()(--?[a-z0-9_-]*` + ends + `)(=|\s+)(` + value + `)`)
+	flagEnds   = regexp.MustCompile(`(?i)()(--?[a-z0-9_-]*` + ends + `)(=|\s+(?:-\s+)?)(` + value + `)`)
 	memberEnds = regexp.MustCompile(`(?i)()(\b[a-z0-9_-]*` + ends + `)(\\?["']?\s*[=:]\s*)(` + value + `)`)
 	bearer     = regexp.MustCompile(`(?i)\b(bearer|authorization["']?\s*[=:]\s*["']?basic)\s+[A-Za-z0-9+/._~=-]{8,}`)
 	login      = regexp.MustCompile(`(\s-u|--user)(\s*|=)(["']?[^\s"':=]+):[^\s"']*[^\d\s"'][^\s"']*`) // curl's; a user and a group by their numbers are none
@@ -87,7 +87,7 @@ var (
 // Redact replaces the credentials inside a text: of an error, an event, a shell
 // line, JSON.
 func Redact(s string) string {
-	s = WithoutKeys(s)
+	s = flows(WithoutKeys(s), false)
 	s = slashed.ReplaceAllString(s, "${1}:"+Redacted+"@") // before userinfo, which ends at the first @
 	s = userinfo.ReplaceAllString(s, "${1}:"+Redacted+"@")
 	s = alone.ReplaceAllString(s, "${1}"+Redacted+"@")
@@ -101,9 +101,9 @@ func Redact(s string) string {
 	s = header.ReplaceAllString(s, "${1}${2}"+Redacted)
 	s = bearer.ReplaceAllString(s, "${1} "+Redacted)
 	s = forms.ReplaceAllString(s, Redacted)
-	all := func([]string) bool { return true }
-	s = replaceValue(flagEnds, s, all)
-	s = replaceValue(memberEnds, s, all)
+	isOne := func(m []string) bool { return !special(m[2]) && !nothing(m[4]) }
+	s = replaceValue(flagEnds, s, isOne)
+	s = replaceValue(memberEnds, s, isOne)
 	s = replaceValue(several, s, func(m []string) bool { return Named(m[2]) && !refers(m[2]) && !namesIts.MatchString(m[4]) })
 	s = judged(object, s, func(name string) bool { return Named(name) && !refers(name) })
 	return named(flagged, named(assigned, s))
@@ -131,7 +131,8 @@ var (
 	itemOf      = regexp.MustCompile(`^(\s*-\s*)([^-\s].*)$`)
 
 	reference     = regexp.MustCompile(`^\$[({][A-Z_][A-Z0-9_]*[)}]$`)
-	nameBelow     = regexp.MustCompile(`^\s*["']?name["']?:`)
+	nameBelow     = regexp.MustCompile(`^\s*["']?(?:name|path)["']?:`)
+	patchPath     = regexp.MustCompile(`\bpath["']?:\s*["']?(/[^\s"',}]+)`)
 	namedVariable = regexp.MustCompile(`\bname["']?:\s*["']?([A-Z_][A-Z0-9_]*)["']?\s*(?:[,}#]|$)`)
 	keyedLine     = regexp.MustCompile(`^(\s*(?:-\s+)?["']?)([A-Z_][A-Z0-9_]+)(["']?:\s+)(\S.*)$`)
 	literalLine   = regexp.MustCompile(`^(\s*(?:-\s+)?["']?)(value)(["']?:\s+)(\S.*)$`)
@@ -142,11 +143,14 @@ var (
 // environment variables that are not known to hold none. before and after are the lines
 // around it, as [Beside] finds them: one of them may be the name of its value.
 func RedactLine(line, before, after string) string {
-	line = named(listed, named(member, Redact(line)))
+	line = named(listed, named(member, flows(Redact(line), true)))
+	line = assignments(line)
 	names := namesOf(line, before, after)
 	line = variables(line, names)
 	for _, name := range names {
-		if m := namedSecret.FindStringSubmatch(name); m != nil && Named(m[1]) {
+		isFlow := name == line && strings.Contains(line, "{") // judged object by object
+		m, path := namedSecret.FindStringSubmatch(name), patchPath.FindStringSubmatch(name)
+		if !isFlow && (m != nil && Named(m[1]) || path != nil && hidesPath(path[1])) {
 			line = valueOf.ReplaceAllString(line, "${1}"+Redacted)
 		}
 	}
@@ -195,16 +199,42 @@ func variables(line string, names []string) string {
 		return line
 	}
 	keyed, valued := keyedLine, literalLine
-	if strings.Contains(line, "{") && !keyedLine.MatchString(line) && !literalLine.MatchString(line) {
+	if strings.ContainsAny(line, "{}") && !keyedLine.MatchString(line) && !literalLine.MatchString(line) {
 		keyed, valued = keyedVariable, literal
 	}
 	line = replaceValue(keyed, line, func(m []string) bool { return !plainLiteral(m[2], trimmed(m[4])) })
 	for _, name := range names {
-		if m := namedVariable.FindStringSubmatch(name); m != nil {
+		if m := namedVariable.FindStringSubmatch(name); m != nil && (name != line || !strings.Contains(line, "{")) {
 			return replaceValue(valued, line, func(v []string) bool { return !plainLiteral(m[1], trimmed(v[4])) })
 		}
 	}
 	return line
+}
+
+// assignments replaces the literal values of variables that are items of a list, as the
+// literals of a kustomization are: - LICENCE=x.
+func assignments(line string) string {
+	if comment(line) {
+		return line
+	}
+	hide := func(m []string) bool {
+		if strings.HasSuffix(m[1], `"`) || strings.HasSuffix(m[1], "'") {
+			return !plainLiteral(m[2], m[4])
+		}
+		return !plainLiteral(m[2], trimmed(m[4]))
+	}
+	for _, form := range assignmentItems {
+		line = replaceValue(form, line, hide)
+	}
+	return line
+}
+
+// assignmentItems are an item that has a line, and items within brackets.
+var assignmentItems = []*regexp.Regexp{
+	regexp.MustCompile(`^(\s*-\s+["']?)([A-Z_][A-Z0-9_]*)(=)([^\s"'].*?)["']?\s*$`),
+	regexp.MustCompile(`([\[,]\s*")([A-Z_][A-Z0-9_]*)(=)((?:[^"\\]|\\.)+)`),
+	regexp.MustCompile(`([\[,]\s*')([A-Z_][A-Z0-9_]*)(=)([^']+)`),
+	regexp.MustCompile(`([\[,]\s*)([A-Z_][A-Z0-9_]*)(=)([^\s"',\]][^,\]]*)`),
 }
 
 // trimmed is a value without its quotes, or without the comment behind it: in quotes a
@@ -250,7 +280,7 @@ func judged(form *regexp.Regexp, line string, isOne func(name string) bool) stri
 			return b.String() + line[shown:]
 		}
 		start, end := at+m[6], at+m[7]
-		if isOne(line[at+m[2] : at+m[3]]) {
+		if isOne(line[at+m[2]:at+m[3]]) && !nothing(line[start:end]) {
 			b.WriteString(line[shown:start] + hidden(line[start:end]))
 			start, shown = end, end
 		}

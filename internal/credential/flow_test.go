@@ -1,0 +1,133 @@
+package credential
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestObjects: values in objects on one line are judged by what stands next to them, in
+// any order, however deep, and only they.
+func TestObjects(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"env":[{"name":"PGPASSWORD","value":"canary"}]}`:                                        `{"env":[{"name":"PGPASSWORD","value":"(redacted)"}]}`,
+		`[{"value": "canary", "name": "LICENCE"}, {"name": "PORT", "value": "8000"}]`:             `[{"value": "(redacted)", "name": "LICENCE"}, {"name": "PORT", "value": "8000"}]`,
+		`{"name":"LICENCE","value":"a \"canary\" }, b"}`:                                          `{"name":"LICENCE","value":"(redacted)"}`,
+		`{"name":"LICENCE","value":"canary`:                                                       `{"name":"LICENCE","value":"(redacted)`,
+		`{"patch":"[{\"name\":\"LICENCE\",\"value\":\"a canary\"}]","x":1}`:                       `{"patch":"[{\"name\":\"LICENCE\",\"value\":\"(redacted)\"}]","x":1}`,
+		`{"a":"{\"b\":\"{\\\"name\\\":\\\"LICENCE\\\",\\\"value\\\":\\\"canary\\\"}\"}"}`:         `{"a":"{\"b\":\"{\\\"name\\\":\\\"LICENCE\\\",\\\"value\\\":\\\"(redacted)\\\"}\"}"}`,
+		`{"headers":[{"name":"Authorization","value":"canary"}]}`:                                 `{"headers":[{"name":"Authorization","value":"(redacted)"}]}`,
+		`{"op":"replace","path":"/spec/template/spec/containers/0/env/0/value","value":"canary"}`: `{"op":"replace","path":"/spec/template/spec/containers/0/env/0/value","value":"(redacted)"}`,
+		`{"value":"canary","path":"/metadata/annotations/example.com~1api-key","op":"add"}`:       `{"value":"(redacted)","path":"/metadata/annotations/example.com~1api-key","op":"add"}`,
+		`[{"op":"add","path":"/spec/env/-","value":{"name":"LICENCE","value":"canary"}}]`:         `[{"op":"add","path":"/spec/env/-","value":{"name":"LICENCE","value":"(redacted)"}}]`,
+		`--config={"credentials":{"s3":{"user":"canary","keys":["canary"]}}}`:                     `--config={"credentials":{"s3":{"user":"(redacted)","keys":["(redacted)"]}}}`,
+		`{"name":"x","value":"canary","name":"LICENCE"}`:                                          `{"name":"x","value":"(redacted)","name":"LICENCE"}`,
+		`{"name":"LICENCE","value":"canary","value":"canary"}`:                                    `{"name":"LICENCE","value":"(redacted)","value":"(redacted)"}`,
+	} {
+		for _, redact := range []func(string) string{Redact, func(s string) string { return RedactLine(s, "", "") }} {
+			if got := redact(text); got != want {
+				t.Errorf("%s\nbecame %s\nwant   %s", text, got, want)
+			}
+		}
+	}
+	for _, text := range []string{
+		`{"op":"replace","path":"/spec/replicas","value":17}`, `{"name":"gpu_cache_usage","value":"0.97"}`, `[{"name":"VLLM_USE_V1","value":"one"}]`,
+		`{"secretKeyRef":{"name":"hub","key":"token"}}`, `{"secret":{"items":[{"key":"token","path":"token"}]}}`, `{"enabled":true,"hf_token":null}`,
+		`{"name":"LICENCE","valueFrom":{"secretKeyRef":{"name":"licence","key":"file"}}}`,
+	} {
+		if got := RedactLine(text, "", ""); got != text {
+			t.Errorf("%s became %s", text, got)
+		}
+	}
+	for _, s := range []string{"{", `{"name":`, `{"a":{`, `\"`, `{\"{`, `'{a: "{b: '`, "["} {
+		began := time.Now()
+		flows(strings.Repeat(s, 200000), true)
+		if took := time.Since(began); took > 20*time.Second {
+			t.Errorf("%q took %s", s, took)
+		}
+	}
+}
+
+// TestOrdinaryTextsStay: what engines and Kubernetes write and people need to read.
+func TestOrdinaryTextsStay(t *testing.T) {
+	for _, text := range []string{
+		"eos_token_id: 2", "eos_token_id=128001", `"eos_token_id": [2, 3]`, `{"bos_token_id":1,"eos_token_id":[2,3]}`, "--eos-token-id 2", "image_token_id: 151655", "pad_token: </s>",
+		"--max-num-batched-tokens", "--max-num-batched-tokens 8192", "--max-num-batched-tokens=8192", "hf_token=None", "Namespace(hf_token=None, api_key=None, max_num_batched_tokens=8192)",
+		"'hf_token': None", `{"hf_token":null}`, "hf_token: ~", `token=''`, "trust_remote_code=True, token=True",
+		`--rope-scaling {"rope_type":"yarn","factor":4.0}`, `--rope-scaling='{"rope_type":"yarn","factor":4.0}'`,
+		`secret "hf-token" not found`, `Error: secret "hf-token" not found`, `MountVolume.SetUp failed for volume "hub" : secret "hf-token" not found`,
+	} {
+		known := func(flag string) bool { return true }
+		for name, got := range map[string]string{"text": Redact(text), "line": RedactLine(text, "", ""), "script": RedactScript(text, known)} {
+			if got != text {
+				t.Errorf("%s: %q became %q", name, text, got)
+			}
+		}
+	}
+	for _, text := range []string{"hf_token=canary", "hf_token=None,canary", "eos_token_secret=canary", "registry_token_id=canary", "TOKEN=nonecanary", "token: null.canary"} {
+		if got := RedactLine(text, "", ""); strings.Contains(got, "canary") {
+			t.Errorf("%q became %q", text, got)
+		}
+	}
+}
+
+// TestNamesApart: a name and its value, or the path of a patch, on several lines.
+func TestNamesApart(t *testing.T) {
+	for name, text := range map[string]string{
+		"the value below":               "env:\n- name: LICENCE\n  value:\n    canary\nreplicas: 2",
+		"both below":                    "env:\n- name:\n    LICENCE\n  value:\n    canary\nreplicas: 2",
+		"the name below":                "env:\n- name:\n    LICENCE\n  value: canary\nreplicas: 2",
+		"a wrapped value":               "env:\n- name: LICENCE\n  value: canary\n    canary\nreplicas: 2",
+		"a wrapped value in quotes":     "env:\n- name: LICENCE\n  value: \"canary\n    canary\"\nreplicas: 2",
+		"a named credential":            "headers:\n- name: x-api-key\n  value:\n    canary\nreplicas: 2",
+		"a patch":                       "- op: replace\n  path: /spec/template/spec/containers/0/env/0/value\n  value: canary\n- replicas: 2",
+		"a patch, turned":               "- op: add\n  value: canary\n  path: /spec/containers/0/env/0/value\n- replicas: 2",
+		"a patch, apart":                "- path: /spec/containers/0/env/0/value\n  op: add\n  value: canary\n- replicas: 2",
+		"a patch, below":                "- op: add\n  path: /spec/containers/0/env/0/value\n  value:\n    canary\n- replicas: 2",
+		"a patch in a text":             "patch: |-\n  - op: replace\n    path: /spec/env/0/value\n    value: canary\nreplicas: 2",
+		"a patch in a text, apart":      "patch: |-\n  - path: /spec/env/0/value\n    op: replace\n    value: canary\nreplicas: 2",
+		"a patch of variables":          "- op: add\n  path: /spec/containers/0/env\n  value:\n  - name: LICENCE\n    value: canary\n- replicas: 2",
+		"a patch on one line":           "patch: '[{\"op\": \"add\", \"path\": \"/spec/env/0/value\", \"value\": \"canary\"}]'\nreplicas: 2",
+		"literals":                      "configMapGenerator:\n- name: x\n  literals:\n  - DB_PASSWORD=canary\n  - LICENCE=canary # of May\n  - \"OTHER=8000 #canary\"\n  - dbPassword=canary\nreplicas: 2",
+		"literals on one line":          "literals: [DB_PASSWORD=canary, \"LICENCE=a canary\", 'OTHER=a, canary', X=canary]\nreplicas: 2",
+		"literals of a Secret":          "secretGenerator:\n- name: x\n  literals:\n  - a=canary\n---\nreplicas: 2",
+		"items":                         "args:\n- --token=canary\n- \"--api-key=canary\"\n- --hf-token\n- canary\nreplicas: 2",
+		"a login to a registry":         ".dockerconfigjson: canary\nreplicas: 2",
+		"a login to a registry, block":  ".dockerconfigjson: |\n  canary\n  canary\nreplicas: 2",
+		"a login to a registry in JSON": ".dockerconfigjson: '{\"auths\":{\"ghcr.io\":{\"username\":\"me\",\"auth\":\"canary\"}}}'\nreplicas: 2",
+		"auth":                          "auths:\n  ghcr.io:\n    auth: canary\n    password: canary\nreplicas: 2",
+		"a manifest on one line":        "{\"env\":[{\"name\":\"PORT\",\"value\":\"8000\"},{\"name\":\"LICENCE\",\"value\":\"canary\"}]}\n---\nreplicas: 2",
+		"an option of JSON":             "args: [\"--config={\\\"api_key\\\":\\\"canary\\\"}\", '--x={\"pass\":\"canary\"}']\nreplicas: 2",
+	} {
+		got := RedactManifest(text)
+		if strings.Contains(got, "canary") || !strings.Contains(got, "replicas: 2") {
+			t.Errorf("%s became\n%s", name, got)
+		}
+		if again := RedactManifest(got); again != got {
+			t.Errorf("%s became, the second time,\n%s", name, again)
+		}
+	}
+	for _, text := range []string{
+		"env:\n- name: VLLM_USE_V1\n  value:\n    one\nreplicas: 2", "- op: replace\n  path: /spec/replicas\n  value: 17", "configMapGenerator:\n- literals:\n  - PORT=8000\n  - VLLM_X=fast",
+	} {
+		if got := RedactManifest(text); got != text {
+			t.Errorf("%q became %q", text, got)
+		}
+	}
+	if got := Redact("args:\n- --api-key\n- canary"); strings.Contains(got, "canary") {
+		t.Errorf("%q", got)
+	}
+}
+
+// FuzzFlows: no text is too odd, and the value of a variable does not stay in an object that
+// stands behind any other one.
+func FuzzFlows(f *testing.F) {
+	f.Add(`{"a":"{\"b\":1}"}`, true)
+	f.Add(`{a: 'b''c', d: [e, {f: "g`, false)
+	f.Fuzz(func(t *testing.T, text string, bareKeys bool) {
+		flows(text, bareKeys)
+		if got := flows(`{"name":"LICENCE","value":"0cAnArY0"} `+text, bareKeys); strings.HasPrefix(got, `{"name":"LICENCE","value":"0cAnArY0`) {
+			t.Errorf("%q became %q", text, got)
+		}
+	})
+}
