@@ -90,6 +90,7 @@ func TestNamesApart(t *testing.T) {
 		"a patch on one line":           "patch: '[{\"op\": \"add\", \"path\": \"/spec/env/0/value\", \"value\": \"canary\"}]'\nreplicas: 2",
 		"literals":                      "configMapGenerator:\n- name: x\n  literals:\n  - DB_PASSWORD=canary\n  - LICENCE=canary # of May\n  - \"OTHER=8000 #canary\"\n  - dbPassword=canary\nreplicas: 2",
 		"literals on one line":          "literals: [DB_PASSWORD=canary, \"LICENCE=a canary\", 'OTHER=a, canary', X=canary]\nreplicas: 2",
+		"a shell's line":                "command: [sh, -c, \"LICENCE=canary && vllm serve m\"]\nargs:\n- X='a canary' exec serve\nreplicas: 2",
 		"literals of a Secret":          "secretGenerator:\n- name: x\n  literals:\n  - a=canary\n---\nreplicas: 2",
 		"items":                         "args:\n- --token=canary\n- \"--api-key=canary\"\n- --hf-token\n- canary\nreplicas: 2",
 		"a login to a registry":         ".dockerconfigjson: canary\nreplicas: 2",
@@ -109,6 +110,7 @@ func TestNamesApart(t *testing.T) {
 	}
 	for _, text := range []string{
 		"env:\n- name: VLLM_USE_V1\n  value:\n    one\nreplicas: 2", "- op: replace\n  path: /spec/replicas\n  value: 17", "configMapGenerator:\n- literals:\n  - PORT=8000\n  - VLLM_X=fast",
+		`command: [sh, -c, "LEN=4096 && vllm serve m --max-model-len $LEN"]`, "args:\n- LEN=4096 exec vllm serve m",
 	} {
 		if got := RedactManifest(text); got != text {
 			t.Errorf("%q became %q", text, got)

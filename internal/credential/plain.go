@@ -91,6 +91,16 @@ var (
 
 // replaceValue replaces the fourth part of what a form finds where hide says so.
 func replaceValue(form *regexp.Regexp, s string, hide func(m []string) bool) string {
+	return replaceWith(form, s, func(m []string) string {
+		if hide(m) {
+			return hidden(m[4])
+		}
+		return m[4]
+	})
+}
+
+// replaceWith replaces the fourth part of what a form finds.
+func replaceWith(form *regexp.Regexp, s string, with func(m []string) string) string {
 	var b strings.Builder
 	at := 0
 	for _, i := range form.FindAllStringSubmatchIndex(s, -1) {
@@ -98,10 +108,8 @@ func replaceValue(form *regexp.Regexp, s string, hide func(m []string) bool) str
 		for n := range m {
 			m[n] = s[i[2*n]:i[2*n+1]]
 		}
-		if hide(m) {
-			b.WriteString(s[at:i[8]] + hidden(m[4]))
-			at = i[9]
-		}
+		b.WriteString(s[at:i[8]] + with(m))
+		at = i[9]
 	}
 	return b.String() + s[at:]
 }

@@ -217,21 +217,36 @@ func assignments(line string) string {
 	if comment(line) {
 		return line
 	}
-	hide := func(m []string) bool {
-		if strings.HasSuffix(m[1], `"`) || strings.HasSuffix(m[1], "'") {
-			return !plainLiteral(m[2], m[4])
-		}
-		return !plainLiteral(m[2], trimmed(m[4]))
-	}
 	for _, form := range assignmentItems {
-		line = replaceValue(form, line, hide)
+		line = replaceWith(form, line, func(m []string) string {
+			v, rest := m[4], ""
+			if word := shellWord.FindString(v); beforeCommand.MatchString(v[len(word):]) {
+				v, rest = word, v[len(word):] // of a shell's line
+			}
+			judged := v
+			if !strings.HasSuffix(m[1], `"`) && !strings.HasSuffix(m[1], "'") {
+				judged = trimmed(v)
+			}
+			if !plainLiteral(m[2], judged) {
+				v = hidden(v)
+			}
+			return v + rest
+		})
 	}
 	return line
 }
 
+// shellWord is the first word of a shell's line, and beforeCommand what goes on behind it
+// with a command.
+var (
+	shellWord     = regexp.MustCompile(`^(?:` + value + `)`)
+	beforeCommand = regexp.MustCompile(`^\s*(?:&&|;|\|\|)|^\s+(?:` + strings.Join(plainCommands[:len(plainCommands)-2], "|") + `)(?:\s|$)`)
+)
+
 // assignmentItems are an item that has a line, and items within brackets.
 var assignmentItems = []*regexp.Regexp{
-	regexp.MustCompile(`^(\s*-\s+["']?)([A-Z_][A-Z0-9_]*)(=)([^\s"'].*?)["']?\s*$`),
+	regexp.MustCompile(`^(\s*-\s+)([A-Z_][A-Z0-9_]*)(=)(\S.*?)\s*$`),
+	regexp.MustCompile(`^(\s*-\s+["'])([A-Z_][A-Z0-9_]*)(=)(.+?)["']?\s*$`),
 	regexp.MustCompile(`([\[,]\s*")([A-Z_][A-Z0-9_]*)(=)((?:[^"\\]|\\.)+)`),
 	regexp.MustCompile(`([\[,]\s*')([A-Z_][A-Z0-9_]*)(=)([^']+)`),
 	regexp.MustCompile(`([\[,]\s*)([A-Z_][A-Z0-9_]*)(=)([^\s"',\]][^,\]]*)`),
