@@ -87,9 +87,9 @@ var mayImport = map[string][]string{
 	// What a change of manifests would be: pure, for real repositories and for the sandbox's.
 	"internal/gitops/proposal": {"internal/fault", "internal/gitops", "internal/credential"},
 
-	"internal/gitops/repository": {"internal/fault", "internal/gitops", "internal/outbound"},   // go-git and signing: one edge package holds them
-	"internal/gitops/flux":       {"internal/fault", "internal/gitops", "internal/credential"}, // what Flux and its sources say in conditions may hold some
-	"internal/gitops/argocd":     {"internal/fault", "internal/gitops", "internal/outbound"},   // argo-cd's packages are heavy: one edge package holds them, and only internal/app imports it
+	"internal/gitops/repository": {"internal/fault", "internal/gitops", "internal/outbound", "internal/credential"}, // go-git and signing: one edge package holds them; messages of commits may hold some
+	"internal/gitops/flux":       {"internal/fault", "internal/gitops", "internal/credential"},                      // what Flux and its sources say in conditions may hold some
+	"internal/gitops/argocd":     {"internal/fault", "internal/gitops", "internal/outbound", "internal/credential"}, // argo-cd's packages are heavy: one edge package holds them, and only internal/app imports it
 
 	"internal/engine":           {"internal/spelling"},
 	"internal/engine/golden":    {"internal/outbound"}, // asks engines, and knows neither their metrics nor their pods

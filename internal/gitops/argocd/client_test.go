@@ -317,3 +317,11 @@ func TestOwner(t *testing.T) {
 		t.Errorf("no longer in Git: %v", err)
 	}
 }
+
+// TestTextsShowNoCredential: an application's conditions repeat what a repository or a
+// hook says, and reach evidence.
+func TestTextsShowNoCredential(t *testing.T) {
+	if got := clean("ComparisonError: https://ada:canary@git.example.com/x: HF_TOKEN=canary", ""); strings.Contains(got, "canary") || !strings.Contains(got, "git.example.com") {
+		t.Error(got)
+	}
+}

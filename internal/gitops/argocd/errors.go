@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/inference-responder/responder/internal/credential"
 	"github.com/inference-responder/responder/internal/fault"
 )
 
@@ -116,12 +117,12 @@ func (r request) lacking(text string) string {
 const maxText = 600
 
 // clean prepares a text of the server for logs and messages: on one line,
-// shortened, and without our own token.
+// shortened, without our own token and without what looks like a credential.
 func clean(text, token string) string {
 	if token != "" {
 		text = strings.ReplaceAll(text, token, "(redacted)")
 	}
-	text = strings.ToValidUTF8(text, "?")
+	text = strings.ToValidUTF8(credential.Redact(text), "?")
 	text = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
 			return ' '

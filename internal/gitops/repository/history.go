@@ -11,6 +11,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/object"
 
+	"github.com/inference-responder/responder/internal/credential"
 	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops"
 	"github.com/inference-responder/responder/internal/outbound"
@@ -291,14 +292,16 @@ func (r *Repository) touches(c *commit, path string) (bool, error) {
 	return a != b, err
 }
 
-// describe converts a commit to our type.
+// describe converts a commit to our type, without what looks like a credential: its texts
+// reach evidence, the page and channels.
 func (r *Repository) describe(c *commit) (gitops.Commit, error) {
 	subject, _, _ := strings.Cut(strings.TrimLeft(c.Message, "\n"), "\n")
+	text := func(s string, most int) string { return outbound.OneLine(credential.Redact(s), most) }
 	d := gitops.Commit{
 		SHA:      c.Hash.String(),
-		Author:   gitops.Person{Name: outbound.OneLine(c.Author.Name, 100), Email: outbound.OneLine(c.Author.Email, 100)},
+		Author:   gitops.Person{Name: text(c.Author.Name, 100), Email: text(c.Author.Email, 100)},
 		At:       c.Committer.When.UTC(),
-		Subject:  outbound.OneLine(subject, 200),
+		Subject:  text(subject, 200),
 		Trailers: trailers(c.Message),
 		Reverts:  reverts(c.Message),
 	}

@@ -2,6 +2,7 @@ package repository
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -224,5 +225,25 @@ func TestAfter(t *testing.T) {
 	after(merge, "")
 	if _, err := r.After(t.Context(), "1234567890123456789012345678901234567890", ""); err == nil {
 		t.Error("a commit that is nowhere has something after it")
+	}
+}
+
+// TestCommitsShowNoCredential: what people write into a commit's message or name reaches
+// evidence, the page and channels, and so is redacted where it is read.
+func TestCommitsShowNoCredential(t *testing.T) {
+	s := gittest.NewServer(t)
+	s.Write(map[string]string{"a/a.yaml": "n: 1\n"})
+	s.Git("add", "--all")
+	s.Git("-c", "user.name=Ada https://ada:canary@git.example.com/x", "commit", "--quiet", "--message", "chat: set HF_TOKEN=canary and hf_canaryCANARYcanary01 for eos_token_id=2\n\nbody")
+	s.Git("push", "--quiet", "origin", "HEAD:main")
+	log, err := open(t, s, func(*Options) {}).Log(t.Context(), Window{})
+	if err != nil || len(log) == 0 {
+		t.Fatal(log, err)
+	}
+	if got, want := log[0].Subject, "chat: set HF_TOKEN=(redacted) and (redacted) for eos_token_id=2"; got != want {
+		t.Errorf("the subject is %q, want %q", got, want)
+	}
+	if got := log[0].Author.Name; strings.Contains(got, "canary") {
+		t.Errorf("the author is %q", got)
 	}
 }
