@@ -1,10 +1,8 @@
 package webhook
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"crypto/subtle"
-	"crypto/x509"
 	"errors"
 	"log/slog"
 	"net"
@@ -239,14 +237,8 @@ func (a *authenticator) credential(r *http.Request, page bool) (Identity, error)
 	if id, ok := a.signedIn(r); ok { // which a person did on purpose, unlike showing a certificate
 		return id, nil
 	}
-	if r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
-		if id, ok := a.client(r.TLS.VerifiedChains[0][0]); ok {
-			return a.people.ofCredential(id), nil
-		}
-		if len(a.clients) > 0 {
-			a.unlisted(r.TLS.VerifiedChains[0][0])
-			return Identity{}, errBadCredential
-		}
+	if r.TLS != nil && len(r.TLS.VerifiedChains) > 0 && len(a.clients) > 0 {
+		return a.certificate(r.TLS.VerifiedChains[0][0])
 	}
 	if !a.open() {
 		return Identity{}, errNoCredential
@@ -300,52 +292,6 @@ func (a *authenticator) guessed(r *http.Request, id Identity, wrong bool) error 
 type guessedError struct{ wait time.Duration }
 
 func (g *guessedError) Error() string { return "too many wrong passwords came from this address" }
-
-// client finds the client that the certificate names. A certificate that names
-// several is nobody's: each of them could be meant.
-func (a *authenticator) client(cert *x509.Certificate) (Identity, bool) {
-	names := namesOf(cert)
-	var found []Identity
-	for _, c := range a.clients {
-		if slices.Contains(names[cmp.Or(c.Kind, CommonName)], c.Name) {
-			id := c.identity()
-			id.Strong = c.Strong
-			found = append(found, id)
-		}
-	}
-	if len(found) != 1 {
-		return Identity{}, false
-	}
-	return found[0], true
-}
-
-func namesOf(cert *x509.Certificate) map[NameKind][]string {
-	names := map[NameKind][]string{CommonName: {cert.Subject.CommonName}, DNSName: cert.DNSNames, EmailName: cert.EmailAddresses}
-	for _, u := range cert.URIs {
-		names[URIName] = append(names[URIName], u.String())
-	}
-	return names
-}
-
-// mostUnlisted bounds the certificates that are logged.
-const mostUnlisted = 100
-
-// unlisted logs once that a certificate, which an authority vouches for, is nobody's.
-func (a *authenticator) unlisted(cert *x509.Certificate) {
-	id := digest(sha256.Sum256(cert.Raw))
-	a.mu.Lock()
-	known := a.logged[id] || len(a.logged) >= mostUnlisted
-	if !known {
-		a.logged[id] = true
-	}
-	a.mu.Unlock()
-	if known {
-		return
-	}
-	names := namesOf(cert)
-	a.logger.Warn("a client certificate is refused: no entry of auth.mtls.clients names it, or several do; kind says which of its names counts (default: common_name)",
-		"common_name", names[CommonName], "dns", names[DNSName], "email", names[EmailName], "uri", names[URIName])
-}
 
 func (g Grant) identity() Identity {
 	return Identity{Name: g.Name, Groups: g.Groups, scopes: g.Scopes}

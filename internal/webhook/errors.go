@@ -128,6 +128,8 @@ func unauthorized(err error) *Problem {
 		return problem(http.StatusForbidden, "forbidden", "requests from another site's page are refused", "use the CLI, or a page of this service")
 	case errors.Is(err, errPageSession):
 		return problem(http.StatusForbidden, "forbidden", "who signed in on the page changes things there only", "use its buttons, or the CLI with a credential of its own")
+	case errors.Is(err, errTwoNames):
+		return problem(http.StatusUnauthorized, "unauthorized", "the client certificate has several common names", "issue one with one common name")
 	case errors.Is(err, errNoCredential):
 		return problem(http.StatusUnauthorized, "unauthorized", "no credential", "send Authorization: Bearer TOKEN")
 	default:

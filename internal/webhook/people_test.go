@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/asn1"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -125,13 +126,19 @@ func TestNamesOfCertificates(t *testing.T) {
 		"Alertmanager's":             {x509.Certificate{DNSNames: []string{"x", "am.example"}}, "am.example"},
 		"of Alertmanager's name":     {x509.Certificate{Subject: pkix.Name{CommonName: "am.example"}}, ""},
 		"of a workload":              {x509.Certificate{URIs: []*url.URL{bob}}, "spiffe://x/bob"},
-		"of two clients":             {x509.Certificate{Subject: pkix.Name{CommonName: "ada"}, DNSNames: []string{"am.example"}}, ""},
+		"of two common names": {x509.Certificate{Subject: pkix.Name{CommonName: "ada", Names: []pkix.AttributeTypeAndValue{
+			{Type: asn1.ObjectIdentifier{2, 5, 4, 3}, Value: "some-service"}, {Type: asn1.ObjectIdentifier{2, 5, 4, 3}, Value: "ada"},
+		}}}, ""},
+		"of two clients": {x509.Certificate{Subject: pkix.Name{CommonName: "ada"}, DNSNames: []string{"am.example"}}, ""},
 	} {
 		r := httptest.NewRequest(http.MethodGet, "/", http.NoBody)
 		r.TLS = &tls.ConnectionState{VerifiedChains: [][]*x509.Certificate{{&c.cert}}}
 		id, err := s.auth.authenticate(r, false)
 		if id.Name != c.want || (err == nil) != (c.want != "") || id.Strong != (c.want == "ada") {
 			t.Errorf("%s: %q, strong %v, %v", name, id.Name, id.Strong, err)
+		}
+		if p := unauthorized(err); name == "of two common names" && (p.status != http.StatusUnauthorized || !strings.Contains(p.Message, "several common names")) {
+			t.Errorf("the answer is %+v", p)
 		}
 	}
 }

@@ -123,6 +123,9 @@ func TestClientCertificates(t *testing.T) {
 	}
 	named := x509.Certificate{Subject: pkix.Name{CommonName: "alertmanager.monitoring"}}
 	bySAN := x509.Certificate{DNSNames: []string{"alertmanager-0", "am-0"}}
+	two := x509.Certificate{Subject: pkix.Name{CommonName: "alertmanager.monitoring", ExtraNames: []pkix.AttributeTypeAndValue{
+		{Type: []int{2, 5, 4, 3}, Value: "mallory"}, {Type: []int{2, 5, 4, 3}, Value: "alertmanager.monitoring"},
+	}}, DNSNames: []string{"am-0"}}
 	other := x509.Certificate{Subject: pkix.Name{CommonName: "mallory"}}
 	for _, c := range []struct {
 		name     string
@@ -133,6 +136,7 @@ func TestClientCertificates(t *testing.T) {
 	}{
 		{"common name", &clients, named, "", 200},
 		{"DNS name", &clients, bySAN, "", 200},
+		{"two common names", &clients, two, "", 401},
 		{"a name not listed", &clients, other, "", 401},
 		{"another authority", &strangers, named, "", 0},
 		{"no certificate", nil, named, "", 401},
@@ -144,7 +148,7 @@ func TestClientCertificates(t *testing.T) {
 		}
 	}
 	send(&clients, other, "")
-	if said := log.String(); strings.Count(said, "a client certificate is refused") != 2 || !strings.Contains(said, "common_name=[mallory]") {
+	if said := log.String(); strings.Count(said, "a client certificate is refused") != 3 || !strings.Contains(said, "common_name=[mallory]") {
 		t.Errorf("each certificate that is nobody's is logged once: %s", said) // issue makes another one each time
 	}
 	_, before := send(&clients, named, "")

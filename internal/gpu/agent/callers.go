@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/asn1"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -119,7 +121,8 @@ func (c *callers) admit(r *http.Request) error {
 	return nil
 }
 
-// named reports whether the client certificate has an allowed name.
+// named reports whether the client certificate has an allowed name. One with several
+// common names has none: readers differ in which one counts.
 func (c *callers) named(r *http.Request) bool {
 	if r.TLS == nil || len(r.TLS.VerifiedChains) == 0 {
 		return false
@@ -128,6 +131,10 @@ func (c *callers) named(r *http.Request) bool {
 }
 
 func namesOf(cert *x509.Certificate) []string {
+	isCommonName := func(n pkix.AttributeTypeAndValue) bool { return n.Type.Equal(asn1.ObjectIdentifier{2, 5, 4, 3}) }
+	if i := slices.IndexFunc(cert.Subject.Names, isCommonName); i >= 0 && slices.ContainsFunc(cert.Subject.Names[i+1:], isCommonName) {
+		return nil
+	}
 	names := slices.Concat(cert.DNSNames, cert.EmailAddresses)
 	if cert.Subject.CommonName != "" {
 		names = append(names, cert.Subject.CommonName)
