@@ -48,8 +48,9 @@ is rewritten, so that its free pages do not have the text either.
 With SEQ only those entries are looked at. The text is read from a file, or with - from
 standard input, and never an argument: arguments are in the list of processes.
 
-It does not reach what has left the journal: segments of the archive, exports, messages,
-logs. Renew the credential in any case.`,
+It does not reach what has left the journal: backups, what a restore put aside as
+replaced-TIME, exports, segments of the archive, messages, logs. Make a new backup, then
+delete the older ones. Renew the credential in any case.`,
 		Args: cobra.ArbitraryArgs,
 		Example: `  responder audit redact --config responder.yaml --text-file leaked.txt --by ada --reason 'PGPASSWORD in a pod template' --dry-run
   responder audit redact 17 23 --dir data --text-file - --by ada --reason 'PGPASSWORD in a pod template'`,
@@ -165,7 +166,13 @@ func writeRedacted(w io.Writer, done api.JournalRedacted, dryRun bool) error {
 		fmt.Fprintf(w, "%d entries are archived: only their segments tell whether they have the text\n", done.Archived)
 	}
 	if !dryRun && len(done.Entries) > 0 {
-		_, err := fmt.Fprintln(w, "exports, messages and logs still have it: renew the credential")
+		if len(done.Segments) > 0 {
+			fmt.Fprintln(w, "delete these segments if nobody needs what else is in them: 'responder audit verify' of the archive then misses them")
+		}
+		_, err := fmt.Fprint(w, `copies from before still have it: backups, replaced-TIME in the journal's directory, exports
+make a new backup with 'responder backup DIR', then delete these copies
+messages and logs still have it: renew the credential
+`)
 		return err
 	}
 	return nil
