@@ -4,7 +4,7 @@
 // A connection is fresh until a request on it has authenticated ([Trust]); it is unused
 // while it is fresh or idle. When there are too many, the next one takes the place of an
 // unused one, of the address that has most of them: the oldest fresh one, else the one
-// that is idle longest. It does so at once if that address has more connections than its
+// that is idle longest, else a fresh one in the middle of a request. It does so at once if that address has more connections than its
 // own, and else when that one had its time ([Limits.Patience]). When all are at work, one
 // address keeps no more than its part ([Limits.Trusted]). Whoever has to wait keeps no
 // other address waiting.
@@ -60,7 +60,8 @@ type conn struct {
 	open     bool // admitted, and not closed
 	trusted  bool
 	idle     bool
-	since    time.Time // when it was admitted, or became idle
+	active   bool      // in the middle of a request
+	since    time.Time // when it came, was admitted, or became idle
 }
 
 // Listen bounds ln.
@@ -80,7 +81,7 @@ func Listen(ln net.Listener, limits Limits) *Listener {
 func (l *Listener) Bind(s *http.Server) {
 	s.ConnState = func(c net.Conn, state http.ConnState) {
 		if c := of(c); c != nil {
-			c.set(state == http.StateIdle)
+			c.set(state)
 		}
 	}
 	s.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
@@ -190,10 +191,11 @@ func (c *conn) trust() {
 	c.place()
 }
 
-func (c *conn) set(idle bool) {
+func (c *conn) set(state http.ConnState) {
 	c.listener.mu.Lock()
 	defer c.listener.mu.Unlock()
-	if c.idle = idle; idle {
+	c.active = state == http.StateActive
+	if c.idle = state == http.StateIdle; c.idle {
 		c.since = time.Now()
 	}
 	c.place()
@@ -205,10 +207,10 @@ func (c *conn) place() {
 		return
 	}
 	a := c.listener.of(c.address)
-	delete(a.fresh, c)
-	delete(a.idle, c)
-	delete(a.busy, c)
+	a.leave(c)
 	switch {
+	case !c.trusted && c.active:
+		a.begun[c] = struct{}{}
 	case !c.trusted:
 		a.fresh[c] = struct{}{}
 	case c.idle:

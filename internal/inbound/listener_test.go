@@ -79,11 +79,71 @@ func TestRoom(t *testing.T) {
 		first, second := r.connect(t, "192.0.2.1"), r.connect(t, "192.0.2.1")
 		first.trust()
 		second.trust()
-		second.set(true)
+		second.set(http.StateIdle)
 		time.Sleep(time.Second)
-		first.set(true)
+		first.set(http.StateIdle)
 		if r.connect(t, "192.0.2.2"); !cut(second) || cut(first) || r.cut != 1 {
 			t.Error("the connection that is idle longest does not make room at once")
+		}
+	})
+}
+
+// A request under way is not cut while any address has a connection without one, neither
+// before it authenticated nor after.
+func TestRequestsAreNotCut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(Limits{All: 4, Address: 4, Patience: time.Hour})
+		var begun []*conn
+		for range 3 {
+			c := r.connect(t, "203.0.113.9")
+			c.set(http.StateActive)
+			begun = append(begun, c)
+		}
+		idle := r.connect(t, "192.0.2.1")
+		idle.trust()
+		idle.set(http.StateIdle)
+		fresh := r.connect(t, "192.0.2.2")
+		if !cut(idle) || r.cut != 1 {
+			t.Fatalf("a request is cut although a connection is idle (%d cut)", r.cut)
+		}
+		r.connect(t, "192.0.2.3").set(http.StateActive)
+		if cut(fresh) || !cut(begun[0]) || cut(begun[1]) {
+			t.Error("one that came just now makes room for another, or not the oldest request of the address with most")
+		}
+		time.Sleep(time.Hour)
+		if r.connect(t, "192.0.2.4"); !cut(fresh) || cut(begun[1]) || r.cut != 3 {
+			t.Errorf("a request is cut although a connection began none in its time (%d cut)", r.cut)
+		}
+	})
+}
+
+// Whoever has many addresses, each with as much as anybody, keeps no newcomer out: when too
+// many wait, the newcomer takes the place of the oldest connection without a request, and
+// where all are at work, of the one that waits longest.
+func TestManyAddresses(t *testing.T) {
+	ip := func(i int) string { return net.IPv4(203, 0, 113, byte(i)).String() }
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(Limits{All: 4, Waiting: 4, Address: 4, Patience: time.Hour})
+		var flood []*conn
+		for i := range 8 {
+			flood = append(flood, r.arrive(ip(i)))
+			time.Sleep(time.Second)
+		}
+		honest := r.arrive("192.0.2.1")
+		if !honest.open || cut(honest) || !cut(flood[0]) || r.cut != 1 {
+			t.Errorf("a newcomer is admitted: %t, closed: %t, %d cut", honest.open, cut(honest), r.cut)
+		}
+		r = newRig(Limits{All: 4, Waiting: 4, Address: 4, Patience: time.Hour})
+		flood = nil
+		for i := range 8 {
+			c := r.arrive(ip(i))
+			c.trust()
+			flood = append(flood, c)
+			time.Sleep(time.Second)
+		}
+		honest = r.arrive("192.0.2.1")
+		if cut(honest) || !cut(flood[4]) || r.cut != 1 || r.waiting != 4 {
+			t.Errorf("where all are at work a newcomer is closed: %t, the first that waits: %t, %d wait", cut(honest), cut(flood[4]), r.waiting)
 		}
 	})
 }
@@ -147,7 +207,7 @@ func TestTrustedPart(t *testing.T) {
 func TestWaits(t *testing.T) {
 	for name, end := range map[string]func(r *rig, c *conn){
 		"closes":             func(_ *rig, c *conn) { _ = c.Close() },
-		"is idle":            func(_ *rig, c *conn) { c.set(true) },
+		"is idle":            func(_ *rig, c *conn) { c.set(http.StateIdle) },
 		"listener is closed": func(r *rig, _ *conn) { _ = r.Close() },
 	} {
 		synctest.Test(t, func(t *testing.T) {

@@ -3,33 +3,37 @@ package inbound
 import (
 	"cmp"
 	"net/netip"
+	"slices"
 	"time"
 )
 
 // address is one that has connections.
 type address struct {
 	prefix  netip.Prefix
-	fresh   map[*conn]struct{}
+	fresh   map[*conn]struct{} // not trusted, and no request has begun
+	begun   map[*conn]struct{} // not trusted, and in the middle of a request
 	idle    map[*conn]struct{} // trusted
 	busy    map[*conn]struct{} // trusted
 	waiting []*conn            // accepted, and not admitted yet; oldest first
 }
 
 // open returns how many connections of an address are admitted.
-func (a *address) open() int { return len(a.fresh) + len(a.idle) + len(a.busy) }
+func (a *address) open() int { return a.untrusted() + len(a.idle) + len(a.busy) }
+
+// untrusted returns how many of them have not authenticated.
+func (a *address) untrusted() int { return len(a.fresh) + len(a.begun) }
 
 // of returns what is known of an address.
 func (l *Listener) of(p netip.Prefix) *address {
 	a := l.by[p]
 	if a == nil {
-		a = &address{prefix: p, fresh: map[*conn]struct{}{}, idle: map[*conn]struct{}{}, busy: map[*conn]struct{}{}}
+		a = &address{prefix: p, fresh: map[*conn]struct{}{}, begun: map[*conn]struct{}{}, idle: map[*conn]struct{}{}, busy: map[*conn]struct{}{}}
 		l.by[p] = a
 	}
 	return a
 }
 
-// arrive admits a connection, or has it wait. When too many wait, the newest of the
-// address with most of them is closed.
+// arrive admits a connection, or has it wait.
 func (l *Listener) arrive(c *conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -38,20 +42,43 @@ func (l *Listener) arrive(c *conn) {
 		return
 	}
 	a := l.of(c.address)
+	c.since = time.Now()
 	a.waiting = append(a.waiting, c)
 	l.waiting++
 	if !l.admit(a) && l.waiting > l.limits.Waiting {
-		most := a
-		for _, o := range l.by {
-			if len(o.waiting) > len(most.waiting) {
-				most = o
+		l.overflow(a)
+	}
+}
+
+// overflow has one less wait when too many do, because one of an address came. The newest
+// of the address with most of them is closed. Where several have as many, the newcomer is
+// not the one: else whoever has many addresses keeps all others out. An address that has no
+// connection takes the place of an unused one, else the one that waits longest is closed.
+func (l *Listener) overflow(a *address) {
+	most, first, tied := a, a, 0
+	for _, o := range l.by {
+		switch {
+		case len(o.waiting) > len(most.waiting):
+			most, first, tied = o, o, 1
+		case len(o.waiting) == len(most.waiting):
+			tied++
+			if o.waiting[0].since.Before(first.waiting[0].since) {
+				first = o
 			}
 		}
-		last := len(most.waiting) - 1
-		l.cut(most.waiting[last])
-		most.waiting, l.waiting = most.waiting[:last], l.waiting-1
-		l.drop(most)
 	}
+	at := len(most.waiting) - 1
+	if most == a && tied > 1 {
+		if c := cmp.Or(l.most(isFresh), l.most(isIdle)); c != nil && a.open() == 0 {
+			l.cut(c)
+			l.admit(a)
+			return
+		}
+		most, at = first, 0
+	}
+	l.cut(most.waiting[at])
+	most.waiting, l.waiting = slices.Delete(most.waiting, at, at+1), l.waiting-1
+	l.drop(most)
 }
 
 // admitAll admits those who wait, the address with the fewest connections first. If there
@@ -73,11 +100,12 @@ func (l *Listener) admitAll() {
 // full reports whether an address has as many fresh connections as it may, and none that
 // had its time. Then those who wait are looked at again in time.
 func (l *Listener) full(a *address) bool {
-	if len(a.fresh) < l.limits.Address {
-		return false
-	}
-	return !l.due(oldest(a.fresh))
+	return a.untrusted() >= l.limits.Address && !l.due(a.first())
 }
+
+// first returns the connection of an address that makes room for another one that has not
+// authenticated: the oldest without a request, else the oldest.
+func (a *address) first() *conn { return cmp.Or(oldest(a.fresh), oldest(a.begun)) }
 
 // admit admits the oldest connection of an address that waits, and reports whether there
 // was room for it.
@@ -102,27 +130,45 @@ func (l *Listener) roomFor(a *address) bool {
 	if l.full(a) {
 		return false
 	}
-	if len(a.fresh) >= l.limits.Address {
-		l.cut(oldest(a.fresh))
+	if a.untrusted() >= l.limits.Address {
+		l.cut(a.first())
 	}
 	if l.open < l.limits.All {
 		return true
 	}
-	unused := []*conn{l.most(isFresh), l.most(isIdle)}
-	for _, c := range unused {
+	fresh, idle, begun := l.most(isFresh), l.most(isIdle), l.most(isBegun)
+	for _, c := range []*conn{fresh, idle, begun} {
 		if c != nil && l.by[c.address].open() > a.open()+1 {
+			if c == begun { // no request is cut while there is a connection without one
+				c = cmp.Or(idle, l.silent(), begun)
+			}
 			l.cut(c)
 			return true
 		}
 	}
-	if c := cmp.Or(unused...); c != nil {
+	if c := cmp.Or(fresh, idle, begun); c != nil {
 		return l.expire(c)
 	}
 	c := l.most(isBusy)
 	return c != nil && len(l.by[c.address].busy) > l.limits.Trusted && l.expire(c)
 }
 
+// silent returns the oldest connection that began no request in its time, nil if there is
+// none. One that came just now is about to begin one.
+func (l *Listener) silent() (found *conn) {
+	for _, a := range l.by {
+		if c := oldest(a.fresh); c != nil && (found == nil || c.since.Before(found.since)) {
+			found = c
+		}
+	}
+	if found == nil || time.Since(found.since) < l.limits.Patience {
+		return nil
+	}
+	return found
+}
+
 func isFresh(a *address) map[*conn]struct{} { return a.fresh }
+func isBegun(a *address) map[*conn]struct{} { return a.begun }
 func isIdle(a *address) map[*conn]struct{}  { return a.idle }
 func isBusy(a *address) map[*conn]struct{}  { return a.busy }
 
@@ -162,7 +208,7 @@ func (l *Listener) due(c *conn) bool {
 func (l *Listener) shed() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	c := cmp.Or(l.most(isFresh), l.most(isIdle))
+	c := cmp.Or(l.most(isFresh), l.most(isIdle), l.most(isBegun))
 	if c != nil {
 		l.cut(c)
 	}
@@ -214,10 +260,16 @@ func (l *Listener) forget(c *conn) {
 	c.open = false
 	l.open--
 	a := l.of(c.address)
+	a.leave(c)
+	l.drop(a)
+}
+
+// leave counts a connection as nothing.
+func (a *address) leave(c *conn) {
 	delete(a.fresh, c)
+	delete(a.begun, c)
 	delete(a.idle, c)
 	delete(a.busy, c)
-	l.drop(a)
 }
 
 // drop forgets an address that has no connections.
