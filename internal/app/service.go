@@ -233,6 +233,9 @@ func (s *Service) receiverOptions(c config.Config) webhook.Options {
 		Logger:        s.log,
 		Registerer:    s.metrics.registry,
 	}
+	if s.world.Sandbox == nil {
+		o.Earlier = s.earlier // a sandbox has its own time
+	}
 	if s.steering != nil {
 		o.Sandbox = s.steering
 	}

@@ -87,16 +87,17 @@ type Options struct {
 
 	Playbooks func() *playbook.Set
 	Services  func() []playbook.Service
-	Refused   func(who rights.Actor, right rights.Right, why string) // records a request that its credential's scopes refuse; nil: nobody
-	Ready     func() []string                                        // what is missing before work can be done; empty: ready. nil: always ready
-	Room      func() error                                           // nil when notifications can be taken in; else it wraps ErrMemory or ErrDisk. nil: they always can
-	Left      func() (bytes int64, known bool)                       // what notifications may still take of the journal's volume; nil: never known, and senders have no share of it
-	Crowded   func() bool                                            // alerts start no runs, because too many that had one fire still; nil: never
-	Watch     func() (<-chan struct{}, func())                       // signals after every append to the journal; the function ends it. nil: follow=1 is refused
-	Metrics   http.Handler                                           // served at /metrics; nil: 404
-	Slack     http.Handler                                           // takes Slack's clicks at /api/v1/slack/interactivity. It authenticates and bounds them itself; nil: 404
-	Pages     Pages                                                  // what people see in a browser; nil: 404
-	Version   any                                                    // served as JSON at /api/v1/version
+	Refused   func(who rights.Actor, right rights.Right, why string)              // records a request that its credential's scopes refuse; nil: nobody
+	Ready     func() []string                                                     // what is missing before work can be done; empty: ready. nil: always ready
+	Room      func() error                                                        // nil when notifications can be taken in; else it wraps ErrMemory or ErrDisk. nil: they always can
+	Left      func() (bytes int64, known bool)                                    // what notifications may still take of the journal's volume; nil: never known, and senders have no share of it
+	Earlier   func(ctx context.Context, since time.Time) iter.Seq2[Stored, error] // notifications that were stored since then, oldest first, until ctx is done; nil: none
+	Crowded   func() bool                                                         // alerts start no runs, because too many that had one fire still; nil: never
+	Watch     func() (<-chan struct{}, func())                                    // signals after every append to the journal; the function ends it. nil: follow=1 is refused
+	Metrics   http.Handler                                                        // served at /metrics; nil: 404
+	Slack     http.Handler                                                        // takes Slack's clicks at /api/v1/slack/interactivity. It authenticates and bounds them itself; nil: 404
+	Pages     Pages                                                               // what people see in a browser; nil: 404
+	Version   any                                                                 // served as JSON at /api/v1/version
 
 	Auth Auth
 	TLS  TLS

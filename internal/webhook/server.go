@@ -91,6 +91,12 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 		return errors.Join(err, ln.Close())
 	}
 	s.auth.oidc.warm()
+	var recalling sync.WaitGroup
+	defer recalling.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	began := time.Now()
+	recalling.Go(func() { s.recallShares(ctx, began) })
 	// One address may have them all, while no other one needs them: Alertmanager opens a
 	// connection for each notification of a storm.
 	bounded := inbound.Listen(ln, inbound.Limits{

@@ -1,7 +1,9 @@
 package webhook
 
 import (
+	"context"
 	"fmt"
+	"iter"
 	"math"
 	"net/http"
 	"strconv"
@@ -46,8 +48,8 @@ func (s *stored) leak(limit int64, now time.Time) {
 
 // limitOf returns what a sender may store at once while that much room is left for all.
 // What it stored itself is part of the room that is shared.
-func (q *quotas) limitOf(s *sender, left int64) int64 {
-	return max(leastShare, (max(0, left)+int64(s.stored.bytes))/100*int64(q.Share))
+func (q *quotas) limitOf(s stored, left int64) int64 {
+	return max(leastShare, (max(0, left)+int64(s.bytes))/100*int64(q.Share))
 }
 
 // fits reports whether so many more bytes are within a sender's share of the journal's
@@ -56,7 +58,7 @@ func (q *quotas) fits(name string, size, left int64, now time.Time) (ok bool, wa
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	s := q.of(name)
-	limit := q.limitOf(s, left)
+	limit := q.limitOf(s.stored, left)
 	s.stored.leak(limit, now)
 	over := s.stored.bytes + float64(size) - float64(limit)
 	if over <= 0 || s.stored.bytes == 0 { // one that is larger than a share is let in alone
@@ -83,6 +85,57 @@ func (q *quotas) store(name string, alerts, bytes int, now time.Time) bool {
 		s.full = time.Time{}
 	}
 	return again
+}
+
+// Stored is a notification that was stored before the start.
+type Stored struct {
+	Sender        string
+	Alerts, Bytes int
+	At            time.Time
+}
+
+// recall counts what senders stored before a time, as if there had been no start since.
+// What was left then is not known, so that what is left now counts.
+func (q *quotas) recall(all iter.Seq2[Stored, error], left int64, before time.Time) error {
+	earlier := map[string]stored{}
+	for n, err := range all {
+		if err != nil {
+			return err
+		}
+		if _, known := earlier[n.Sender]; !n.At.Before(before) || !known && len(earlier) >= maxSenders {
+			continue
+		}
+		s := earlier[n.Sender]
+		s.leak(q.limitOf(s, left), n.At)
+		s.bytes += float64(took(int64(n.Alerts), int64(n.Bytes)))
+		earlier[n.Sender] = s
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for name, e := range earlier {
+		s := q.of(name)
+		e.leak(q.limitOf(e, left), before)
+		if s.stored.at.IsZero() {
+			s.stored.at = before
+		}
+		s.stored.bytes += e.bytes
+	}
+	return nil
+}
+
+// recallShares reads what senders stored before the server began to serve. Meanwhile their
+// share is counted from then on.
+func (s *Server) recallShares(ctx context.Context, began time.Time) {
+	if s.o.Earlier == nil || s.o.Left == nil {
+		return
+	}
+	left, known := s.o.Left()
+	if !known {
+		return
+	}
+	if err := s.quotas.recall(s.o.Earlier(ctx, began.Add(-shareOver)), left, began); err != nil && ctx.Err() == nil {
+		s.log.Warn("what senders stored before the start cannot be read: each has its whole share of the journal again", "err", err)
+	}
 }
 
 // overShare returns how many senders were just refused because of their share.

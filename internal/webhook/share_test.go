@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -83,6 +84,44 @@ func TestShareOfTheJournal(t *testing.T) {
 			t.Errorf("the log was not told of the end:\n%s", &log)
 		}
 	})
+}
+
+// A restart forgets no share: what the journal has of the last day counts as if the service
+// had run on, and what is stored meanwhile in addition.
+func TestSharesOverARestart(t *testing.T) {
+	const room, each = int64(1 << 30), 1 << 20
+	quota := Quota{Burst: 1, Rate: 1, Share: 25}
+	q, now, taken := newQuotas(quota), time.Now(), int64(0)
+	var all []Stored
+	for range 12 {
+		for ok, _ := q.fits("a", each, room-taken, now); ok; ok, _ = q.fits("a", each, room-taken, now) {
+			q.store("a", 1, each, now)
+			taken += took(1, each)
+			all = append(all, Stored{"a", 1, each, now})
+		}
+		now = now.Add(time.Hour)
+	}
+	again := newQuotas(quota)
+	again.store("b", 1, each, now)
+	late := Stored{"b", 1, each, now} // stored after the start, and counted then
+	if err := again.recall(func(yield func(Stored, error) bool) {
+		for _, n := range append(all, late) {
+			if !yield(n, nil) {
+				return
+			}
+		}
+	}, room-taken, now); err != nil {
+		t.Fatal(err)
+	}
+	was, is := q.of("a").stored, again.of("a").stored
+	was.leak(q.limitOf(was, room-taken), now)
+	if is.bytes < was.bytes*0.9 || is.bytes > was.bytes*1.2 || int64(again.of("b").stored.bytes) != took(1, each) {
+		t.Errorf("a sender stored %.0f MiB, after a restart %.0f; another %.0f KiB", was.bytes/(1<<20), is.bytes/(1<<20), again.of("b").stored.bytes/(1<<10))
+	}
+	broken := errors.New("broken")
+	if err := again.recall(func(yield func(Stored, error) bool) { yield(Stored{}, broken) }, room, now); !errors.Is(err, broken) {
+		t.Error(err)
+	}
 }
 
 // Day after day it is a share of what is left: a flood of two weeks leaves room on the
