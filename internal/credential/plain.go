@@ -24,7 +24,7 @@ var (
 	}
 	plainFlags = []string{
 		"config", "host", "port", "listen", "log-level", "log-format", "model", "replicas", "timeout", "v", "verbosity", "workers",
-		"tp", "pp", "dp", "m", "o", "router-mode", "namespace", "metrics-port", "health-port",
+		"tp", "pp", "dp", "m", "o", "router-mode", "namespace", "metrics-port", "health-port", "rope-scaling", "rope-theta",
 	}
 	plainCommands = []string{
 		"python", "python3", "sh", "bash", "ash", "env", "exec", "tini", "dumb-init", "numactl", "nohup", "time", "uv", "torchrun", "mpirun", "ray",
@@ -41,10 +41,14 @@ var (
 	wordLike = regexp.MustCompile(`[A-Za-z0-9]{20,}`)
 )
 
+// Hides reports whether a value is a credential by the name of its flag, variable or field, or
+// by its form. None, null, a switch and an empty value are none.
+func Hides(name, value string) bool { return Formed(value) || Named(name) && !nothing(value) }
+
 // Plain reports whether the literal value of an environment variable may be shown: the
 // variable is one that is known, or the value is a number or a switch.
 func Plain(name, value string) bool {
-	if Named(name) || Formed(value) {
+	if Hides(name, value) {
 		return false
 	}
 	return short.MatchString(value) || slices.Contains(plainNames, name) ||
@@ -53,7 +57,7 @@ func Plain(name, value string) bool {
 
 // PlainFlag is Plain for a command-line flag, with what an engine knows as its own.
 func PlainFlag(flag, value string, known func(flag string) bool) bool {
-	if Named(flag) || Formed(value) {
+	if Hides(flag, value) {
 		return false
 	}
 	name := strings.ToLower(strings.ReplaceAll(strings.TrimLeft(flag, "-"), "_", "-"))

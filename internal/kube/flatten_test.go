@@ -206,7 +206,20 @@ func TestPodTemplateHidesCredentials(t *testing.T) {
 		},
 		"mysql's password":           func(c string) corev1.PodTemplateSpec { return shell("mysql -h db -p" + c + " x") },
 		"a value attached to a flag": func(c string) corev1.PodTemplateSpec { return args("-h", "db", "-p"+c, "-uservice:"+c) },
-		"a cookie":                   func(c string) corev1.PodTemplateSpec { return shell(`curl -H "Cookie: a=` + c + `" x`) },
+		"JSON in an option":          func(c string) corev1.PodTemplateSpec { return args(`--kv-transfer-config={"api_key":"` + c + `"}`) },
+		"JSON in an option, deeper": func(c string) corev1.PodTemplateSpec {
+			return args("--kv-transfer-config", `{"credentials":{"s3":{"user":"`+c+`","list":["`+c+`"]}},"env":[{"value":"`+c+`","name":"LICENCE"}]}`)
+		},
+		"JSON in single quotes": func(c string) corev1.PodTemplateSpec {
+			return args("--kv-transfer-config", `{'api_key': '`+c+`'}`)
+		},
+		"JSON in a variable": func(c string) corev1.PodTemplateSpec {
+			return env("VLLM_CONFIG", `{"env":[{"name":"DB_PASS","value":"`+c+`"}]}`)
+		},
+		"JSON in a shell's line": func(c string) corev1.PodTemplateSpec {
+			return shell(`vllm serve --kv-transfer-config '{"auth":{"key":"` + c + `"}}'`)
+		},
+		"a cookie": func(c string) corev1.PodTemplateSpec { return shell(`curl -H "Cookie: a=` + c + `" x`) },
 	} {
 		r := &redactor{}
 		one, two := r.flatten(of(canary+"1")), r.flatten(of(canary+"2"))
@@ -269,4 +282,20 @@ func FuzzMarks(f *testing.F) {
 			t.Errorf("%q is %s, and that is %s, %v", s, b, again, err)
 		}
 	})
+}
+
+// TestTemplatesShowWhatIsNoCredential: options of engines that only sound like credentials.
+func TestTemplatesShowWhatIsNoCredential(t *testing.T) {
+	const scaling, generation = `{"rope_type":"yarn","factor":4.0}`, `{"eos_token_id":2}`
+	got := (&redactor{}).flatten(corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{
+		Name: "c", Args: []string{"--rope-scaling", scaling, "--override-generation-config", generation, "--max-num-batched-tokens=8192", "--hf-token=None"},
+		Env: []corev1.EnvVar{{Name: "HF_TOKEN", Value: "None"}},
+	}}}})
+	for path, want := range map[string]string{
+		"args[--rope-scaling]": scaling, "args[--override-generation-config]": generation, "args[--max-num-batched-tokens]": "8192", "args[--hf-token]": "None", "env[HF_TOKEN]": "None",
+	} {
+		if got := got["containers[c]."+path]; got != want {
+			t.Errorf("%s is %q, want %q", path, got, want)
+		}
+	}
 }

@@ -24,7 +24,7 @@ func (r *redactor) value(name, v string) string {
 	switch {
 	case v == "":
 		return "(empty)"
-	case credential.Named(name) || credential.Formed(v):
+	case credential.Hides(name, v):
 		return r.number(v)
 	default:
 		return r.text(v, credential.Redact(v))
