@@ -49,8 +49,8 @@ type Exceeded struct {
 	Fits     int // replicas that it lets in
 }
 
-// pageOfPods is what one request lists: a large cluster is never held as a whole.
-const pageOfPods = 500
+// page is how many pods or nodes one request lists: a large cluster is never held as a whole.
+const page = 500
 
 // Capacity tells how many further replicas of a workload the nodes have room for. It
 // asks for the workload, the nodes, all pods that have not ended, and the namespace's
@@ -73,12 +73,11 @@ func (c *Client) Capacity(ctx context.Context, ref Ref) (Capacity, error) {
 	if len(pod.Spec.ResourceClaims) > 0 {
 		return Capacity{}, &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("capacity for %s/%s: it claims devices by dynamic resource allocation, which are not counted", ref.Namespace, ref.Name)}
 	}
-	nodes, err := c.typed.CoreV1().Nodes().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+	f, err := newForecast(pod)
 	if err != nil {
-		return Capacity{}, request{verb: "list", resource: "nodes"}.fail(err)
+		return Capacity{}, err
 	}
-	f, err := newForecast(pod, nodes.Items)
-	if err != nil {
+	if err := c.eachNode(ctx, "", f.node); err != nil {
 		return Capacity{}, err
 	}
 	if err := c.eachPod(ctx, func(p *corev1.Pod) { f.add(p, o.owns(p)) }); err != nil {
@@ -107,7 +106,7 @@ func (o *object) model(own []corev1.Pod) *corev1.Pod {
 // eachPod calls do with every pod that has not ended.
 func (c *Client) eachPod(ctx context.Context, do func(*corev1.Pod)) error {
 	options := metav1.ListOptions{
-		Limit:         pageOfPods,
+		Limit:         page,
 		FieldSelector: fields.AndSelectors(fields.OneTermNotEqualSelector("status.phase", "Succeeded"), fields.OneTermNotEqualSelector("status.phase", "Failed")).String(),
 	}
 	for {

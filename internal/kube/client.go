@@ -60,6 +60,7 @@ func NewForConfig(config *rest.Config, o Options) (*Client, error) {
 		config.Timeout = o.Timeout
 	}
 	config.UserAgent = FieldManager
+	config.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json" // fewer bytes and less work for large lists
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return once{next} })
 	typed, err := kubernetes.NewForConfig(config)
 	if err != nil {

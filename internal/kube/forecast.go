@@ -37,7 +37,7 @@ type place struct {
 	gpus  map[int32]int // pods of others with GPUs, by priority
 }
 
-func newForecast(pod *corev1.Pod, nodes []corev1.Node) (*forecast, error) {
+func newForecast(pod *corev1.Pod) (*forecast, error) {
 	f := &forecast{pod: pod, needs: requestsOf(pod), places: map[string]*place{}}
 	if p := pod.Spec.Priority; p != nil {
 		f.priority = *p
@@ -46,26 +46,29 @@ func newForecast(pod *corev1.Pod, nodes []corev1.Node) (*forecast, error) {
 	if err := f.affinity(); err != nil {
 		return nil, err
 	}
-	wants := nodeaffinity.GetRequiredNodeAffinity(pod)
-	for i := range nodes {
-		n := &nodes[i]
-		at := &place{left: n.Status.Allocatable.DeepCopy(), gpus: map[int32]int{}}
-		f.places[n.Name] = at
-		if ok, err := wants.Match(n); err != nil {
-			return nil, &fault.Error{Reason: fault.Invalid, Message: "node affinity of " + pod.Namespace + "/" + pod.Name, Err: cause{err}}
-		} else if !ok {
-			at.why = "not selected by its node selector or affinity"
-			continue
-		}
-		refuses := func(t *corev1.Taint) bool { return t.Effect != corev1.TaintEffectPreferNoSchedule }
-		if taint, found := scheduling.FindMatchingUntoleratedTaint(n.Spec.Taints, pod.Spec.Tolerations, refuses); found {
-			at.why = "taint " + taint.ToString() + " is not tolerated"
-			if taint.Key == corev1.TaintNodeUnschedulable {
-				at.why = "cordoned"
-			}
+	return f, nil
+}
+
+// node adds a node that the pod may go to, or why it may not.
+func (f *forecast) node(n *corev1.Node) error {
+	at := &place{left: n.Status.Allocatable.DeepCopy(), gpus: map[int32]int{}}
+	f.places[n.Name] = at
+	ok, err := nodeaffinity.GetRequiredNodeAffinity(f.pod).Match(n)
+	if err != nil {
+		return &fault.Error{Reason: fault.Invalid, Message: "node affinity of " + f.pod.Namespace + "/" + f.pod.Name, Err: cause{err}}
+	}
+	if !ok {
+		at.why = "not selected by its node selector or affinity"
+		return nil
+	}
+	refuses := func(t *corev1.Taint) bool { return t.Effect != corev1.TaintEffectPreferNoSchedule }
+	if taint, found := scheduling.FindMatchingUntoleratedTaint(n.Spec.Taints, f.pod.Spec.Tolerations, refuses); found {
+		at.why = "taint " + taint.ToString() + " is not tolerated"
+		if taint.Key == corev1.TaintNodeUnschedulable {
+			at.why = "cordoned"
 		}
 	}
-	return f, nil
+	return nil
 }
 
 // affinity reads the rules about other pods. Only "no two on one node" is computed.

@@ -1,8 +1,6 @@
 package kube
 
 import (
-	"fmt"
-	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -132,9 +130,14 @@ func TestCapacity(t *testing.T) {
 			if tt.edit != nil {
 				tt.edit(template)
 			}
-			f, err := newForecast(template, tt.nodes)
+			f, err := newForecast(template)
 			if err != nil {
 				t.Fatal(err)
+			}
+			for i := range tt.nodes {
+				if err := f.node(&tt.nodes[i]); err != nil {
+					t.Fatal(err)
+				}
 			}
 			for own, pods := range map[bool]others{true: tt.own, false: tt.others} {
 				for _, p := range pods {
@@ -149,30 +152,5 @@ func TestCapacity(t *testing.T) {
 				t.Error(diff)
 			}
 		})
-	}
-}
-
-// A cluster of 5,000 nodes and 20,000 pods is added up pod by pod: what stays is one
-// entry for each node.
-func BenchmarkCapacity(b *testing.B) {
-	nodes := make([]corev1.Node, 5_000)
-	for i := range nodes {
-		nodes[i] = gpuNode(fmt.Sprint("node-", i), "8")
-	}
-	pods := make([]*corev1.Pod, 20_000)
-	for i := range pods {
-		pods[i] = gpuPod("serving", nodes[i%len(nodes)].Name, "1", 0)
-	}
-	for b.Loop() {
-		f, err := newForecast(gpuPod("serving", "", "1", 0), nodes)
-		if err != nil {
-			b.Fatal(err)
-		}
-		for p := range slices.Values(pods) {
-			f.add(p, false)
-		}
-		if got := f.capacity(nil); got.Fits != MaxFits {
-			b.Fatalf("%d replicas fit", got.Fits)
-		}
 	}
 }

@@ -15,18 +15,34 @@ import (
 // counts: its capacity stays, at zero. A node whose plugin never started has only
 // the label.
 func (c *Client) GPUNodes(ctx context.Context) ([]string, error) {
-	list, err := c.typed.CoreV1().Nodes().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
-	if err != nil {
-		return nil, request{verb: "list", resource: "nodes"}.fail(err)
-	}
 	var out []string
-	for i := range list.Items {
-		if hasNVIDIA(&list.Items[i]) {
-			out = append(out, list.Items[i].Name)
+	err := c.eachNode(ctx, "", func(n *corev1.Node) error {
+		if hasNVIDIA(n) {
+			out = append(out, n.Name)
+		}
+		return nil
+	})
+	slices.Sort(out)
+	return out, err
+}
+
+// eachNode calls do with every node that a label selector selects, until it returns an error.
+func (c *Client) eachNode(ctx context.Context, selector string, do func(*corev1.Node) error) error {
+	options := metav1.ListOptions{Limit: page, LabelSelector: selector}
+	for {
+		list, err := c.typed.CoreV1().Nodes().List(ctx, options)
+		if err != nil {
+			return request{verb: "list", resource: "nodes"}.fail(err)
+		}
+		for i := range list.Items {
+			if err := do(&list.Items[i]); err != nil {
+				return err
+			}
+		}
+		if options.Continue = list.Continue; options.Continue == "" {
+			return nil
 		}
 	}
-	slices.Sort(out)
-	return out, nil
 }
 
 // gpuVendors are the prefixes of the vendors' extended resources.

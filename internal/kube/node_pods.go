@@ -165,19 +165,19 @@ func (c *Client) budgets(ctx context.Context, namespace string) ([]policyv1.PodD
 
 // pool lists the nodes of the node's pool.
 func (c *Client) pool(ctx context.Context, of NodeState) ([]NodeState, error) {
-	var options metav1.ListOptions
+	selector := ""
 	if label, value, ok := strings.Cut(of.Pool, "="); ok {
-		options.LabelSelector = labels.SelectorFromSet(labels.Set{label: value}).String()
-	}
-	list, err := c.typed.CoreV1().Nodes().List(ctx, options)
-	if err != nil {
-		return nil, request{verb: "list", resource: "nodes"}.fail(err)
+		selector = labels.SelectorFromSet(labels.Set{label: value}).String()
 	}
 	var out []NodeState
-	for i := range list.Items {
-		if n := describeState(&list.Items[i]); n.HasGPUs || !of.HasGPUs || n.Name == of.Name {
+	err := c.eachNode(ctx, selector, func(node *corev1.Node) error {
+		if n := describeState(node); n.HasGPUs || !of.HasGPUs || n.Name == of.Name {
 			out = append(out, n)
 		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	slices.SortFunc(out, func(a, b NodeState) int { return strings.Compare(a.Name, b.Name) })
 	return out, nil
