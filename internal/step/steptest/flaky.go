@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"time"
 
 	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops"
@@ -19,7 +20,7 @@ const (
 	late    // it arrives when the test lets it
 )
 
-// flaky loses the next write, once, and counts those that got through.
+// flaky refuses or loses the next writes, and counts those that got through.
 type flaky struct {
 	step.Changer
 	step.Commits
@@ -29,6 +30,7 @@ type flaky struct {
 	step.Autoscalers
 	step.Jobs
 
+	storm  int // how many writes are refused with 429
 	lose   int
 	writes int
 	onWay  func() error // the request that is late
@@ -122,6 +124,10 @@ func (f *flaky) DeleteJob(ctx context.Context, d kube.JobDeletion) error {
 func (f *flaky) through(dryRun bool, write func() (kube.Applied, error)) (kube.Applied, error) {
 	if dryRun {
 		return write()
+	}
+	if f.storm > 0 {
+		f.storm--
+		return kube.Applied{}, &fault.Error{Reason: fault.Throttled, Message: "too many requests", RetryAfter: time.Second}
 	}
 	lose := f.lose
 	f.lose = never

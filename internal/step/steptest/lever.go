@@ -46,6 +46,7 @@ func TestLever(t *testing.T, kind string, with map[string]any, fresh func(t *tes
 		{"LostAnswerIsFound", lostAnswerIsFound},
 		{"LostRequestIsFound", lostRequestIsFound},
 		{"LostUndoIsFound", lostUndoIsFound},
+		{"ThrottledIsTriedAgain", refusedIsTriedAgain},
 		{"ArrivesAfterTheLook", arrivesAfterTheLook},
 		{"ArrivesAfterTheRetry", arrivesAfterTheRetry},
 		{"AnotherRunsChangeIsForeign", anotherRunsChangeIsForeign},
@@ -253,6 +254,38 @@ func lostRequestIsFound(t *testing.T, x *trial) {
 	want(t, "look", x.do(t, machine.ActionApply, plan, nil, true), machine.StatusFailed, fault.Interrupted)
 	x.same(t, "after the lost request", before)
 	x.apply(t, plan)
+}
+
+// refusedIsTriedAgain: while the other side asks to slow down, nothing is changed and the
+// outcome is known, so that the run tries again; then the change is made once.
+func refusedIsTriedAgain(t *testing.T, x *trial) {
+	before := x.Spec(t)
+	plan := x.plan(t)
+	x.writer.storm = 3
+	for x.writer.storm > 0 {
+		want(t, "apply", x.do(t, machine.ActionApply, plan, nil, false), machine.StatusFailed, fault.Throttled)
+		x.same(t, "after a refused apply", before)
+		x.attempt = max(x.attempt, 1) + 1
+	}
+	receipt := x.apply(t, plan)
+	x.Settle(t)
+	x.settled(t, "settle", plan, receipt)
+	changed := x.Spec(t)
+	x.writer.storm, x.attempt = 3, 1
+	for x.writer.storm > 0 {
+		o := x.do(t, machine.ActionUndo, plan, receipt, false)
+		if x.Spec(t) == changed && changed == before {
+			return // it is taken back by itself, and the undo writes nothing
+		}
+		want(t, "undo", o, machine.StatusFailed, fault.Throttled)
+		x.same(t, "after a refused undo", changed)
+		x.attempt++
+	}
+	want(t, "undo", x.do(t, machine.ActionUndo, plan, receipt, false), machine.StatusOK, "")
+	x.same(t, "after the undo", before)
+	if x.writer.writes != 2 {
+		t.Errorf("%d writes, want one to apply and one to undo", x.writer.writes)
+	}
 }
 
 // delayed plans and applies a change whose request is on its way while the look
