@@ -64,7 +64,7 @@ type weight struct {
 // weigh reports whether the change is a suspect, and why, in one sentence. Rules
 // are in the order of how much they tell; the first that applies decides.
 func (w weight) weigh() (suspect bool, why string) {
-	rules := []func() (suspect bool, why string){w.none, w.tried, w.late, w.reverted, w.compared, w.idle, w.uneven, w.settled, w.loaded, w.harmless}
+	rules := []func() (suspect bool, why string){w.none, w.tried, w.reverted, w.compared, w.late, w.idle, w.uneven, w.settled, w.loaded, w.harmless}
 	for _, rule := range rules {
 		if suspect, why = rule(); why != "" {
 			return suspect, why + w.others(suspect)
@@ -128,11 +128,12 @@ func (w weight) tried() (bool, string) {
 func (w weight) late() (bool, string) {
 	test := slo.Test{Objective: w.objective, Factor: w.factor, Now: w.before}
 	stands, _ := test.Stands()
+	ended := w.since.After(w.first) // an earlier breach, which was over when this one began
 	switch {
-	case w.objective > 0 && stands == slo.Breached && w.now.Total > 0 && 2*w.before.Ratio() >= w.now.Ratio():
+	case w.objective > 0 && stands == slo.Breached && !ended && w.now.Total > 0 && 2*w.before.Ratio() >= w.now.Ratio():
 		return false, fmt.Sprintf("%s of requests were %s before %s took effect, and %s are now: it is not what began the breach",
 			slo.Percent(w.before.Ratio()), w.bad, w.subject, slo.Percent(w.now.Ratio()))
-	case w.objective > 0 && stands != slo.Unknown:
+	case ended || w.objective > 0 && stands != slo.Unknown:
 		return false, "" // it was better before, whenever it seems to have begun
 	case !w.since.IsZero() && w.since.Before(w.first.Add(-sameMoment)):
 		return false, fmt.Sprintf("the breach began %s before %s took effect", step.DurationText(w.first.Sub(w.since)), w.subject)

@@ -75,8 +75,18 @@ func TestWeigh(t *testing.T) {
 			"the breach began 3m after revision 7 took effect, which changed image; traffic, in requests or prompt tokens, is 1.0 times that before",
 		},
 		{
-			"as bad before it", release(func(w *weight) { w.before = slo.Counts{Bad: 1600, Total: 4000} }), false,
+			"as bad before it", release(func(w *weight) { w.before, w.since = slo.Counts{Bad: 1600, Total: 4000}, w.first.Add(-time.Minute) }), false,
 			"40 % of requests were slow before revision 7 took effect, and 45 % are now: it is not what began the breach",
+		},
+		{
+			"an earlier breach, which was over", release(func(w *weight) { w.before = slo.Counts{Bad: 1600, Total: 4000} }), true,
+			"the breach began 3m after revision 7 took effect, which changed image; traffic, in requests or prompt tokens, is 1.0 times that before",
+		},
+		{
+			"as bad before it, and side by side the new one is bad and the old one well", release(func(w *weight) {
+				w.before, w.since = slo.Counts{Bad: 1600, Total: 4000}, w.first.Add(-time.Minute)
+				w.newPods, w.oldPods = slo.Counts{Bad: 410, Total: 1000}, slo.Counts{Bad: 3, Total: 1000}
+			}), true, "41 % of requests are slow on pods of revision 7, 0.3 % on pods of revision 6, side by side; it changed image",
 		},
 		{
 			"bad before it, and much worse since", release(func(w *weight) { w.before = slo.Counts{Bad: 400, Total: 4000} }), true,
