@@ -17,6 +17,9 @@ type Claim struct {
 	Why string // the label, annotation or taint that says so
 }
 
+// ClaimCordon is the Why of a claim by a cordon that is not Responder's.
+const ClaimCordon = "spec.unschedulable"
+
 // String returns the form that people use: NVSentinel (label ...).
 func (c Claim) String() string { return c.By + " (" + c.Why + ")" }
 
@@ -81,7 +84,7 @@ func claims(n *corev1.Node) []Claim {
 		}
 	}
 	if by := cordonedBy(n); n.Spec.Unschedulable && by != FieldManager {
-		out = append(out, Claim{By: "a cordon by " + cmp.Or(by, "somebody unknown"), Why: "spec.unschedulable"})
+		out = append(out, Claim{By: "a cordon by " + cmp.Or(by, "somebody unknown"), Why: ClaimCordon})
 	}
 	return out
 }

@@ -73,6 +73,34 @@ func (w *World) Node(_ context.Context, name string) (kube.NodeState, error) {
 	return n.state(w.start), nil
 }
 
+// AllNodes returns the nodes, by name.
+func (w *World) AllNodes(context.Context) ([]kube.NodeState, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.advanceLocked()
+	out := make([]kube.NodeState, 0, len(w.nodes))
+	for _, n := range w.nodes {
+		out = append(out, n.state(w.start))
+	}
+	slices.SortFunc(out, func(a, b kube.NodeState) int { return strings.Compare(a.Name, b.Name) })
+	return out, nil
+}
+
+// PodsByNode returns the pods of a namespace by their nodes.
+func (w *World) PodsByNode(_ context.Context, namespace string) (map[string][]kube.NodePod, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.advanceLocked()
+	out := map[string][]kube.NodePod{}
+	for _, n := range w.nodes {
+		here := slices.DeleteFunc(w.podsOn(n.spec.name), func(p kube.NodePod) bool { return p.Namespace != namespace })
+		if len(here) > 0 {
+			out[n.spec.name] = here
+		}
+	}
+	return out, nil
+}
+
 // node finds a node. The caller holds mu.
 func (w *World) node(name string) (*node, error) {
 	for _, n := range w.nodes {
