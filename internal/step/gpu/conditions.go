@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/inference-responder/responder/internal/fault"
+	"github.com/inference-responder/responder/internal/gpu"
 	"github.com/inference-responder/responder/internal/gpu/judge"
 	"github.com/inference-responder/responder/internal/kube"
 	"github.com/inference-responder/responder/internal/step"
@@ -61,4 +63,20 @@ func told(j judge.NodeJudgement, h heard) judge.NodeJudgement {
 		j.Verdict = judge.Uncertain
 	}
 	return j
+}
+
+// JudgeNodes returns the verdicts of gpu.health about whole nodes, in the order of the
+// answers, with the conditions of the nodes taken into account. unread is why the
+// conditions of the nodes that are not in states could not be read; nil: the cluster
+// does not have those nodes.
+func JudgeNodes(now time.Time, answers []gpu.Answer, states map[string]kube.NodeState, unread error) []judge.NodeJudgement {
+	out := judge.Answers(now, answers)
+	for i, j := range out {
+		h := heard{unread: unread}
+		if n, read := states[j.Node]; read {
+			h = heard{bad: n.Conditions}
+		}
+		out[i] = told(j, h)
+	}
+	return out
 }
