@@ -25,5 +25,5 @@ import "embed"
 // Source is the source of the types, which docs/reference/api.md is generated
 // from.
 //
-//go:embed doc.go run.go event.go lever.go gate.go alert.go service.go session.go sandbox.go journal.go request.go dryrun.go policy.go report.go period.go backup.go
+//go:embed doc.go run.go event.go lever.go gate.go alert.go node.go service.go session.go sandbox.go journal.go request.go dryrun.go policy.go report.go period.go backup.go
 var Source embed.FS

@@ -21,8 +21,9 @@ var errUnanswered = errors.New("no answer from Prometheus in time")
 // answers keeps for a moment what Prometheus answered for pages, failures too, so that many
 // viewers cost one query.
 type answers[T any] struct {
-	now   func() time.Time
-	fresh time.Duration // how long an answer serves all viewers
+	now    func() time.Time
+	fresh  time.Duration // how long an answer serves all viewers
+	within time.Duration // for an answer, which comes after a viewer has left, too
 
 	flight singleflight.Group
 	mu     sync.Mutex // guards kept
@@ -36,7 +37,7 @@ type answer[T any] struct {
 }
 
 func newAnswers[T any](now func() time.Time, fresh time.Duration) *answers[T] {
-	return &answers[T]{now: now, fresh: fresh, kept: map[string]answer[T]{}}
+	return &answers[T]{now: now, fresh: fresh, within: answerTimeout, kept: map[string]answer[T]{}}
 }
 
 // get returns the answer that is kept, or asks for one. Viewers who come meanwhile wait for
@@ -46,7 +47,7 @@ func (a *answers[T]) get(ctx context.Context, key string, ask func(context.Conte
 		return k.value, k.err
 	}
 	asked := a.flight.DoChan(key, func() (any, error) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerTimeout)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.within)
 		defer cancel()
 		value, err := ask(ctx)
 		if err != nil && ctx.Err() != nil {

@@ -107,7 +107,7 @@ func openKubernetes(c config.Config, w *World, options *catalog.Options) (*kube.
 	w.Deps.Capacity, w.Deps.Events, w.Deps.Pods, w.Deps.Scalers = client, client, client, client
 	w.Deps.Nodes, w.Deps.NodeChanger = client, client
 	w.Deps.Routes, w.Deps.Jobs = client, client
-	w.GPUNodes, options.Tenants = client.GPUNodes, client
+	w.GPUNodes, w.Inventory, options.Tenants = client.GPUNodes, client, client
 	if c.Discovery.Enabled {
 		options.Lister = client
 	}

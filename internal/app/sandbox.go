@@ -52,9 +52,9 @@ func SandboxWorld(sim *sandbox.World, more ...string) World {
 		Deps:     deps,
 		Resolve:  services.Resolve,
 		Services: services.Services, Known: services.Known,
-		GPUNodes: sim.GPUNodes,
-		Now:      sim.Clock().Now,
-		Pace:     sim.Clock().Pace(),
+		GPUNodes: sim.GPUNodes, Inventory: sim,
+		Now:  sim.Clock().Now,
+		Pace: sim.Clock().Pace(),
 
 		Simulated: simulated(sim),
 	}

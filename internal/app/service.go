@@ -45,6 +45,7 @@ type Service struct {
 	world    World
 	hearing  hearing
 	steering *steering // nil: the cluster is real
+	nodes    *nodes
 
 	retention   *retention
 	checkpoints *checkpoints
@@ -152,7 +153,7 @@ func (s *Service) openReceiver(o Options, appends prometheus.Histogram) (err err
 	if s.slack, err = s.openApprovals(o); err != nil {
 		return err
 	}
-	s.steering = s.newSteering()
+	s.steering, s.nodes = s.newSteering(), newNodes(s.world, s.log)
 	receiver := s.receiverOptions(o.Config)
 	if receiver.Pages, err = s.openPages(o.Config.Tracing); err != nil {
 		return err
@@ -213,6 +214,7 @@ func (s *Service) receiverOptions(c config.Config) webhook.Options {
 		Journal:   s.retention,
 		Playbooks: s.library.set,
 		Services:  s.world.Services,
+		Nodes:     s.nodeList,
 		Ready:     s.missing,
 		Refused: func(who rights.Actor, right rights.Right, why string) {
 			s.executor.RecordRefused(who.By, right, "", why)

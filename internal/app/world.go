@@ -46,6 +46,9 @@ type World struct {
 	// GPUNodes names the nodes that have GPUs; nil: there is no cluster.
 	GPUNodes func(ctx context.Context) ([]string, error)
 
+	// Inventory lists nodes and what runs on them, for pages; nil: there is no cluster.
+	Inventory Inventory
+
 	// Now is the time that the world lives in, Pace how many of its seconds
 	// pass in a real one. Zero values: the real time at its own pace.
 	Now  func() time.Time

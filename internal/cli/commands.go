@@ -29,6 +29,7 @@ func commands(p *command.Process) []*cobra.Command {
 		newLadderCommand(p),
 		newSessionsCommand(p),
 		newServicesCommand(p),
+		newNodesCommand(p),
 		newSLOCommand(p),
 		newGPUCommand(p),
 		newAgentCommand(),

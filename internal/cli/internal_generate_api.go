@@ -34,6 +34,7 @@ see [authentication](../how-to/authentication.md). An answer that is not a succe
 | ` + "`POST /api/v1/ladder/promote`" + ` | promote | [LeverList](#leverlist); body [Promotion](#promotion) |
 | ` + "`GET /api/v1/last-good`" + ` | read | [LastGoodList](#lastgoodlist); ` + "`service`" + ` selects |
 | ` + "`GET /api/v1/services`" + ` | read | [ServiceList](#servicelist) |
+| ` + "`GET /api/v1/nodes`" + ` | read | [NodeList](#nodelist); the cluster is read at most every 30 seconds |
 | ` + "`GET /api/v1/playbooks`" + ` | read | [PlaybookList](#playbooklist) |
 | ` + "`GET /api/v1/audit`" + ` | read | [AuditPage](#auditpage); ` + "`from`, `limit`, `stream` and `kind`" + ` select |
 | ` + "`GET /api/v1/audit/checkpoint`" + ` | read | the latest signed checkpoint, as a signed note |
@@ -55,7 +56,7 @@ func apiReference() string {
 	var b strings.Builder
 	b.WriteString(generatedNote + "# HTTP API\n\n")
 	types := ""
-	for _, name := range []string{"doc.go", "run.go", "event.go", "lever.go", "gate.go", "service.go", "session.go", "sandbox.go", "alert.go", "journal.go", "request.go", "dryrun.go", "policy.go", "report.go", "period.go", "backup.go"} {
+	for _, name := range []string{"doc.go", "run.go", "event.go", "lever.go", "gate.go", "service.go", "session.go", "sandbox.go", "alert.go", "node.go", "journal.go", "request.go", "dryrun.go", "policy.go", "report.go", "period.go", "backup.go"} {
 		source, err := api.Source.ReadFile(name)
 		if err != nil {
 			panic("cli: " + err.Error()) // unreachable: the files are embedded by name

@@ -36,6 +36,13 @@ func (s *Server) listServices(c echo.Context, _ Identity) error {
 	return reply(c, list)
 }
 
+func (s *Server) listNodes(c echo.Context, _ Identity) error {
+	if s.o.Nodes == nil {
+		return ErrNotFound
+	}
+	return reply(c, s.o.Nodes(c.Request().Context()))
+}
+
 // Alerts lists what became of alerts.
 type Alerts interface {
 	// Alerts returns received alerts, the most recently mentioned ones first, and the

@@ -87,6 +87,7 @@ type Options struct {
 
 	Playbooks func() *playbook.Set
 	Services  func() []playbook.Service
+	Nodes     func(ctx context.Context) api.NodeList                              // within seconds; nil: 404
 	Refused   func(who rights.Actor, right rights.Right, why string)              // records a request that its credential's scopes refuse; nil: nobody
 	Ready     func() []string                                                     // what is missing before work can be done; empty: ready. nil: always ready
 	Room      func() error                                                        // nil when notifications can be taken in; else it wraps ErrMemory or ErrDisk. nil: they always can

@@ -34,7 +34,7 @@ const isPage = "page"
 
 // pageRoutes is the list of everything for browsers.
 func (s *Server) pageRoutes() {
-	for _, path := range []string{"/", "/history", "/services", "/playbooks", "/runs/:id", "/audit", "/alerts", "/loans", "/ladder", "/policy"} {
+	for _, path := range []string{"/", "/history", "/services", "/nodes", "/playbooks", "/runs/:id", "/audit", "/alerts", "/loans", "/ladder", "/policy"} {
 		for _, method := range []string{http.MethodGet, http.MethodHead} {
 			s.route(method, path, ScopeRead, s.showPage, asPage)
 		}

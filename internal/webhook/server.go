@@ -227,6 +227,7 @@ func (s *Server) routes() {
 
 	s.route(http.MethodGet, "/api/v1/playbooks", ScopeRead, s.listPlaybooks)
 	s.route(http.MethodGet, "/api/v1/services", ScopeRead, s.listServices)
+	s.route(http.MethodGet, "/api/v1/nodes", ScopeRead, s.listNodes)
 	s.route(http.MethodGet, "/api/v1/version", ScopeRead, s.version)
 
 	s.route(http.MethodPost, "/api/v1/slack/interactivity", "", s.slackInteractivity)

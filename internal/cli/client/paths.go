@@ -18,6 +18,7 @@ const (
 	ArchivePath    = "/api/v1/journal/archive"
 	PlaybooksPath  = "/api/v1/playbooks"
 	ServicesPath   = "/api/v1/services"
+	NodesPath      = "/api/v1/nodes"
 	LadderPath     = "/api/v1/ladder"
 	PromotePath    = "/api/v1/ladder/promote"
 	SessionsPath   = "/api/v1/sessions"
