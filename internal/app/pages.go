@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"iter"
@@ -29,6 +30,7 @@ func (s *Service) openPages(traces trace.Config) (webhook.Pages, error) {
 		Pauses:    s.pagePauses,
 		Health:    s.health,
 		Services:  s.world.Known,
+		Nodes:     func(ctx context.Context) runview.NodePage { return runview.NodePageOf(s.nodeList(ctx)) },
 		Playbooks: s.library.set,
 		Applies:   s.applies,
 		Budgets:   newBudgets(s.world.Deps.Querier, s.world.Now, s.log).of,

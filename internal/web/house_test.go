@@ -35,6 +35,7 @@ type house struct {
 	playbooks []*playbook.Playbook
 	pauses    []Pause
 	health    []Health
+	nodes     runview.NodePage
 	applied   []Applied
 	budgets   []Budget
 
@@ -130,6 +131,7 @@ func site(t testing.TB, h *house) *Site {
 		Runs: h, Log: h, Simulated: h.simulated, Now: func() time.Time { return now }, Logger: slog.New(slog.DiscardHandler),
 		Pauses: func() []Pause { return h.pauses }, Health: func() []Health { return h.health },
 		Services: func() ([]playbook.Service, error) { return h.services, h.doubt }, Playbooks: func() *playbook.Set { return set },
+		Nodes:   func(context.Context) runview.NodePage { return h.nodes },
 		Applies: func(playbook.Service) []Applied { return h.applied }, Budgets: func(context.Context, playbook.Service) []Budget { return h.budgets },
 		Tables: []TablePage{
 			{"ladder", "Ladder", func() (Table, error) {

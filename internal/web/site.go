@@ -103,6 +103,8 @@ type Options struct {
 
 	Services  func() ([]playbook.Service, error) // the error tells people why some may be missing
 	Playbooks func() *playbook.Set
+	// Nodes returns the nodes of services, and those that were taken out, within seconds.
+	Nodes func(context.Context) runview.NodePage
 	// Applies returns what each playbook may do for a service, in the order of their names.
 	Applies func(playbook.Service) []Applied
 	// Budgets returns what is left of the error budget of each objective of a service, within
@@ -187,7 +189,7 @@ type Site struct {
 
 // New returns a site. It refuses incomplete options.
 func New(o Options) (*Site, error) {
-	if o.Runs == nil || o.Log == nil || o.Pauses == nil || o.Health == nil || o.Services == nil || o.Playbooks == nil || o.Applies == nil || o.Budgets == nil || o.Now == nil || o.Logger == nil {
+	if o.Runs == nil || o.Log == nil || o.Pauses == nil || o.Health == nil || o.Services == nil || o.Nodes == nil || o.Playbooks == nil || o.Applies == nil || o.Budgets == nil || o.Now == nil || o.Logger == nil {
 		return nil, errors.New("web: an option is missing")
 	}
 	style, err := assets.ReadFile("assets/style.css")
@@ -247,6 +249,8 @@ func (s *Site) Page(w http.ResponseWriter, r *http.Request, v Visitor) error {
 		return s.history(w, r, v)
 	case path == "/services":
 		return s.services(w, r, v)
+	case path == "/nodes":
+		return s.nodes(w, r, v)
 	case path == "/playbooks":
 		return s.playbooks(w, r, v)
 	case path == "/audit":
@@ -262,7 +266,7 @@ func (s *Site) Page(w http.ResponseWriter, r *http.Request, v Visitor) error {
 func (s *Site) frame(r *http.Request, v Visitor, title, at string) page {
 	p := page{
 		Title: title, At: at, Name: v.Name, Session: v.SignedIn, Root: root(r.URL.Path), Here: "?", Now: s.o.Now().UTC(), Fiction: s.o.Simulated,
-		Parts: []part{{"", "Now"}, {"history", "History"}, {"services", "Services"}, {"playbooks", "Playbooks"}},
+		Parts: []part{{"", "Now"}, {"history", "History"}, {"services", "Services"}, {"nodes", "Nodes"}, {"playbooks", "Playbooks"}},
 	}
 	for _, t := range s.o.Tables {
 		p.Parts = append(p.Parts, part{t.Path, t.Title})
