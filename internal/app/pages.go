@@ -169,9 +169,18 @@ func (l pageLog) Size() uint64 { return l.journal.Size() }
 
 // Entries yields the entries from seq from on.
 func (l pageLog) Entries(from uint64) iter.Seq2[web.Entry, error] {
+	return entriesOf(l.journal.Log(from))
+}
+
+// Stream yields the entries of a stream from an index on.
+func (l pageLog) Stream(stream string, from uint64) iter.Seq2[web.Entry, error] {
+	return entriesOf(l.journal.Stream(stream, from))
+}
+
+func entriesOf(records iter.Seq2[audit.Record, error]) iter.Seq2[web.Entry, error] {
 	return func(yield func(web.Entry, error) bool) {
-		for r, err := range l.journal.Log(from) {
-			e := web.Entry{Seq: r.Seq, Time: r.Time, Stream: r.Stream, Kind: r.Kind, What: runview.EntrySummary(r.Data)}
+		for r, err := range records {
+			e := web.Entry{Seq: r.Seq, Time: r.Time, Stream: r.Stream, Kind: r.Kind, By: runview.EntryBy(r.Data), What: runview.EntrySummary(r.Data)}
 			var absent *audit.ArchivedError
 			if errors.As(err, &absent) {
 				e, err = web.Entry{Seq: r.Seq, What: "archived in segment " + absent.Segment}, nil
@@ -181,6 +190,15 @@ func (l pageLog) Entries(from uint64) iter.Seq2[web.Entry, error] {
 			}
 		}
 	}
+}
+
+// Positions returns where the entries of a stream are.
+func (l pageLog) Positions(stream string) ([]uint64, error) { return l.journal.Positions(stream) }
+
+// Leaf is the hash of an entry in the Merkle tree.
+func (l pageLog) Leaf(seq uint64) (string, error) {
+	hash, err := l.journal.LeafHash(seq)
+	return hash.String(), err
 }
 
 // Checkpoint returns a signed checkpoint over everything.

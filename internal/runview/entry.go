@@ -47,6 +47,31 @@ type entryGist struct {
 	} `json:"ending"`
 }
 
+// EntryBy returns the person whom an entry names as the one who did it; empty: none.
+func EntryBy(data json.RawMessage) string {
+	var d struct {
+		By       string `json:"by"`
+		Decision *struct {
+			By string `json:"by"`
+		} `json:"decision"`
+		Start *struct {
+			By string `json:"by"`
+		} `json:"start"`
+	}
+	var other *json.UnmarshalTypeError // a field that this kind uses otherwise
+	if err := json.Unmarshal(data, &d); err != nil && !errors.As(err, &other) {
+		return ""
+	}
+	switch {
+	case d.Decision != nil && d.Decision.By != "":
+		return d.Decision.By
+	case d.Start != nil && d.Start.By != "":
+		return d.Start.By
+	default:
+		return d.By
+	}
+}
+
 // EntrySummary describes an entry in one line: the words that most payloads have.
 func EntrySummary(data json.RawMessage) string {
 	var d entryGist

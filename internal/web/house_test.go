@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"iter"
 	"log/slog"
 	"net/http"
@@ -102,6 +103,28 @@ func (h *house) Entries(from uint64) iter.Seq2[Entry, error] {
 		}
 	}
 }
+
+func (h *house) Stream(stream string, from uint64) iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
+		all, _ := h.Positions(stream)
+		for _, seq := range all[min(from, uint64(len(all))):] {
+			if h.read++; !yield(h.entries[seq], nil) {
+				return
+			}
+		}
+	}
+}
+
+func (h *house) Positions(stream string) (out []uint64, err error) {
+	for _, e := range h.entries {
+		if e.Stream == stream {
+			out = append(out, e.Seq)
+		}
+	}
+	return out, nil
+}
+
+func (h *house) Leaf(seq uint64) (string, error) { return fmt.Sprintf("leaf-%d=", seq), nil }
 
 func (h *house) Checkpoint() ([]byte, error) {
 	if h.note == "" {

@@ -9,9 +9,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/inference-responder/responder/internal/api"
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/runview"
 )
 
 // evil is text from outside that tries to be something else.
@@ -119,6 +121,10 @@ func TestInjection(t *testing.T) {
 		h.pauses = []Pause{{Scope: s, Service: s, By: s, Reason: s}, {Scope: s, Playbook: s, By: s, Reason: s}}
 		h.health = []Health{{Name: s, State: Failing, Text: s}}
 		h.services = []playbook.Service{poisonedService(s)}
+		h.nodes = runview.NodePageOf(api.NodeList{Unknown: []string{s}, Nodes: []api.Node{{
+			Node: s, Ready: "true", Cordoned: true, CordonedBy: s, Taken: true, Run: s, Conditions: []string{s}, Claims: []string{s}, Waits: []api.NodeWait{{Text: s, Run: s}},
+			GPUs: api.NodeGPUs{Verdict: s, Why: []string{s}, Source: s, Read: now}, Services: []api.NodeService{{Service: s}},
+		}, {Node: s, Cause: s}}})
 		h.playbooks, h.doubt = []*playbook.Playbook{poisonedPlaybook(t, s)}, errors.New(s)
 		h.applied = []Applied{{Playbook: s, Mode: s, Tone: "bad", Why: s, Levers: []LeverStanding{{State: s, Kind: s, Level: s, HeldBy: s, Next: s}}}}
 		h.budgets = []Budget{{Objective: s, Value: s, Why: s}}
@@ -134,7 +140,7 @@ func TestInjection(t *testing.T) {
 		for _, path := range []string{
 			"/", "/runs/" + h.runs[0].Start.Run, "/runs/r-quarantined", "/runs/r-held", "/audit", "/ladder", "/policy", "/history", "/services", "/playbooks",
 			"/history?" + url.Values{"service": {s}, "playbook": {s}, "run": {s}}.Encode(), "/services?" + url.Values{"name": {s}}.Encode(),
-			"/services?" + url.Values{"service": {s}}.Encode(), "/playbooks?playbook=poisoned",
+			"/services?" + url.Values{"service": {s}}.Encode(), "/nodes", "/audit?" + url.Values{"person": {s}, "kind": {s}}.Encode(), "/audit?entry=0", "/playbooks?playbook=poisoned",
 		} {
 			for _, v := range []Visitor{{Name: s, Groups: []string{"ml-platform"}, Person: true, Lacks: nothing}, {Name: s}} {
 				w := look(t, page, v, http.MethodGet, path)
@@ -230,7 +236,7 @@ func TestLinks(t *testing.T) {
 // page, and no answer is kept.
 func TestHeaders(t *testing.T) {
 	h := &house{}
-	for _, path := range []string{"/", "/history", "/services", "/playbooks", "/audit", "/ladder", "/nowhere"} {
+	for _, path := range []string{"/", "/history", "/services", "/nodes", "/playbooks", "/audit", "/audit?entry=0", "/ladder", "/nowhere"} {
 		w := look(t, site(t, h), ada, http.MethodGet, path)
 		policy := w.Header().Get("Content-Security-Policy")
 		for _, want := range []string{"default-src 'none'", "frame-ancestors 'none'", "form-action 'self'", "base-uri 'none'", "script-src 'sha256-", "style-src 'sha256-"} {

@@ -67,6 +67,12 @@ type Log interface {
 	Size() uint64
 	// Entries yields the entries from a sequence number on, ascending.
 	Entries(from uint64) iter.Seq2[Entry, error]
+	// Stream yields the entries of a stream from an index on, ascending; the first is 0.
+	Stream(stream string, from uint64) iter.Seq2[Entry, error]
+	// Positions returns the sequence numbers of all of them.
+	Positions(stream string) ([]uint64, error)
+	// Leaf returns the hash of an entry in the Merkle tree, as text.
+	Leaf(seq uint64) (string, error)
 	// Checkpoint returns the newest signed checkpoint; empty if there is none.
 	Checkpoint() ([]byte, error)
 }
@@ -74,11 +80,15 @@ type Log interface {
 // Entry is one entry of the journal, on one line.
 type Entry struct {
 	Seq    uint64
-	Time   time.Time
+	Time   time.Time // zero: it is archived
 	Stream string
 	Kind   string
+	By     string // the person; empty: nobody is named
 	What   string
 }
+
+// archived reports whether only the entry's place is known.
+func (e Entry) archived() bool { return e.Time.IsZero() }
 
 // Table is a page that is one table.
 type Table struct {

@@ -8,8 +8,6 @@ import (
 
 	g "maragu.dev/gomponents"
 	h "maragu.dev/gomponents/html"
-
-	"github.com/inference-responder/responder/internal/runview"
 )
 
 // icon is a tick in a circle.
@@ -161,38 +159,4 @@ func problemView(p page, d Problem) g.Node {
 		notice(toneBad, h.Role("alert"), h.B(text(d.Message)), some(d.Hint != "", h.Br(), text(d.Hint))),
 		h.P(h.A(h.Href(p.Root), g.Text("Now"))),
 	}
-}
-
-func auditView(p page, d *auditData) g.Node {
-	return g.Group{
-		h.H1(g.Text("Audit log")),
-		h.P(g.Textf("%d entries, newest first. To check a copy offline, run ", d.Size), code(runview.VerifyCommand), g.Text(".")),
-		some(d.Unreadable, notice(toneBad, h.Role("alert"), h.B(g.Text("Part of the log cannot be read.")),
-			g.Text(" The service's log shows why; "), code(runview.VerifyCommand), g.Text(" checks the file."))),
-		some(len(d.Entries) > 0, wide("wide", "Entries", h.Table(h.Class("log"),
-			h.THead(h.Tr(g.Map([]string{"Entry", "Time (UTC)", "Stream", "Kind", "What"}, func(s string) g.Node { return h.Th(g.Text(s)) }))),
-			h.TBody(g.Map(d.Entries, func(e Entry) g.Node { return entryView(p, e) })),
-		))),
-		some(len(d.Entries) == 0, quiet(g.Text("No entries here."))),
-		h.P(h.Class("buttons"),
-			some(d.Newer != "", h.A(h.Href("?before="+d.Newer), g.Text("Newer"))),
-			some(d.Older != "", h.A(h.Href("?before="+d.Older), g.Text("Older"))),
-		),
-		some(d.Checkpoint != "",
-			h.H2(g.Text("Newest signed checkpoint")),
-			quiet(g.Text("Keep it: a copy of the log that does not extend it was tampered with.")),
-			h.Pre(h.TabIndex("0"), g.Text(d.Checkpoint)),
-		),
-	}
-}
-
-func entryView(p page, e Entry) g.Node {
-	seq, stream := strconv.FormatUint(e.Seq, 10), text(e.Stream)
-	if id := runOf(e.Stream); id != "" {
-		stream = h.A(h.Href(p.Root+"runs/"+segment(id)), g.Text("run/"+id))
-	}
-	return h.Tr(
-		h.Td(h.A(h.Href(p.Root+"api/v1/audit?from="+seq+"&limit=1"), g.Text(seq))),
-		h.Td(clock(e.Time)), h.Td(stream), h.Td(text(e.Kind)), h.Td(text(e.What)),
-	)
 }

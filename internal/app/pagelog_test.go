@@ -1,0 +1,59 @@
+package app
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+
+	"github.com/inference-responder/responder/internal/audit"
+)
+
+// The page reads a stream by its places in the log, and names who did what.
+func TestPageLog(t *testing.T) {
+	j, err := audit.OpenTemp(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = j.Close() })
+	for range 100 {
+		var batch []audit.Append
+		for k := range 100 {
+			stream := fmt.Sprintf("run/r-%d", k)
+			data := json.RawMessage(`{"by": "user:ada", "state": "triage"}`)
+			if k == 0 {
+				data = json.RawMessage(`{"by": {"other": 1}, "decision": {"by": "user:eve", "gate": "g-1"}}`)
+			}
+			batch = append(batch, audit.Append{Stream: stream, After: audit.Any, Records: []audit.Record{{Kind: "gate.decided", Data: data}}})
+		}
+		if _, err := j.Append(t.Context(), batch...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l := pageLog{j}
+	places, err := l.Positions("run/r-7")
+	if err != nil || len(places) != 100 || places[0] != 7 {
+		t.Fatalf("%d places, %v", len(places), err)
+	}
+	i := 90
+	for e, err := range l.Stream("run/r-7", 90) {
+		if err != nil || e.Seq != places[i] || e.By != "user:ada" {
+			t.Fatalf("record %d: %+v, %v", i, e, err)
+		}
+		i++
+	}
+	if i != 100 {
+		t.Errorf("the stream ends after %d", i)
+	}
+	for e := range l.Entries(0) {
+		if e.By != "user:eve" {
+			t.Errorf("the decision is by %q", e.By)
+		}
+		break
+	}
+	if hash, err := l.Leaf(7); err != nil || len(hash) != 44 {
+		t.Errorf("leaf %q, %v", hash, err)
+	}
+	if _, err := l.Leaf(10_000); err == nil {
+		t.Error("an entry that is not there has a hash")
+	}
+}
