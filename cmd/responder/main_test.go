@@ -77,30 +77,35 @@ func TestScripts(t *testing.T) {
 			e.Setenv("COLUMNS", strconv.Itoa(runview.Width))
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"journal":      makeJournal,
-			"tamper":       tamper,
-			"unsign":       unsign,
-			"learned":      learned,
-			"aged":         aged,
-			"post":         post,
-			"signin":       signIn,
-			"await":        await,
-			"columns":      columns,
-			"address":      freeAddress,
-			"run":          nameRun,
-			"code":         exitCodeIs,
-			"alert":        writeAlert,
-			"replace":      replaceText,
-			"damage":       damage,
-			"certificates": makeCertificates,
-			"slack":        func(ts *testscript.TestScript, _ bool, _ []string) { startSlackForScript(t, ts) },
-			"engine":       engines{}.start(t),
-			"impostor":     func(ts *testscript.TestScript, _ bool, _ []string) { startImpostor(t, ts) },
-			"issuer":       func(ts *testscript.TestScript, _ bool, _ []string) { startIssuer(t, ts) },
-		},
+		Cmds:                scriptCommands(t),
 		RequireExplicitExec: true,
 	})
+}
+
+// scriptCommands returns the commands of the scripts that are not testscript's own.
+func scriptCommands(t *testing.T) map[string]func(*testscript.TestScript, bool, []string) {
+	return map[string]func(*testscript.TestScript, bool, []string){
+		"journal":      makeJournal,
+		"tamper":       tamper,
+		"unsign":       unsign,
+		"learned":      learned,
+		"aged":         aged,
+		"post":         post,
+		"signin":       signIn,
+		"await":        await,
+		"columns":      columns,
+		"address":      freeAddress,
+		"run":          nameRun,
+		"code":         exitCodeIs,
+		"alert":        writeAlert,
+		"replace":      replaceText,
+		"damage":       damage,
+		"certificates": makeCertificates,
+		"slack":        func(ts *testscript.TestScript, _ bool, _ []string) { startSlackForScript(t, ts) },
+		"engine":       engines{}.start(t),
+		"impostor":     func(ts *testscript.TestScript, _ bool, _ []string) { startImpostor(t, ts) },
+		"issuer":       func(ts *testscript.TestScript, _ bool, _ []string) { startIssuer(t, ts) },
+	}
 }
 
 // makeJournal DIR LETTERS writes a journal with an entry for each letter.

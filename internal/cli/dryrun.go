@@ -20,7 +20,7 @@ func newDryRunCommand(p *command.Process) *cobra.Command {
 		Long:  dryRunLong,
 		Args:  none,
 		Example: `  responder dry-run -f notification.json --config responder.yaml
-  responder dry-run --alert alertname=InferenceTTFTFastBurn --alert namespace=serving --config responder.yaml
+  responder dry-run --alert alertname=InferenceTTFTFastBurn --alert namespace=serving --alert service=chat --config responder.yaml
   responder dry-run --from-alertmanager http://alertmanager:9093 --config responder.yaml -o json
   responder dry-run --sandbox bad-rollout`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
