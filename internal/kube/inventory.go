@@ -5,19 +5,19 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// AllNodes returns the nodes of the cluster, by name, as the API server's cache has
-// them: the answer may be some seconds old. The error is a [*fault.Error].
+// AllNodes returns the nodes of the cluster, by name. The error is a [*fault.Error].
 func (c *Client) AllNodes(ctx context.Context) ([]NodeState, error) {
-	list, err := c.typed.CoreV1().Nodes().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+	var out []NodeState
+	err := c.eachNode(ctx, "", func(n *corev1.Node) error {
+		out = append(out, describeState(n))
+		return nil
+	})
 	if err != nil {
-		return nil, request{verb: "list", resource: "nodes"}.fail(err)
-	}
-	out := make([]NodeState, 0, len(list.Items))
-	for i := range list.Items {
-		out = append(out, describeState(&list.Items[i]))
+		return nil, err
 	}
 	slices.SortFunc(out, func(a, b NodeState) int { return strings.Compare(a.Name, b.Name) })
 	return out, nil
