@@ -233,7 +233,7 @@ func (x *examples) serves(ts *testscript.TestScript, _ bool, args []string) {
 	ready := func() bool {
 		resp, err := http.Get("http://" + ts.Getenv("ADDR") + "/readyz")
 		if err == nil {
-			resp.Body.Close()
+			_ = resp.Body.Close()
 		}
 		return err == nil && resp.StatusCode == http.StatusOK
 	}

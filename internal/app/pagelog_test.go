@@ -44,7 +44,10 @@ func TestPageLog(t *testing.T) {
 	if i != 100 {
 		t.Errorf("the stream ends after %d", i)
 	}
-	for e := range l.Entries(0) {
+	for e, err := range l.Entries(0) {
+		if err != nil {
+			t.Fatal(err)
+		}
 		if e.By != "user:eve" {
 			t.Errorf("the decision is by %q", e.By)
 		}

@@ -137,7 +137,7 @@ func (x *trial) apply(t *testing.T, plan *machine.Plan) []byte {
 
 // settled waits until a change has taken effect; one that is made step by step
 // takes a step each time that it is asked.
-func (x *trial) settled(t *testing.T, what string, plan *machine.Plan, receipt []byte) {
+func (x *trial) settled(t *testing.T, plan *machine.Plan, receipt []byte) {
 	t.Helper()
 	o := x.do(t, machine.ActionSettle, plan, receipt, false)
 	for range 10 {
@@ -147,7 +147,7 @@ func (x *trial) settled(t *testing.T, what string, plan *machine.Plan, receipt [
 		x.Settle(t)
 		o = x.do(t, machine.ActionSettle, plan, receipt, false)
 	}
-	want(t, what, o, machine.StatusOK, "")
+	want(t, "settle", o, machine.StatusOK, "")
 }
 
 // same fails unless the spec is as it was.
@@ -181,7 +181,7 @@ func undoPutsBackExactly(t *testing.T, x *trial) {
 		t.Fatal("apply changed nothing")
 	}
 	x.Settle(t)
-	x.settled(t, "settle", plan, receipt)
+	x.settled(t, plan, receipt)
 	undone := x.do(t, machine.ActionUndo, plan, receipt, false)
 	want(t, "undo", undone, machine.StatusOK, "")
 	x.same(t, "after the undo", before)
@@ -240,7 +240,7 @@ func lostAnswerIsFound(t *testing.T, x *trial) {
 		x.do(t, machine.ActionSettle, plan, seen.Data, false)
 		x.Settle(t)
 	}
-	x.settled(t, "settle", plan, seen.Data)
+	x.settled(t, plan, seen.Data)
 	want(t, "settle without a receipt", x.do(t, machine.ActionSettle, plan, nil, false), machine.StatusOK, "")
 	want(t, "undo without a receipt", x.do(t, machine.ActionUndo, plan, nil, false), machine.StatusOK, "")
 	x.same(t, "after the undo", before)
@@ -269,7 +269,7 @@ func refusedIsTriedAgain(t *testing.T, x *trial) {
 	}
 	receipt := x.apply(t, plan)
 	x.Settle(t)
-	x.settled(t, "settle", plan, receipt)
+	x.settled(t, plan, receipt)
 	changed := x.Spec(t)
 	x.writer.storm, x.attempt = 3, 1
 	for x.writer.storm > 0 {
@@ -331,7 +331,7 @@ func arrivesAfterTheRetry(t *testing.T, x *trial) {
 	_ = x.writer.arrive() // refused, or answered by what is there
 	x.same(t, "after the late request", once)
 	x.Settle(t)
-	x.settled(t, "settle", plan, receipt)
+	x.settled(t, plan, receipt)
 	want(t, "undo", x.do(t, machine.ActionUndo, plan, receipt, false), machine.StatusOK, "")
 	x.same(t, "after the undo", before)
 	if x.Deps.Commits != nil && !x.Finds {
