@@ -1,6 +1,7 @@
 package credential
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -49,15 +50,15 @@ var (
 	hook = regexp.MustCompile(`(?i)(https?://(?:hooks\.slack(?:-gov)?\.com/[a-z]+/|[a-z0-9.]*discord(?:app)?\.com/api/webhooks/|[a-z0-9.-]*webhook\.office\.com/|outlook\.office(?:365)?\.com/webhook/|api\.telegram\.org/bot|events\.pagerduty\.com/integration/|[^\s"'/]+(?:/[^\s"'/]+)*?/(?:web)?hooks?/))[^\s"'\\]+`)
 )
 
-// Forms of a name and its value, of which the whole name is judged.
+// Forms of a name and what stands between it and its value, of which the whole name is judged.
 var (
-	assigned = regexp.MustCompile(`([A-Za-z0-9_.-]+)(["']?=)(` + value + `)`)
-	flagged  = regexp.MustCompile(`(--[A-Za-z0-9_.-]+)(\s+)(` + flagValue + `)`)
-	member   = regexp.MustCompile(`([A-Za-z0-9_.-]+)(["']?\s*[=:]\s*)(` + value + `)`)
+	assigned = regexp.MustCompile(`([A-Za-z0-9_.-]+)["']?=`)
+	flagged  = regexp.MustCompile(`(--[A-Za-z0-9_.-]+)\s+`)
+	member   = regexp.MustCompile(`([A-Za-z0-9_.-]+)["']?\s*[=:]\s*`)
 	// listed is a flag and its value as elements of a list.
-	listed = regexp.MustCompile(`(--[A-Za-z0-9_.-]+)(\\?["']?\s*,\s*)(` + flagValue + `)`)
+	listed = regexp.MustCompile(`(--[A-Za-z0-9_.-]+)\\?["']?\s*,\s*`)
 	// object is a member of JSON.
-	object = regexp.MustCompile(`([A-Za-z0-9_.-]+)(\\?"\s*:\s*)(` + value + `)`)
+	object = regexp.MustCompile(`([A-Za-z0-9_.-]+)\\?"\s*:\s*`)
 	// several is a member of JSON with a list or an object.
 	several = regexp.MustCompile(`()([A-Za-z0-9_.-]+)(\\?"\s*:\s*)(\[[^\[\]{}]*\]|\{[^\[\]{}]*\})`)
 )
@@ -84,10 +85,25 @@ var (
 	endOfKey   = regexp.MustCompile(`(?s)\A.*-----END [A-Z0-9 ]*PRIVATE KEY[A-Z ]*-----`) // its begin was not read
 )
 
+// maxText is how much of a text is read, in bytes.
+const maxText = 64 << 10
+
+// bounded returns a text that is not too long to be read. Of one that is, it returns what
+// stands before a blank or a separator, so that no part of a credential is left over at
+// its end, and a note.
+func bounded(s string) string {
+	if len(s) <= maxText {
+		return s
+	}
+	kept := s[:strings.LastIndexAny(s[:maxText], " \t\r\n,&")+1]
+	return fmt.Sprintf("%s(%d more bytes not shown)", kept, len(s)-len(kept))
+}
+
 // Redact replaces the credentials inside a text: of an error, an event, a shell
-// line, JSON.
+// line, JSON. Of more than 64 KiB the rest is left out, with a note. The time is in
+// proportion to the length.
 func Redact(s string) string {
-	s = flows(WithoutKeys(s), false)
+	s = flows(bounded(WithoutKeys(s)), false)
 	s = slashed.ReplaceAllString(s, "${1}:"+Redacted+"@") // before userinfo, which ends at the first @
 	s = userinfo.ReplaceAllString(s, "${1}:"+Redacted+"@")
 	s = alone.ReplaceAllString(s, "${1}"+Redacted+"@")
@@ -236,10 +252,11 @@ func assignments(line string) string {
 	return line
 }
 
-// shellWord is the first word of a shell's line, and beforeCommand what goes on behind it
+// shellWord is the first word of a shell's line, flagWord one that is no flag, and beforeCommand what goes on behind it
 // with a command.
 var (
 	shellWord     = regexp.MustCompile(`^(?:` + value + `)`)
+	flagWord      = regexp.MustCompile(`^(?:` + flagValue + `)`)
 	beforeCommand = regexp.MustCompile(`^\s*(?:&&|;|\|\|)|^\s+(?:` + strings.Join(plainCommands[:len(plainCommands)-2], "|") + `)(?:\s|$)`)
 )
 
@@ -286,19 +303,28 @@ func RedactManifest(text string) string {
 // value may be a name and its value in turn.
 func named(form *regexp.Regexp, line string) string { return judged(form, line, Named) }
 
-// judged is named with what decides whether a name is that of a credential.
+// judged is named with what decides whether a name is that of a credential. The value of
+// any other name is not read as one, or a line of many would take the square of its length.
 func judged(form *regexp.Regexp, line string, isOne func(name string) bool) string {
+	worth := shellWord
+	if form == flagged || form == listed {
+		worth = flagWord
+	}
 	var b strings.Builder
 	for at, shown := 0, 0; ; {
 		m := form.FindStringSubmatchIndex(line[at:])
 		if m == nil {
 			return b.String() + line[shown:]
 		}
-		start, end := at+m[6], at+m[7]
-		if isOne(line[at+m[2]:at+m[3]]) && !nothing(line[start:end]) {
-			b.WriteString(line[shown:start] + hidden(line[start:end]))
-			start, shown = end, end
-		}
+		name, start := line[at+m[2]:at+m[3]], at+m[1]
 		at = start
+		if !isOne(name) {
+			continue
+		}
+		if v := worth.FindString(line[start:]); v != "" && !nothing(v) {
+			b.WriteString(line[shown:start] + hidden(v))
+			at = start + len(v)
+			shown = at
+		}
 	}
 }
