@@ -2,7 +2,7 @@ package playbook
 
 import (
 	"fmt"
-	"math"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -67,7 +67,7 @@ func provesNothing(query string) (why, part string) {
 		return "", ""
 	}
 	parser.Inspect(expr, func(node parser.Node, path []parser.Node) error {
-		w := fixed(node)
+		w := fixed(node, path)
 		if vs, ok := node.(*parser.VectorSelector); ok && w == "" {
 			w = longPast(vs, path)
 		}
@@ -106,17 +106,20 @@ func textAt(query string, r posrange.PositionRange) string {
 	return query[from:min(max(from, int(r.End)), len(query))]
 }
 
-// fixed returns why one node of a query has the same result whatever the service does;
-// "": no reason is known.
-func fixed(node parser.Node) string {
-	const bound = "holds the result within bounds, so it hides how bad the service is"
+// fixed returns why one node of a query, on whose path it stands, has the same result
+// whatever the service does; "": no reason is known. What stands for a part of the result
+// alone, as the divisor or what is counted, is not judged by its bounds.
+func fixed(node parser.Node, path []parser.Node) string {
+	if n, ok := node.(parser.Expr); ok && negates(n) && outermost(path, true, parser.SUM, parser.AVG, parser.MIN, parser.MAX) {
+		return "is less the worse it is: leave out the sign, and say it by the operator of the condition"
+	}
 	switch n := node.(type) {
 	case *parser.VectorSelector:
 		return fixedTime(n.Timestamp != nil || n.StartOrEnd != 0, n.OriginalOffset)
 	case *parser.SubqueryExpr:
 		return fixedTime(n.Timestamp != nil || n.StartOrEnd != 0, n.OriginalOffset)
 	case *parser.AggregateExpr:
-		if n.Op == parser.GROUP {
+		if n.Op == parser.GROUP && outermost(path, false, parser.AVG, parser.MIN, parser.MAX) {
 			return "is 1 for every series"
 		}
 		if n.Op == parser.QUANTILE {
@@ -126,21 +129,82 @@ func fixed(node parser.Node) string {
 			return "is 0 for one series: say by or without which labels"
 		}
 	case *parser.Call:
-		switch n.Func.Name {
-		case "clamp", "clamp_max", "clamp_min", "sgn":
-			return bound
-		case "histogram_quantile", "quantile_over_time":
-			return fixedQuantile(n.Args[0])
-		case "present_over_time":
-			return "is 1 for every series"
-		}
+		return fixedCall(n, path)
 	case *parser.BinaryExpr:
-		if n.ReturnBool {
+		if n.ReturnBool && outermost(path, false) {
 			return "compares with bool, which is 0 or 1: the operator and the value of the condition compare"
 		}
 		return fixedBinary(n)
 	}
 	return ""
+}
+
+func fixedCall(n *parser.Call, path []parser.Node) string {
+	switch n.Func.Name {
+	case "clamp", "clamp_max", "clamp_min", "sgn":
+		if outermost(path, false, parser.SUM, parser.AVG, parser.MIN, parser.MAX, parser.TOPK, parser.BOTTOMK, parser.QUANTILE) {
+			return "holds the result within bounds, so it hides how bad the service is"
+		}
+	case "histogram_quantile", "quantile_over_time":
+		return fixedQuantile(n.Args[0])
+	case "present_over_time":
+		if outermost(path, false, parser.AVG, parser.MIN, parser.MAX) {
+			return "is 1 for every series"
+		}
+	case "timestamp":
+		if outermost(path, false, parser.SUM, parser.AVG, parser.MIN, parser.MAX) {
+			return "is the time of a sample, whatever its value"
+		}
+	}
+	return ""
+}
+
+// outermost reports whether what stands below a path is the result of the query, but for
+// operations with a number, with scale only those that multiply or divide, functions, and
+// the aggregations named.
+func outermost(path []parser.Node, scale bool, aggregations ...parser.ItemType) bool {
+	for _, node := range path {
+		switch n := node.(type) {
+		case *parser.BinaryExpr:
+			_, isLeft := numberOf(n.LHS)
+			_, isRight := numberOf(n.RHS)
+			if !isLeft && !isRight && !isTime(n.RHS) || scale && n.Op != parser.MUL && n.Op != parser.DIV {
+				return false
+			}
+		case *parser.AggregateExpr:
+			if !slices.Contains(aggregations, n.Op) {
+				return false
+			}
+		case *parser.Call:
+			if scale || len(aggregations) == 0 || n.Func.Name == "count_over_time" || n.Func.Name == "sum_over_time" {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// isTime reports whether an expression is the time of the query.
+func isTime(expr parser.Expr) bool {
+	call, ok := inParens(expr).(*parser.Call)
+	return ok && call.Func.Name == "time"
+}
+
+// negates reports whether an expression is another one with its sign turned.
+func negates(expr parser.Expr) bool {
+	switch n := expr.(type) {
+	case *parser.UnaryExpr:
+		_, isNumber := numberOf(n.Expr)
+		return n.Op == parser.SUB && !isNumber
+	case *parser.BinaryExpr:
+		left, isLeft := numberOf(n.LHS)
+		right, isRight := numberOf(n.RHS)
+		if isLeft == isRight || isLeft && !finite(left) || isRight && !finite(right) {
+			return false
+		}
+		return n.Op == parser.SUB && isLeft && left <= 0 || (n.Op == parser.MUL || n.Op == parser.DIV) && (isLeft && left < 0 || isRight && right < 0)
+	}
+	return false
 }
 
 func fixedTime(at bool, offset time.Duration) string {
@@ -185,18 +249,31 @@ func fixedBinary(n *parser.BinaryExpr) string {
 		if isLeft && left == 0 || isRight && right == 0 || sameText(n) {
 			return constant
 		}
+	case parser.ADD:
+		if left, ok := inParens(n.LHS).(*parser.UnaryExpr); ok && left.Op == parser.SUB {
+			return fixedBinary(&parser.BinaryExpr{Op: parser.SUB, LHS: n.RHS, RHS: left.Expr})
+		}
+		if right, ok := inParens(n.RHS).(*parser.UnaryExpr); ok && right.Op == parser.SUB {
+			return fixedBinary(&parser.BinaryExpr{Op: parser.SUB, LHS: n.LHS, RHS: right.Expr})
+		}
 	case parser.SUB, parser.ATAN2:
 		if sameText(n) {
 			return constant
 		}
-		if n.Op == parser.SUB && oneSign(n) {
-			return "has always the same sign: one side selects what the other one does, and no more"
+		if n.Op == parser.SUB && partLessWhole(n) {
+			return "has always the same sign: the left side selects a part of what the right one does"
+		}
+	case parser.LOR:
+		_, left := shape(n.LHS, true)
+		_, right := shape(n.RHS, true)
+		if slices.ContainsFunc(left, func(l map[string]bool) bool {
+			return slices.ContainsFunc(right, func(r map[string]bool) bool { return maps.Equal(l, r) })
+		}) {
+			return "has another answer of the same series where the first one fails"
 		}
 	}
 	return ""
 }
-
-func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
 // sameText reports whether both sides of an operation are alike. The order of matchers
 // makes no difference.
@@ -206,24 +283,21 @@ func sameText(n *parser.BinaryExpr) bool {
 	return left == right
 }
 
-// oneSign reports whether both sides of a difference calculate the same of one metric,
-// where one side has all matchers of the other: a part less its whole. It knows sums,
-// counts and maxima, of which the part is never more.
-func oneSign(n *parser.BinaryExpr) bool {
+// partLessWhole reports whether both sides of a difference calculate the same of one
+// metric, where the left one has all matchers of the right one, so that it is never more.
+// It knows sums, counts and maxima. The whole less a part of it is what is bad, or the rest.
+func partLessWhole(n *parser.BinaryExpr) bool {
 	left, ofLeft := shape(n.LHS, false)
 	right, ofRight := shape(n.RHS, false)
 	if left != right || len(ofLeft) != 1 || len(ofRight) != 1 || !grows(n.LHS) {
 		return false
 	}
-	within := func(a, b map[string]bool) bool {
-		for m := range a {
-			if !b[m] {
-				return false
-			}
+	for m := range ofRight[0] {
+		if !ofLeft[0][m] {
+			return false
 		}
-		return true
 	}
-	return within(ofLeft[0], ofRight[0]) || within(ofRight[0], ofLeft[0])
+	return true
 }
 
 // grows reports whether more series make the result of an expression no less.
@@ -244,14 +318,18 @@ func grows(expr parser.Expr) bool {
 	return grows
 }
 
-// shape prints an expression without its outer parentheses, with the matchers of its
-// selectors in order, or with none, and returns those of each selector.
+// shape prints an expression without what does not change its result, nor offsets shorter
+// than a minute, with the matchers of its selectors in order, or with none, and returns
+// those of each selector.
 func shape(expr parser.Expr, matchers bool) (text string, of []map[string]bool) {
-	copied, err := parser.ParseExpr(inParens(expr).String())
+	copied, err := parser.ParseExpr(essence(expr).String())
 	if err != nil {
-		return inParens(expr).String(), nil // unreachable: what is printed can be read
+		return essence(expr).String(), nil // unreachable: what is printed can be read
 	}
 	for _, vs := range selectorsOf(copied) {
+		if vs.OriginalOffset.Abs() < time.Minute {
+			vs.OriginalOffset, vs.Offset = 0, 0
+		}
 		slices.SortFunc(vs.LabelMatchers, func(a, b *labels.Matcher) int { return strings.Compare(a.String(), b.String()) })
 		vs.LabelMatchers = slices.CompactFunc(vs.LabelMatchers, func(a, b *labels.Matcher) bool { return a.String() == b.String() })
 		all := map[string]bool{}
@@ -266,6 +344,29 @@ func shape(expr parser.Expr, matchers bool) (text string, of []map[string]bool) 
 	return copied.String(), of
 }
 
+// essence is an expression without parentheses, times 1, plus 0, and a sum of sums or a
+// maximum of maxima, around it.
+func essence(expr parser.Expr) parser.Expr {
+	expr = inParens(expr)
+	switch e := expr.(type) {
+	case *parser.BinaryExpr:
+		left, isLeft := numberOf(e.LHS)
+		right, isRight := numberOf(e.RHS)
+		switch {
+		case isLeft && (e.Op == parser.MUL && left == 1 || e.Op == parser.ADD && left == 0):
+			return essence(e.RHS)
+		case isRight && ((e.Op == parser.MUL || e.Op == parser.DIV) && right == 1 || (e.Op == parser.ADD || e.Op == parser.SUB) && right == 0):
+			return essence(e.LHS)
+		}
+	case *parser.AggregateExpr:
+		inner, ok := essence(e.Expr).(*parser.AggregateExpr)
+		if ok && inner.Op == e.Op && (e.Op == parser.SUM || e.Op == parser.MAX || e.Op == parser.MIN) && !e.Without && len(e.Grouping) == 0 {
+			return essence(&parser.AggregateExpr{Op: e.Op, Expr: inner.Expr})
+		}
+	}
+	return expr
+}
+
 func inParens(e parser.Expr) parser.Expr {
 	for {
 		p, ok := e.(*parser.ParenExpr)
@@ -273,66 +374,5 @@ func inParens(e parser.Expr) parser.Expr {
 			return e
 		}
 		e = p.Expr
-	}
-}
-
-// numberOf returns the value of an expression that is a number, also one that is
-// calculated or made a vector; false: it is not known to be one.
-func numberOf(expr parser.Expr) (float64, bool) {
-	switch e := inParens(expr).(type) {
-	case *parser.NumberLiteral:
-		return e.Val, true
-	case *parser.UnaryExpr:
-		v, ok := numberOf(e.Expr)
-		if e.Op == parser.SUB {
-			v = -v
-		}
-		return v, ok
-	case *parser.Call:
-		if slices.Contains([]string{"vector", "scalar", "abs", "ceil", "floor", "round"}, e.Func.Name) && len(e.Args) > 0 {
-			v, ok := numberOf(e.Args[0])
-			return roundedNumber(e.Func.Name, v), ok
-		}
-	case *parser.BinaryExpr:
-		l, isLeft := numberOf(e.LHS)
-		r, isRight := numberOf(e.RHS)
-		if v, ok := calculate(e.Op, l, r); ok && isLeft && isRight {
-			return v, true
-		}
-	}
-	return 0, false
-}
-
-func roundedNumber(function string, v float64) float64 {
-	switch function {
-	case "abs":
-		return math.Abs(v)
-	case "ceil":
-		return math.Ceil(v)
-	case "floor":
-		return math.Floor(v)
-	case "round":
-		return math.Round(v)
-	default:
-		return v
-	}
-}
-
-func calculate(op parser.ItemType, l, r float64) (float64, bool) {
-	switch op {
-	case parser.ADD:
-		return l + r, true
-	case parser.SUB:
-		return l - r, true
-	case parser.MUL:
-		return l * r, true
-	case parser.DIV:
-		return l / r, true
-	case parser.MOD:
-		return math.Mod(l, r), true
-	case parser.POW:
-		return math.Pow(l, r), true
-	default:
-		return 0, false
 	}
 }
