@@ -257,4 +257,15 @@ func TestRedactKeys(t *testing.T) {
 	if got != "cannot use it:\n(private key left out)\nbye" {
 		t.Errorf("%q", got)
 	}
+	for _, text := range []string{
+		"data:\n  id: |\n    -----BEGIN RSA PRIVATE KEY-----\n    canary\n    -----END RSA PRIVATE KEY-----\n  b: shown",
+		"-----BEGIN EC PRIVATE KEY-----\ncanary\n\ncanary\n-----END EC PRIVATE KEY-----\nb: shown",
+		"a:\n  id: \"-----BEGIN PRIVATE KEY-----\n    canary\n    -----END PRIVATE KEY-----\"\nb: shown",
+		"a:\n  id: |\n    -----BEGIN PRIVATE KEY-----\n    canary\nb: shown",
+		"# -----BEGIN PRIVATE KEY----- x -----END PRIVATE KEY-----\nb: shown",
+	} {
+		if got := RedactManifest(text); strings.Contains(got, "canary") || !strings.Contains(got, "b: shown") {
+			t.Errorf("%s\nbecame\n%s", text, got)
+		}
+	}
 }

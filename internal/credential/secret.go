@@ -29,10 +29,11 @@ var (
 // YAML or JSON; all of a document that cannot be read and speaks of a Secret is
 // told. Lines that are comments are not read. [HideLine] is how such a line is
 // shown. So are the lines of a text that a variable or a credential holds, as in value: |-,
-// and the values of options of storage drivers. The time is in
-// proportion to the lines.
+// and the values of options of storage drivers, and the lines of a private key. The time is
+// in proportion to the lines.
 func InSecret(lines []string) []bool {
 	hidden := inSecret(lines, 0)
+	hideKeys(lines, hidden)
 	for i := 0; i < len(lines); i++ {
 		m := textBelow.FindStringSubmatch(lines[i])
 		secret := m != nil && Named(m[1])
@@ -45,6 +46,30 @@ func InSecret(lines []string) []bool {
 	}
 	return hidden
 }
+
+// hideKeys tells the lines of private keys. One whose end is missing reaches to the next
+// line that is indented less than its first one, or to the last line.
+func hideKeys(lines []string, hidden []bool) {
+	inside, in := false, 0
+	for i, line := range lines {
+		if inside && strings.TrimSpace(line) != "" && len(indent(line)) < in {
+			inside = false
+		}
+		begin := beginLine.FindStringIndex(line)
+		if begin != nil {
+			inside, in = true, len(indent(line))
+		}
+		hidden[i] = hidden[i] || inside
+		if end := endLine.FindAllStringIndex(line, -1); end != nil && (begin == nil || end[len(end)-1][0] > begin[0]) {
+			inside = false
+		}
+	}
+}
+
+var (
+	beginLine = regexp.MustCompile(`-----BEGIN [A-Z0-9 ]*PRIVATE KEY`)
+	endLine   = regexp.MustCompile(`-----END [A-Z0-9 ]*PRIVATE KEY`)
+)
 
 // block is the first line of a text of several lines that a variable holds.
 var block = regexp.MustCompile(`^\s*(?:-\s+)?["']?(?:value|[A-Z_][A-Z0-9_]+)["']?:\s+[|>][-+0-9]*\s*(?:#.*)?$`)

@@ -100,3 +100,18 @@ func applied(t interface{ Fatalf(string, ...any) }, dir, path, before, after str
 	}
 	return string(got)
 }
+
+// TestDiffOfAPrivateKey: no line of a private key is shown, in a manifest or alone.
+func TestDiffOfAPrivateKey(t *testing.T) {
+	for _, in := range []string{"data:\n  id_rsa: |\n    ", ""} {
+		key := func(body string) string {
+			return in + strings.ReplaceAll("-----BEGIN RSA PRIVATE KEY-----\ncanary\n"+body+"\n-----END RSA PRIVATE KEY-----\n", "\n", "\n"+strings.Repeat(" ", len(in)-len(strings.TrimRight(in, " "))))
+		}
+		s := newSide(key("canary2"))
+		for i := range s.lines {
+			if got := s.line(i); strings.Contains(got, "canary") {
+				t.Errorf("shown: %q", got)
+			}
+		}
+	}
+}

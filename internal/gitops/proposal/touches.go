@@ -254,7 +254,7 @@ func (f *flat) walk(n *yaml.Node, path string, depth int) {
 	}
 	outer := f.secret
 	defer func() { f.secret = outer }()
-	f.secret = outer || f.secrets[n]
+	f.secret = outer || f.secrets[n] || n.Kind == yaml.ScalarNode && credential.WithoutKeys(n.Value) != n.Value
 	switch n.Kind {
 	case yaml.MappingNode:
 		for i := 0; i+1 < len(n.Content); i += 2 {

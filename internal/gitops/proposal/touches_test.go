@@ -144,6 +144,7 @@ func TestTouchesOfASecret(t *testing.T) {
 		"a second document":  "a: |\n  x: 1\n  ---\n  x: canary\n  kind: Secret\n",
 		"a shell line":       "a: |\n  kubectl apply --server-side -f - <<EOF\n  kind: Secret\n  x: canary\n  EOF\n",
 		"a command":          "args: [-c, \"apply -f <<EOF\\nkind: Secret\\nx: canary\\nEOF\", --wait]\n",
+		"a private key":      "kind: ConfigMap\nmetadata: {name: x}\ndata:\n  id: |\n    -----BEGIN RSA PRIVATE KEY-----\n    canary\n    -----END RSA PRIVATE KEY-----\n",
 		"lines":              "a: |\n  X=1\n  Y={kind: Secret, x: canary}\n",
 	} {
 		file := func(value string) []gitops.File {
