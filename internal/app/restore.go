@@ -36,7 +36,7 @@ var ErrReplaces = errors.New("the backup does not have everything that the prese
 const otherBackup = "nothing was restored; use another backup, or name the " + audit.PublicKeyFile + " of its log with --key"
 
 // RestoreJournal replaces the journal of a stopped service by that of a backup. The
-// backup is verified, opened as a service would open it, and a pause of everything is
+// backup is verified, copied, verified again as a copy, opened as a service would open it, and a pause of everything is
 // appended: nothing after the backup is known, so people check before anything acts. The
 // previous journal and keys are kept in the directory replaced-TIME. Nothing is changed
 // before the last step.
@@ -71,8 +71,8 @@ func RestoreJournal(ctx context.Context, o RestoreOptions) (out api.Restored, er
 		return out, fmt.Errorf("restore: %w; name a directory of the journal that this user can write", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(stage)) }()
-	if err := copyFile(source, filepath.Join(stage, JournalFile)); err != nil {
-		return out, fmt.Errorf("restore: %w; nothing was restored", err)
+	if err := copyVerified(ctx, source, filepath.Join(stage, JournalFile), report, o.Public, check); err != nil {
+		return out, err
 	}
 	if o.Key == filepath.Join(o.Backup, audit.KeyFile) { // the service looks for it next to the journal
 		own := filepath.Join(stage, audit.KeyFile)
@@ -85,6 +85,19 @@ func RestoreJournal(ctx context.Context, o RestoreOptions) (out api.Restored, er
 		return out, err
 	}
 	return out, takeOver(stage, o, &out)
+}
+
+// copyVerified copies a backup that was verified, and verifies that the copy has the same
+// entries: whoever may write where the backup is could have put another one there since.
+func copyVerified(ctx context.Context, source, to string, verified audit.Report, public string, check audit.Checker) error {
+	if err := copyFile(source, to); err != nil {
+		return fmt.Errorf("restore: %w; nothing was restored", err)
+	}
+	report, err := audit.Verify(ctx, to, public, audit.VerifyOptions{Checker: check})
+	if err == nil && report.OK() && report.Entries == verified.Entries && report.Root == verified.Root {
+		return nil
+	}
+	return errors.Join(fmt.Errorf("%s changed while it was restored; nothing was restored, copy it to where nobody else may write, and restore that", source), err)
 }
 
 // presentJournal opens and locks the present journal and checks that it may be replaced.

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -279,4 +280,46 @@ func TestRestoreKeepsReplacedKeys(t *testing.T) {
 	}
 	o.Key = ""
 	restored(t, o, got.Entries)
+}
+
+// TestRestoredCopyIsVerified: a backup that is another one by the time it is copied is not
+// restored, be it edited, of another log, or an older one of the same log.
+func TestRestoredCopyIsVerified(t *testing.T) {
+	j := newLiveJournal(t)
+	j.add(t, "noise", "a")
+	older := j.backup(t)
+	j.add(t, "noise", "bbbbbbbbbbbb")
+	good := j.backup(t)
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	other := newLiveJournal(t)
+	other.add(t, "noise", "a", "b")
+	foreign := other.backup(t)
+	if err := other.Close(); err != nil {
+		t.Fatal(err)
+	}
+	o := j.options(t, good)
+	source := filepath.Join(good, JournalFile)
+	report, err := audit.Verify(t.Context(), source, o.Public, audit.VerifyOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	edited := filepath.Join(t.TempDir(), JournalFile)
+	if err := os.WriteFile(edited, bytes.ReplaceAll(data, []byte("bbbbbbbbbbbb"), []byte("cccccccccccc")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, tt := range map[string]struct {
+		source string
+		ok     bool
+	}{"the same": {source, true}, "edited": {edited, false}, "of another log": {filepath.Join(foreign, JournalFile), false}, "older": {filepath.Join(older, JournalFile), false}} {
+		err := copyVerified(t.Context(), tt.source, filepath.Join(t.TempDir(), JournalFile), report, o.Public, nil)
+		if (err == nil) != tt.ok || err != nil && !strings.Contains(err.Error(), "changed while it was restored") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 }
