@@ -44,7 +44,8 @@ Environment:
   RESPONDER_PLAINTEXT      true: a token or password may go over plain http to another machine
 
 Flags come before --context, which comes before the environment, which comes before
-the current context ('responder config use-context').`
+the current context ('responder config use-context'). The service of a context is
+sent no credential of the environment.`
 
 // helpWidth is how wide --help is at most.
 const helpWidth = 100

@@ -265,7 +265,7 @@ func refusal(base, credential string, resp *http.Response) error {
 			return fmt.Errorf("%s does not take this %s: %s", base, credential, said)
 		}
 		return fmt.Errorf("%s wants a credential: %s; name a token by --token-file or $%s, a program that prints one by --token-command or $%s, "+
-			"a user by --user and --password-file, or a certificate by --cert-file and --key-file", base, said, tokenVariable, commandVariable)
+			"a user by --user and --password-file, or a certificate by --cert-file and --key-file; the service of a context is sent no credential of the environment", base, said, tokenVariable, commandVariable)
 	case http.StatusForbidden:
 		return fmt.Errorf("you may not do that: %s (%s answered %s)", said, base, resp.Status)
 	case http.StatusServiceUnavailable:

@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 
 	"go.yaml.in/yaml/v3"
 
@@ -57,26 +58,49 @@ func contextsFile(getenv func(string) string) (string, error) {
 
 // ReadContexts reads the file of contexts: $XDG_CONFIG_HOME/responder/contexts.yaml,
 // or below ~/.config. There are none if it does not exist. A file that others may
-// write is an error, because it says where tokens are sent.
+// write or replace is an error, because it says where tokens are sent.
 func ReadContexts(getenv func(string) string) (Contexts, error) {
 	file, err := contextsFile(getenv)
 	if err != nil || file == "" {
 		return Contexts{}, err
 	}
-	info, err := os.Stat(file)
+	target, err := filepath.EvalSymlinks(file)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return Contexts{File: file}, nil
 	case err != nil:
 		return Contexts{}, fmt.Errorf("read contexts: %w", err)
-	case info.Mode().Perm()&0o022 != 0:
-		return Contexts{}, fmt.Errorf("read contexts: others may write %s, and so choose where your token is sent; check its servers, then run 'chmod 600 %s'", file, file)
+	}
+	for _, path := range []string{filepath.Dir(file), filepath.Dir(target), target} {
+		if err := ownAlone(path, os.Getuid()); err != nil {
+			return Contexts{}, fmt.Errorf("read contexts: %w", err)
+		}
 	}
 	data, err := os.ReadFile(file)
 	if err != nil {
 		return Contexts{}, fmt.Errorf("read contexts: %w", err)
 	}
 	return parseContexts(file, data)
+}
+
+// ownAlone returns an error if anybody but a user and root may write a file, or replace
+// files in a directory.
+func ownAlone(path string, user int) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	mode := "600"
+	if info.IsDir() {
+		mode = "700"
+	}
+	if info.Mode().Perm()&0o022 != 0 && (!info.IsDir() || info.Mode()&fs.ModeSticky == 0) {
+		return fmt.Errorf("others may write %s, and so choose where your token is sent; check the servers in contexts.yaml, then run 'chmod %s %s'", path, mode, path)
+	}
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok && stat.Uid != 0 && int(stat.Uid) != user {
+		return fmt.Errorf("%s belongs to the user with ID %d, who so chooses where your token is sent; check the servers in contexts.yaml, then make it your own with chown", path, stat.Uid)
+	}
+	return nil
 }
 
 func parseContexts(file string, data []byte) (Contexts, error) {
@@ -219,13 +243,16 @@ func (c Contexts) Write() (err error) {
 }
 
 // settle returns the server and the credentials: those of flags first, then those of the
-// context that --context names, of the environment, and of the current context. The
-// current context is used as a whole or not at all: its token is never sent to a server
-// that a flag or the environment names.
+// context that --context names, of the environment, and of the current context. A
+// context is used as a whole or not at all: the current one's token is never sent to a
+// server that a flag or the environment names, and no credential of the environment to
+// the server of a context.
 func (c *Client) settle() (server string, from Credentials, err error) {
 	getenv := c.Process.Getenv
 	server, from = c.Server, c.Credentials
-	if c.context != "" {
+	var current Context
+	inContext := c.context != ""
+	if inContext {
 		named, err := c.namedContext(c.context)
 		if err != nil {
 			return "", from, err
@@ -235,17 +262,22 @@ func (c *Client) settle() (server string, from Credentials, err error) {
 	if server == "" {
 		server = getenv(serverVariable)
 	}
-	if from, err = from.complete(getenv); err != nil {
-		return "", from, err
-	}
 	if server == "" {
 		all, err := ReadContexts(getenv)
 		if err != nil {
 			return "", from, fmt.Errorf("%w; --server or $%s names the service without it", err, serverVariable)
 		}
-		if current, ok := all.find(all.Current); ok {
-			server, from = current.fill(server, from)
-		}
+		current, inContext = all.find(all.Current)
+	}
+	credentials := getenv
+	if inContext {
+		credentials = func(string) string { return "" }
+	}
+	if from, err = from.complete(getenv, credentials); err != nil {
+		return "", from, err
+	}
+	if current.Name != "" {
+		server, from = current.fill(server, from)
 	}
 	if server == "" {
 		server = defaultServer

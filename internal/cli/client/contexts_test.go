@@ -1,6 +1,7 @@
 package client
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -31,6 +32,7 @@ const twoContexts = `current: prod
 contexts:
   prod: {server: 'https://prod.example', token_file: /prod.token, ca_file: /prod.ca}
   lab: {server: 'https://lab.example', cert_file: /lab.crt, key_file: /lab.key}
+  bare: {server: 'https://bare.example'}
 `
 
 // A flag comes before a named context, that before the environment, and that before
@@ -60,8 +62,17 @@ func TestPrecedenceOfContexts(t *testing.T) {
 			nil,
 			found{server: "https://prod.example", user: "ada", ca: "/prod.ca"},
 		},
-		"a token of the environment": {
-			Client{}, map[string]string{tokenVariable: "/env.token"}, found{server: "https://prod.example", token: "/env.token", ca: "/prod.ca"},
+		"no token of the environment": {
+			Client{}, map[string]string{tokenVariable: "/env.token"}, found{server: "https://prod.example", token: "/prod.token", ca: "/prod.ca"},
+		},
+		"no token of the environment for a context without one": {
+			Client{context: "bare"}, map[string]string{tokenVariable: "/env.token", certVariable: "/c", keyVariable: "/k"}, found{server: "https://bare.example"},
+		},
+		"a token of the environment for its server": {
+			Client{}, map[string]string{tokenVariable: "/env.token", serverVariable: "https://env.example"}, found{server: "https://env.example", token: "/env.token"},
+		},
+		"a CA of the environment": {
+			Client{context: "bare"}, map[string]string{caVariable: "/env.ca"}, found{server: "https://bare.example", ca: "/env.ca"},
 		},
 	} {
 		client := c.flags
@@ -117,6 +128,43 @@ func TestWrongContexts(t *testing.T) {
 	}
 	if _, err := ReadContexts(func(string) string { return "relative" }); err == nil {
 		t.Error("a relative directory was taken")
+	}
+}
+
+// TestContextsOfOthers: a file that somebody else may replace, or owns, is not read.
+func TestContextsOfOthers(t *testing.T) {
+	home := writeContexts(t, twoContexts, 0o600)
+	dir := filepath.Join(home, ".config", "responder")
+	file := filepath.Join(dir, "contexts.yaml")
+	read := func() error {
+		_, err := ReadContexts(func(v string) string { return map[string]string{"HOME": home}[v] })
+		return err
+	}
+	for mode, want := range map[os.FileMode]string{0o700: "", 0o777 | os.ModeSticky: "", 0o770: "others may write " + dir, 0o777: "chmod 700 " + dir} {
+		if err := os.Chmod(dir, mode); err != nil {
+			t.Fatal(err)
+		}
+		if err := read(); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("a directory of mode %s: %v, want %q", mode, err, want)
+		}
+	}
+	if err := os.Chmod(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	elsewhere := filepath.Join(t.TempDir(), "others")
+	if err := errors.Join(os.Mkdir(elsewhere, 0o700), os.Chmod(elsewhere, 0o777), os.Rename(file, filepath.Join(elsewhere, "c")), os.Symlink(filepath.Join(elsewhere, "c"), file)); err != nil {
+		t.Fatal(err)
+	}
+	if err := read(); err == nil || !strings.Contains(err.Error(), "others may write "+elsewhere) {
+		t.Errorf("a link to where others may write: %v", err)
+	}
+	if os.Getuid() == 0 {
+		if err := errors.Join(os.Chmod(elsewhere, 0o700), os.Chown(filepath.Join(elsewhere, "c"), 12345, -1)); err != nil {
+			t.Fatal(err)
+		}
+		if err := read(); err == nil || !strings.Contains(err.Error(), "belongs to the user with ID 12345") {
+			t.Errorf("a file of somebody else: %v", err)
+		}
 	}
 }
 

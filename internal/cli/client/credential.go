@@ -118,12 +118,13 @@ func (who Identity) checkRedirect(req *http.Request, via []*http.Request) error 
 	return nil
 }
 
-// complete fills in from the environment what no flag says. A flag for one
-// kind of credential puts the environment's other kind out of use.
-func (c Credentials) complete(getenv func(string) string) (Credentials, error) {
+// complete fills in from the environment what no flag says, and credentials from what
+// credentials returns of it. A flag for one kind of credential puts the environment's
+// other kind out of use.
+func (c Credentials) complete(getenv, credentials func(string) string) (Credentials, error) {
 	or := func(into *string, variable string) {
 		if *into == "" {
-			*into = getenv(variable)
+			*into = credentials(variable)
 		}
 	}
 	basic, token := c.user != "" || c.passwordFile != "", c.TokenFile != "" || c.tokenCommand != ""
@@ -141,7 +142,9 @@ func (c Credentials) complete(getenv func(string) string) (Credentials, error) {
 	}
 	or(&c.certFile, certVariable)
 	or(&c.keyFile, keyVariable)
-	or(&c.caFile, caVariable)
+	if c.caFile == "" {
+		c.caFile = getenv(caVariable)
+	}
 	secret := c.TokenFile+c.tokenCommand+c.user != ""
 	if said := getenv(clearVariable); said != "" && secret && (c.plaintextSaid == nil || !c.plaintextSaid()) {
 		var err error
