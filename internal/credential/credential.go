@@ -74,9 +74,13 @@ var (
 // Named reports whether the words of a flag, a variable or a field say that
 // its value is a credential. Whole words only: max-num-batched-tokens and
 // tokenizer are none; HF_TOKEN, hfToken and, as a variable of the environment
-// only, OPENAI_KEY and HF_PAT are.
+// only, OPENAI_KEY and HF_PAT are. A name that ends in one of a file, or of how much is
+// in use, is none: HF_TOKEN_PATH, token_usage.
 func Named(name string) bool {
 	words := wordsOf(name)
+	if len(words) > 0 && slices.Contains([]string{"file", "files", "path", "paths", "usage"}, words[len(words)-1]) {
+		return false
+	}
 	for i, w := range words {
 		switch {
 		case slices.Contains(nouns, w), slices.Contains(adjectives, w),
@@ -125,5 +129,5 @@ var forms = regexp.MustCompile(`\b(hf_[A-Za-z0-9]{16,}|sk-[A-Za-z0-9_-]{16,}|gh[
 // Formed reports whether a value holds something of a credential's form, or is an
 // address with one in it.
 func Formed(value string) bool {
-	return slices.ContainsFunc([]*regexp.Regexp{forms, userinfo, slashed, alone, hook, parameter}, func(r *regexp.Regexp) bool { return r.MatchString(value) })
+	return hooks(value) != value || slices.ContainsFunc([]*regexp.Regexp{forms, userinfo, slashed, alone, parameter}, func(r *regexp.Regexp) bool { return r.MatchString(value) })
 }

@@ -8,13 +8,13 @@ import (
 // credentials are named so, and others are not, whoever asks.
 var (
 	credentials = []string{
-		"api-key", "hf-token", "HF_TOKEN", "token-file", "token", "API_KEYS", "AUTH_TOKENS", "OPENAI_KEY", "SIGNING_KEY", "HF_PAT", "MYSQL_PWD", "license-key",
+		"api-key", "hf-token", "HF_TOKEN", "token", "API_KEYS", "AUTH_TOKENS", "OPENAI_KEY", "SIGNING_KEY", "HF_PAT", "MYSQL_PWD", "license-key",
 		"PGPASSWORD", "DB_PASS", "DBPASS", "dbpassword", "SMTP_PW", "SLACK_WEBHOOK_URL", "webhookUrl", "AZURE_STORAGE_CONNECTION_STRING", "REDISPASS",
 		"hfToken", "HFToken", "apiKeys", "RATE_LIMIT_TOKEN", "BUDGET_TOKEN", "DB_PASSWORDS", "SENTRY_DSN", "account_key", "accesskey", "masterKey",
 	}
 	others = []string{
 		"max-num-batched-tokens", "long-prefill-token-threshold", "return-token-type-ids", "bucket-inter-token-latency", "maxNumBatchedTokens", "MAX_TOTAL_TOKENS",
-		"MAX_BATCH_PREFILL_TOKENS", "tokenizer", "shard-key", "keyboard", "HOME", "oauthless", "BYPASS", "passthrough", "webhook-timeout-seconds", "",
+		"MAX_BATCH_PREFILL_TOKENS", "tokenizer", "shard-key", "keyboard", "HOME", "oauthless", "BYPASS", "passthrough", "webhook-timeout-seconds", "token-file", "api-key-file", "HF_TOKEN_PATH", "token_usage", "",
 	}
 )
 

@@ -56,6 +56,10 @@ func TestOrdinaryTextsStay(t *testing.T) {
 		"'hf_token': None", `{"hf_token":null}`, "hf_token: ~", `token=''`, "trust_remote_code=True, token=True",
 		`--rope-scaling {"rope_type":"yarn","factor":4.0}`, `--rope-scaling='{"rope_type":"yarn","factor":4.0}'`,
 		`secret "hf-token" not found`, `Error: secret "hf-token" not found`, `MountVolume.SetUp failed for volume "hub" : secret "hf-token" not found`,
+		"time to first token: 0.8 s", "first token: 812ms", "Decode batch. #running-req: 1, #token: 512, token usage: 0.02", "#new-token: 512", "token_usage=0.98", "token: 42",
+		"token: expired", "Unauthorized: token: invalid", "error: secret: not found", `failed calling webhook: Post "https://kyverno-svc.kyverno.svc:443/validate?timeout=10s"`,
+		`Post "https://webhook.svc/hooks/validate?timeout=10s": dial tcp 10.0.0.1:443`, "secretName: hf-token", "HF_TOKEN_PATH=/run/token", "PRIORITY_CLASS: high",
+		"--token-file /run/token", "--api-key-file=/run/key",
 	} {
 		known := func(flag string) bool { return true }
 		for name, got := range map[string]string{"text": Redact(text), "line": RedactLine(text, "", ""), "script": RedactScript(text, known)} {
@@ -64,7 +68,11 @@ func TestOrdinaryTextsStay(t *testing.T) {
 			}
 		}
 	}
-	for _, text := range []string{"hf_token=canary", "hf_token=None,canary", "eos_token_secret=canary", "registry_token_id=canary", "TOKEN=nonecanary", "token: null.canary"} {
+	if got, want := Redact("HF_TOKEN=512 --token 512 password: 512"), "HF_TOKEN=(redacted) --token (redacted) password: (redacted)"; got != want {
+		t.Errorf("numbers that may be credentials became %q", got)
+	}
+	for _, text := range []string{"hf_token=canary", "hf_token=None,canary", "eos_token_secret=canary", "registry_token_id=canary", "TOKEN=nonecanary", "token: null.canary",
+		"token: 42canary", "password: notcanary", "https://chat.example.com/hooks/canary", "https://a.svc@chat.example.com/hooks/canary", "webhook: https://x.example/canary", "secret-name: a, secret: canary"} {
 		if got := RedactLine(text, "", ""); strings.Contains(got, "canary") {
 			t.Errorf("%q became %q", text, got)
 		}

@@ -20,7 +20,7 @@ var (
 		"PATH", "LD_LIBRARY_PATH", "LD_PRELOAD", "HOME", "LANG", "TZ", "USER", "SHELL", "TERM", "TMPDIR", "HOSTNAME", "HOST", "PORT",
 		"POD_NAME", "POD_NAMESPACE", "POD_IP", "NODE_NAME", "NAMESPACE", "WORLD_SIZE", "RANK", "LOCAL_RANK", "MODEL", "MODEL_ID",
 		"MODEL_NAME", "MODEL_PATH", "SERVED_MODEL_NAME", "MAX_MODEL_LEN", "TENSOR_PARALLEL_SIZE", "DTYPE", "QUANTIZATION",
-		"LOG_LEVEL", "LOGLEVEL", "LOG_FORMAT", "VERBOSITY", "DEBUG", "XDG_CACHE_HOME",
+		"LOG_LEVEL", "LOGLEVEL", "LOG_FORMAT", "VERBOSITY", "DEBUG", "PRIORITY_CLASS", "XDG_CACHE_HOME",
 	}
 	plainFlags = []string{
 		"config", "host", "port", "listen", "log-level", "log-format", "model", "replicas", "timeout", "v", "verbosity", "workers",

@@ -48,7 +48,19 @@ var (
 	parameter = regexp.MustCompile(`(?i)([?&;](?:sig|signature|x-amz-signature|x-goog-signature|x-amz-security-token|key|code|token|access_token|api[-_]?key)=)[^&\s"'\\]+`)
 	// hook is an address that whoever knows it may post to.
 	hook = regexp.MustCompile(`(?i)(https?://(?:hooks\.slack(?:-gov)?\.com/[a-z]+/|[a-z0-9.]*discord(?:app)?\.com/api/webhooks/|[a-z0-9.-]*webhook\.office\.com/|outlook\.office(?:365)?\.com/webhook/|api\.telegram\.org/bot|events\.pagerduty\.com/integration/|[^\s"'/]+(?:/[^\s"'/]+)*?/(?:web)?hooks?/))[^\s"'\\]+`)
+	// admission is such an address of a service in the cluster, which the API server calls.
+	admission = regexp.MustCompile(`^https?://[^/@?#]*\.svc(?:\.cluster\.local)?(?::\d+)?/`)
 )
+
+// hooks replaces what stands behind the path in addresses that whoever knows them may post to.
+func hooks(s string) string {
+	return hook.ReplaceAllStringFunc(s, func(address string) string {
+		if admission.MatchString(address) {
+			return address
+		}
+		return hook.ReplaceAllString(address, "${1}"+Redacted)
+	})
+}
 
 // Forms of a name and what stands between it and its value, of which the whole name is judged.
 var (
@@ -107,7 +119,7 @@ func Redact(s string) string {
 	s = slashed.ReplaceAllString(s, "${1}:"+Redacted+"@") // before userinfo, which ends at the first @
 	s = userinfo.ReplaceAllString(s, "${1}:"+Redacted+"@")
 	s = alone.ReplaceAllString(s, "${1}"+Redacted+"@")
-	s = hook.ReplaceAllString(s, "${1}"+Redacted)
+	s = hooks(s)
 	s = parameter.ReplaceAllString(s, "${1}"+Redacted)
 	s = loginQuote.ReplaceAllString(s, "${1}${2}${3}:"+Redacted)
 	s = login.ReplaceAllString(s, "${1}${2}${3}:"+Redacted)
@@ -117,12 +129,25 @@ func Redact(s string) string {
 	s = header.ReplaceAllString(s, "${1}${2}"+Redacted)
 	s = bearer.ReplaceAllString(s, "${1} "+Redacted)
 	s = forms.ReplaceAllString(s, Redacted)
-	isOne := func(m []string) bool { return !special(m[2]) && !nothing(m[4]) }
-	s = replaceValue(flagEnds, s, isOne)
-	s = replaceValue(memberEnds, s, isOne)
+	s = replaceValue(flagEnds, s, func(m []string) bool { return !special(m[2]) && !nothing(m[4]) })
+	s = replaceValue(memberEnds, s, func(m []string) bool { return !special(m[2]) && !harmless(m[2], m[4]) })
 	s = replaceValue(several, s, func(m []string) bool { return Named(m[2]) && !refers(m[2]) && !namesIts.MatchString(m[4]) })
 	s = judged(object, s, func(name string) bool { return Named(name) && !refers(name) })
 	return named(flagged, named(assigned, s))
+}
+
+// harmless reports whether a value behind the name of a credential is none: it says that
+// there is none, or what is wrong with it; it is a time or a number behind the word token,
+// as in time to first token: 812ms; it is no address of a webhook. Of a variable of the
+// environment and of a flag only what says that there is none is harmless.
+func harmless(name, value string) bool {
+	words := wordsOf(name)
+	if nothing(value) || len(words) == 0 || strings.HasPrefix(name, "-") || environment.MatchString(name) {
+		return nothing(value)
+	}
+	v, last := strings.ToLower(strings.TrimRight(bare(value), ",;.)")), words[len(words)-1]
+	return slices.Contains([]string{"expired", "invalid", "missing", "required", "denied", "not"}, v) ||
+		last == "token" && short.MatchString(v) || last == "webhook" && !strings.Contains(value, "/")
 }
 
 // hidden stands for a value, in its quotes.
@@ -301,7 +326,9 @@ func RedactManifest(text string) string {
 
 // named replaces the values that a form finds behind the name of a credential. A
 // value may be a name and its value in turn.
-func named(form *regexp.Regexp, line string) string { return judged(form, line, Named) }
+func named(form *regexp.Regexp, line string) string {
+	return judged(form, line, func(name string) bool { return Named(name) && name != "secretName" })
+}
 
 // judged is named with what decides whether a name is that of a credential. The value of
 // any other name is not read as one, or a line of many would take the square of its length.
@@ -321,7 +348,7 @@ func judged(form *regexp.Regexp, line string, isOne func(name string) bool) stri
 		if !isOne(name) {
 			continue
 		}
-		if v := worth.FindString(line[start:]); v != "" && !nothing(v) {
+		if v := worth.FindString(line[start:]); v != "" && !harmless(name, v) {
 			b.WriteString(line[shown:start] + hidden(v))
 			at = start + len(v)
 			shown = at

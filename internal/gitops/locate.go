@@ -34,13 +34,16 @@ var (
 	envName  = regexp.MustCompile(`^[A-Z][A-Z0-9_]+$`)
 )
 
+// fileOf ends the name of a flag that says in which file something is.
+var fileOf = regexp.MustCompile(`(?i)[-_]?(?:file|path)s?$`)
+
 func (v Variable) check() error {
 	switch {
 	case v.Replicas && v.Flag != "":
 		return &fault.Error{Reason: fault.Invalid, Message: "a variable is a flag or the replicas, not both"}
 	case v.Replicas && v.Bound != "" && v.Bound != "min" && v.Bound != "max":
 		return &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("the bound %q is neither min nor max", edit.Clip(v.Bound))}
-	case credential.Named(v.Flag):
+	case credential.Named(v.Flag), credential.Named(fileOf.ReplaceAllString(v.Flag, "")):
 		return &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("%s holds a credential: it is neither shown nor changed here", v)}
 	case !v.Replicas && !flagName.MatchString(v.Flag):
 		return &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("%q is not the name of a flag: write it without leading dashes, like max-num-seqs", edit.Clip(v.Flag))}
