@@ -101,6 +101,8 @@ func TestNamesApart(t *testing.T) {
 		"a shell's line":                "command: [sh, -c, \"LICENCE=canary && vllm serve m\"]\nargs:\n- X='a canary' exec serve\nreplicas: 2",
 		"literals of a Secret":          "secretGenerator:\n- name: x\n  literals:\n  - a=canary\n---\nreplicas: 2",
 		"items":                         "args:\n- --token=canary\n- \"--api-key=canary\"\n- --hf-token\n- canary\nreplicas: 2",
+		"items on lines of their own":   "args: [\n  \"--api-key\",\n  \"canary\",\n  '--hf-token',\n  'canary'\n]\nreplicas: 2",
+		"a name with a tag":             "env:\n- name: !!str LICENCE\n  value: !!str canary\nreplicas: 2",
 		"a login to a registry":         ".dockerconfigjson: canary\nreplicas: 2",
 		"a login to a registry, block":  ".dockerconfigjson: |\n  canary\n  canary\nreplicas: 2",
 		"a login to a registry in JSON": ".dockerconfigjson: '{\"auths\":{\"ghcr.io\":{\"username\":\"me\",\"auth\":\"canary\"}}}'\nreplicas: 2",

@@ -166,15 +166,15 @@ func bare(v string) string { return strings.Trim(v, `"'\`) }
 // Of a line of YAML.
 var (
 	namedSecret = regexp.MustCompile(`(?i)\bname["']?:\s*["']?([A-Za-z0-9_.-]+)`)
-	flagAlone   = regexp.MustCompile(`^\s*-\s*["']?--([A-Za-z0-9_.-]+)["']?\s*$`)
+	flagAlone   = regexp.MustCompile(`^\s*(?:-\s*["']?--([A-Za-z0-9_.-]+)["']?|["']--([A-Za-z0-9_.-]+)["']\s*,)\s*$`)
 	literal     = regexp.MustCompile(`()(\bvalue)(["']?:\s+)(` + quoted + `|[^\s"'#{},][^#,}]*)`)
 	valueOf     = regexp.MustCompile(`(\bvalue["']?:\s*)(.+)$`)
-	itemOf      = regexp.MustCompile(`^(\s*-\s*)([^-\s].*)$`)
+	itemOf      = regexp.MustCompile(`^(\s*-\s*|\s*["'])([^-\s].*)$`)
 
 	reference     = regexp.MustCompile(`^\$[({][A-Z_][A-Z0-9_]*[)}]$`)
 	nameBelow     = regexp.MustCompile(`^\s*["']?(?:name|path)["']?:`)
 	patchPath     = regexp.MustCompile(`\bpath["']?:\s*["']?(/[^\s"',}]+)`)
-	namedVariable = regexp.MustCompile(`\bname["']?:\s*["']?([A-Z_][A-Z0-9_]*)["']?\s*(?:[,}#]|$)`)
+	namedVariable = regexp.MustCompile(`\bname["']?:\s*(?:[!&]\S*\s+)*["']?([A-Z_][A-Z0-9_]*)["']?\s*(?:[,}#]|$)`)
 	keyedLine     = regexp.MustCompile(`^(\s*(?:-\s+)?["']?)([A-Z_][A-Z0-9_]+)(["']?:\s+)(\S.*)$`)
 	literalLine   = regexp.MustCompile(`^(\s*(?:-\s+)?["']?)(value)(["']?:\s+)(\S.*)$`)
 	keyedVariable = regexp.MustCompile(`(^|[\s{,"'])([A-Z_][A-Z0-9_]+)(["']?:\s+)(` + value + `)`)
@@ -195,7 +195,7 @@ func RedactLine(line, before, after string) string {
 			line = valueOf.ReplaceAllString(line, "${1}"+Redacted)
 		}
 	}
-	if m := flagAlone.FindStringSubmatch(before); m != nil && Named(m[1]) {
+	if m := flagAlone.FindStringSubmatch(before); m != nil && Named(m[1]+m[2]) {
 		line = itemOf.ReplaceAllString(line, "${1}"+Redacted)
 	}
 	return line

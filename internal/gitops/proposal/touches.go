@@ -78,7 +78,7 @@ func secret(path string) bool {
 	return slices.ContainsFunc(strings.FieldsFunc(path, func(r rune) bool { return strings.ContainsRune(".[]:/# ", r) }), credential.Named)
 }
 
-var envValue = regexp.MustCompile(`\benv\[([A-Z][A-Z0-9_]+)\]\.value$`)
+var envValue = regexp.MustCompile(`\benv\[([^\]]+)\]\.value$`)
 
 // unknown reports whether a path is that of an environment variable of which nobody knows
 // that its literal value holds no credential.
