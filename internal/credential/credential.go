@@ -123,8 +123,9 @@ func wordsOf(name string) []string {
 
 // forms are well-known forms of credentials: Hugging Face, OpenAI and alike,
 // GitHub, GitLab, Grafana, Databricks, Slack, AWS, NVIDIA, Google, Vault, Stripe, SendGrid, npm, PyPI, Docker,
-// Replicate, Groq, age, Azure, JSON web tokens, PEM keys.
-var forms = regexp.MustCompile(`\b(hf_[A-Za-z0-9]{16,}|sk-[A-Za-z0-9_-]{16,}|gh[pousr]_[A-Za-z0-9]{16,}|glsa_[A-Za-z0-9]{16,}\w*|glc_[A-Za-z0-9+/=_-]{16,}|dapi[0-9a-f]{32}(?:-\d+)?|github_pat_\w{16,}|gl(?:pat|dt|rt|ptt|cbt|soat|ft|agent)-[\w-]{16,}|xox[a-z]-[\w-]{10,}|A[KS]IA[A-Z0-9]{16}|nvapi-[\w-]{16,}|AIza[\w-]{30,}|hv[sbr]\.[\w-]{16,}|xapp-[\w-]{10,}|[sr]k_(?:live|test)_\w{16,}|whsec_\w{16,}|SG\.[\w-]{16,}\.[\w-]{16,}|npm_\w{30,}|pypi-[\w-]{30,}|dckr_pat_[\w-]{16,}|r8_\w{30,}|gsk_\w{30,}|ya29\.[\w-]{16,}|AGE-SECRET-KEY-1[A-Z0-9]{16,}|AccountKey=[A-Za-z0-9+/=]{16,}|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*)|-----BEGIN [A-Z ]*PRIVATE KEY`)
+// Replicate, Groq, age, Azure, Tailscale, New Relic, DigitalOcean, Shopify, Linear, Atlassian, Perplexity,
+// xAI, Together, JSON web tokens, PEM keys.
+var forms = regexp.MustCompile(`\b(hf_[A-Za-z0-9]{16,}|sk-[A-Za-z0-9_-]{16,}|gh[pousr]_[A-Za-z0-9]{16,}|glsa_[A-Za-z0-9]{16,}\w*|glc_[A-Za-z0-9+/=_-]{16,}|dapi[0-9a-f]{32}(?:-\d+)?|github_pat_\w{16,}|gl(?:pat|dt|rt|ptt|cbt|soat|ft|agent)-[\w-]{16,}|xox[a-z]-[\w-]{10,}|A[KS]IA[A-Z0-9]{16}|nvapi-[\w-]{16,}|AIza[\w-]{30,}|hv[sbr]\.[\w-]{16,}|xapp-[\w-]{10,}|[sr]k_(?:live|test)_\w{16,}|whsec_\w{16,}|SG\.[\w-]{16,}\.[\w-]{16,}|npm_\w{30,}|pypi-[\w-]{30,}|dckr_pat_[\w-]{16,}|r8_\w{30,}|gsk_\w{30,}|ya29\.[\w-]{16,}|tskey-[a-z]+-[\w-]{10,}|GOCSPX-[\w-]{16,}|1//0[\w-]{20,}|NRAK-[A-Z0-9]{16,}|do[opr]_v1_[0-9a-f]{16,}|shp(?:at|ca|pa|ss)_[0-9a-fA-F]{16,}|lin_api_\w{16,}|ATATT3[\w=-]{16,}|pplx-\w{16,}|xai-\w{16,}|tgp_v1_[\w-]{16,}|AGE-SECRET-KEY-1[A-Z0-9]{16,}|AccountKey=[A-Za-z0-9+/=]{16,}|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*)|-----BEGIN [A-Z ]*PRIVATE KEY`)
 
 // Formed reports whether a value holds something of a credential's form, or is an
 // address with one in it.

@@ -31,6 +31,18 @@ func TestFormsOfCredentials(t *testing.T) {
 		{"curl's user", "curl -u me:canary https://x", false},
 		{"curl's user, joined", "curl -ume:canary https://x", false},
 		{"curl's user in quotes", `curl --user "me:a canary" https://x`, false},
+		{"curl's user among others", "curl -su me:canary https://x", false},
+		{"curl's user behind others", "curl -fsSLu me:canary https://x", false},
+		{"curl's proxy", "curl --proxy-user me:canary -x p https://x", false},
+		{"curl's proxy, short", "curl -U me:canary https://x", false},
+		{"a key of two words", "api key: canary", false},
+		{"an arrow", "token => canary", false},
+		{"two signs", "password == canary", false},
+		{"an assignment of Go", "password:= canary", false},
+		{"XML", "<user>me</user><password>canary</password>", false},
+		{"an encoded sign", "user%3Dme password%3Dcanary", false},
+		{"a literal of kubectl", "kubectl create secret generic x --from-literal=foo=canary", false},
+		{"a key store", "keytool -list -storepass canary -keystore k", false},
 		{"a pass in JSON", `{"user":"me","pass":"canary"}`, false},
 		{"a pw in JSON", `{"pw": "canary"}`, false},
 		{"a secret key in JSON", `{"secret_key":"canary","region":"x"}`, false},
@@ -80,10 +92,18 @@ func TestFormsOfCredentials(t *testing.T) {
 		`couldn't find key password in Secret serving/hub`, "unauthorized: authentication required", "cp -p a b", "mkdir -p /data/x", "ssh -p 22 host",
 		"python -u main.py", "ps -a", "image registry.example.com/org/model@sha256:0123abcd", "me@example.com", "http://h:8000/v1", "pass: 12 of 12 tests",
 		"--enable-auto-tool-choice --tool-call-parser hermes", "KV cache usage: 97.1 %", "stop_token_ids: [1, 2]", "the password is wrong",
+		"docker run --user 1000:1000 x", "docker run --user nobody:65534 x", "ps -ef -u root", "secret key: not found", "<p>secret</p>", "pg_dump -U me -h db:5432 x",
 	} {
 		if got := Redact(text); got != text {
 			t.Errorf("%q became %q", text, got)
 		}
+	}
+}
+
+// TestNumbersAsPasswords: a user of curl has a password, whatever it is of.
+func TestNumbersAsPasswords(t *testing.T) {
+	if got, want := Redact("curl --user=me:123456 https://x"), "curl --user=me:(redacted) https://x"; got != want {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 const (
 	quoted    = `"(?:[^"\\]|\\.)*(?:"|$)|'[^']*(?:'|$)|\\"(?:[^"\\]|\\[^"])*(?:\\"|$)`
 	bareWord  = `[^\s"',{}\[\]\\]+`
+	userFlag  = `(\s-[A-Za-z]*u|\s-U|--(?:proxy-)?user)`
 	goesOn    = `(?:` + bareWord + `|,` + bareWord + `|'[^'\n]*'|"[^"\\\s,:{}\[\]]+"|\\ ){0,8}` // bounded, or a line of many would take the square of its length
 	value     = `(?:` + quoted + `|` + bareWord + `)` + goesOn
 	flagValue = `(?:` + quoted + `|[^\s"',{}\[\]\\-][^\s"',{}\[\]\\]*)` + goesOn
@@ -23,16 +24,19 @@ const (
 // line; of an assignment, a header's value or a member of JSON. A bare word is
 // not enough: `secret "hf-token" not found` stays readable.
 var (
-	ends       = `(?:token|(?:` + strings.Join(keysOf, "|") + `)[-_]?keys?|` + strings.Join(nouns, "|") + `)`
+	ends       = `(?:token|(?:` + strings.Join(keysOf, "|") + `)[-_ ]?keys?|` + strings.Join(nouns, "|") + `)`
 	flagEnds   = regexp.MustCompile(`(?i)()(--?[a-z0-9_-]*` + ends + `)(=|\s+(?:-\s+)?)(` + value + `)`)
-	memberEnds = regexp.MustCompile(`(?i)()(\b[a-z0-9_-]*` + ends + `)(\\?["']?\s*[=:]\s*)(` + value + `)`)
+	memberEnds = regexp.MustCompile(`(?i)()(\b[a-z0-9_-]*` + ends + `)(\\?["']?\s*(?:=>|==|:=|[=:]|%3[Dd])\s*)(` + value + `)`)
+	// element is one of XML.
+	element    = regexp.MustCompile(`(?i)(<[a-z0-9_.:-]*` + ends + `(?:\s[^<>]*)?>)[^<>]+(</)`)
 	bearer     = regexp.MustCompile(`(?i)\b(bearer|authorization["']?\s*[=:]\s*["']?basic)\s+[A-Za-z0-9+/._~=-]{8,}`)
-	login      = regexp.MustCompile(`(\s-u|--user)(\s*|=)(["']?[^\s"':=]+):[^\s"']*[^\d\s"'][^\s"']*`) // curl's; a user and a group by their numbers are none
-	loginQuote = regexp.MustCompile(`(\s-u|--user)(\s*|=)("[^":]+|'[^':]+):(?:[^"'\n]*\s[^"'\n]*)`)    // with a blank in the password
+	login      = regexp.MustCompile(userFlag + `(\s*|=)(["']?[^\s"':=]+):[^\s"']*[^\d\s"'][^\s"']*`) // curl's; a user and a group by their numbers are none
+	loginQuote = regexp.MustCompile(userFlag + `(\s*|=)("[^":]+|'[^':]+):(?:[^"'\n]*\s[^"'\n]*)`)    // with a blank in the password
+	loginDigit = regexp.MustCompile(`(\bcurl\b[^|;&\n]*?)` + userFlag + `(\s*|=)(["']?[^\s"':=]+):[^\s"']+`)
 	// header is a header that carries a credential, up to the end of its quotes or line.
 	header = regexp.MustCompile(`(?i)\b((?:proxy-)?authorization|(?:set-)?cookie|x-(?:[a-z0-9]+-)*(?:key|token|auth|secret)(?:-[a-z0-9]+)*)(\\?["']?\s*:\s*\\?["']?)[^"'\\\n{}\s][^"'\\\n{}]*`)
 	// arguments are those of programs whose flag for a password says nothing.
-	arguments = regexp.MustCompile(`(?i)(\b(?:(?:mysql|mariadb)[a-z-]*\b[^|;&\n]*?\s-p|redis-cli\b[^|;&\n]*?\s-a\s*|sshpass\s+-p\s*|mongo[a-z]*\b[^|;&\n]*?\s-p\s*|\blogin\b[^|;&\n]*?\s-p\s*|\bmachine\s+\S+\s+login\s+\S+\s+password\s+))(` + value + `)`)
+	arguments = regexp.MustCompile(`(?i)(\b(?:(?:mysql|mariadb)[a-z-]*\b[^|;&\n]*?\s-p|redis-cli\b[^|;&\n]*?\s-a\s*|sshpass\s+-p\s*|mongo[a-z]*\b[^|;&\n]*?\s-p\s*|\blogin\b[^|;&\n]*?\s-p\s*|\bmachine\s+\S+\s+login\s+\S+\s+password\s+|\s-(?:store|key)pass\s+|from-literal(?:=|\s+)["']?[^\s=]+=))(` + value + `)`)
 	piped     = regexp.MustCompile(`(\b(?:echo|printf)\s+(?:-\w+\s+)*)(` + value + `)(\s*\|[^|\n]*--password-stdin)`)
 	dsn       = regexp.MustCompile(`([\w.-]+:)[^\s@"'/]+(@(?:tcp|unix)\()`) // of Go's driver for MySQL
 )
@@ -123,6 +127,8 @@ func Redact(s string) string {
 	s = parameter.ReplaceAllString(s, "${1}"+Redacted)
 	s = loginQuote.ReplaceAllString(s, "${1}${2}${3}:"+Redacted)
 	s = login.ReplaceAllString(s, "${1}${2}${3}:"+Redacted)
+	s = loginDigit.ReplaceAllString(s, "${1}${2}${3}${4}:"+Redacted)
+	s = element.ReplaceAllString(s, "${1}"+Redacted+"${2}")
 	s = dsn.ReplaceAllString(s, "${1}"+Redacted+"${2}")
 	s = arguments.ReplaceAllString(s, "${1}"+Redacted)
 	s = piped.ReplaceAllString(s, "${1}"+Redacted+"${3}")
