@@ -71,8 +71,10 @@ func TestOrdinaryTextsStay(t *testing.T) {
 	if got, want := Redact("HF_TOKEN=512 --token 512 password: 512"), "HF_TOKEN=(redacted) --token (redacted) password: (redacted)"; got != want {
 		t.Errorf("numbers that may be credentials became %q", got)
 	}
-	for _, text := range []string{"hf_token=canary", "hf_token=None,canary", "eos_token_secret=canary", "registry_token_id=canary", "TOKEN=nonecanary", "token: null.canary",
-		"token: 42canary", "password: notcanary", "https://chat.example.com/hooks/canary", "https://a.svc@chat.example.com/hooks/canary", "webhook: https://x.example/canary", "secret-name: a, secret: canary"} {
+	for _, text := range []string{
+		"hf_token=canary", "hf_token=None,canary", "eos_token_secret=canary", "registry_token_id=canary", "TOKEN=nonecanary", "token: null.canary",
+		"token: 42canary", "password: notcanary", "https://chat.example.com/hooks/canary", "https://a.svc@chat.example.com/hooks/canary", "webhook: https://x.example/canary", "secret-name: a, secret: canary",
+	} {
 		if got := RedactLine(text, "", ""); strings.Contains(got, "canary") {
 			t.Errorf("%q became %q", text, got)
 		}

@@ -91,7 +91,7 @@ func TestLongTexts(t *testing.T) {
 	}
 	for _, part := range []string{
 		"a=", "a=1&", "a:", "a: ", "://a:b", "://a:b@", "https://", "?a=1&b=2", "&key=", `"a":`, `"a":"`, "--a ", `"--a","b",`, "a='", `token="`, "token=none ",
-		"hooks/", " -u a:b", "mysql -p", "echo x | ", "A=b,", "- A=b,", "-----BEGIN PRIVATE KEY ", "{name: A, value: ",
+		"hooks/", " -u a:b", "mysql -p", "echo x | ", "A=b,", "- A=b,", "-----BEGIN PRIVATE KEY ", "{name: A, value: ", "curl -u a:b ", "curl ", "<token>a</", "api key: a ", "1//0", "https://a.svc/hooks/a ",
 	} {
 		for size, long := range map[string]string{"as long as may be": strings.Repeat(part, maxText/len(part)), "longer": strings.Repeat(part, 3*maxText/len(part))} {
 			start := time.Now()
