@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/promql/parser/posrange"
@@ -338,7 +339,7 @@ func shape(expr parser.Expr, matchers bool) (text string, of []map[string]bool) 
 		}
 		of = append(of, all)
 		if !matchers {
-			vs.LabelMatchers = slices.DeleteFunc(vs.LabelMatchers, func(m *labels.Matcher) bool { return m.Name != labels.MetricName })
+			vs.LabelMatchers = slices.DeleteFunc(vs.LabelMatchers, func(m *labels.Matcher) bool { return m.Name != model.MetricNameLabel })
 		}
 	}
 	return copied.String(), of
