@@ -36,9 +36,9 @@ var ErrReplaces = errors.New("the backup does not have everything that the prese
 const otherBackup = "nothing was restored; use another backup, or name the " + audit.PublicKeyFile + " of its log with --key"
 
 // RestoreJournal replaces the journal of a stopped service by that of a backup. The
-// backup is verified, copied, verified again as a copy, opened as a service would open it, and a pause of everything is
-// appended: nothing after the backup is known, so people check before anything acts. The
-// previous journal and keys are kept in the directory replaced-TIME. Nothing is changed
+// backup is verified and copied. The copy is verified again and opened as a service would
+// open it, and a pause of everything is appended: nothing after the backup is known, so
+// people check before anything acts. The previous journal and keys are kept in the directory replaced-TIME. Nothing is changed
 // before the last step.
 func RestoreJournal(ctx context.Context, o RestoreOptions) (out api.Restored, err error) {
 	check, err := SelfChecker()

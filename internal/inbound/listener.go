@@ -4,8 +4,8 @@
 // A connection is fresh until a request on it has authenticated ([Trust]); it is unused
 // while it is fresh or idle. When there are too many, the next one takes the place of an
 // unused one, of the address that has most of them: the oldest fresh one, else the one
-// that is idle longest, else a fresh one in the middle of a request. It does so at once if that address has more connections than its
-// own, and else when that one had its time ([Limits.Patience]). When all are at work, one
+// that is idle longest, else a fresh one in the middle of a request. It does so at once if
+// that address has more connections than its own, and else when that one had its time ([Limits.Patience]). When all are at work, one
 // address keeps no more than its part ([Limits.Trusted]). Whoever has to wait keeps no
 // other address waiting.
 package inbound

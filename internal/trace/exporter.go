@@ -254,7 +254,7 @@ func (x *Exporter) took() {
 	x.leave()
 }
 
-// drop gives up the oldest trace. It warns once until the receiver takes one, and for
+// drop removes the oldest trace unsent. It logs one warning until the receiver takes one, and for
 // every run that cannot be read.
 func (x *Exporter) drop(reason string, err error) {
 	x.o.Dropped(reason)

@@ -42,7 +42,7 @@ func (s span) put(kv *common.KeyValue) {
 	s.Attributes = append(s.Attributes, kv)
 }
 
-// fail gives the span the status Error, for a reason if one is known.
+// fail sets the span's status to Error. Its message is the reason, else the given text.
 func (s span) fail(reason fault.Reason, otherwise string) {
 	s.Status = &proto.Status{Code: proto.Status_STATUS_CODE_ERROR, Message: cmp.Or(string(reason), otherwise)}
 }

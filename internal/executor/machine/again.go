@@ -29,9 +29,9 @@ func (t *turn) lookAgain(why string) {
 	t.enter(t.s.Playbook.Start)
 }
 
-// askAgain lets the levers be tried again that were refused: the one that has just been
-// verified may have removed the cause, such as a release of which no pod starts. Each
-// lever is verified at most once, so that this comes to an end.
+// askAgain counts refused levers as not tried. A lever has just been verified, and may have
+// removed what they were refused for, such as a release of which no pod starts. It ends:
+// each lever is verified at most once.
 func (s State) askAgain() State {
 	untried := maps.Clone(s.Untried)
 	if untried == nil {

@@ -171,7 +171,8 @@ func evolvePath(s State, e Event) State {
 			if s.Refused == nil {
 				s.Refused = map[string]bool{}
 			}
-			s.Refused[e.State] = s.Lever.Signal == playbook.OnRefused
+			first := s.Visits[e.State]-s.Untried[e.State] == 1 // no step of it was made before
+			s.Refused[e.State] = first && s.Lever.Signal == playbook.OnRefused
 			if s.Lever.Signal == playbook.OnVerified {
 				s = s.askAgain()
 			}

@@ -44,7 +44,7 @@ type State struct {
 	Numbers  map[string]any       `json:"times,omitempty"` // numbers and durations of the current state that are expressions, by path; see [playbook.State.Numbers]
 	Visits   map[string]int       `json:"visits"`
 	Untried  map[string]int       `json:"untried,omitempty"` // visits that the run left to look again, before anything was done
-	Refused  map[string]bool      `json:"refused,omitempty"` // lever states that were refused, and that no change was verified since
+	Refused  map[string]bool      `json:"refused,omitempty"` // levers, by state, that were refused before they changed anything, since the last verified one
 	Results  map[string]string    `json:"results,omitempty"` // what became of a lever when the run left its state, by state, the latest
 	Made     []string             `json:"made,omitempty"`    // changes of the levers that the run has left, and what became of each, for people
 	Path     []Visit              `json:"path"`
