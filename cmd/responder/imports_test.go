@@ -71,7 +71,7 @@ var mayImport = map[string][]string{
 	},
 
 	// The outside world knows nothing of playbooks, runs or its callers.
-	"internal/kube":             {"internal/fault", "internal/credential", "internal/engine"},    // which flags are an engine's, and may be shown
+	"internal/kube":             {"internal/fault", "internal/credential"},
 	"internal/kube/jobs":        {"internal/credential", "internal/setting", "internal/yamldoc"}, // templates of Jobs: it declares its own block of responder.yaml
 	"internal/gitops":           {"internal/fault", "internal/credential", "internal/gitops/edit", "internal/gitops/command", "internal/gitops/kustomize", "internal/gitops/helm"},
 	"internal/gitops/edit":      {"internal/fault"},
@@ -105,7 +105,7 @@ var mayImport = map[string][]string{
 	"internal/gpu/podresources": {"internal/gpu"},                                                        // gRPC and the kubelet's messages: only the node agent links them
 	"internal/gpu/nvml":         {"internal/gpu"},                                                        // go-nvml and cgo: one edge package holds them
 	"internal/goruntime":        {},                                                                      // the runtime's processors and garbage as the service has them: for main, and for benchmarks that run as it does
-	"internal/credential":       {},                                                                      // one rule of what is a credential, for everybody who shows what others wrote
+	"internal/credential":       {"internal/engine"},                                                     // one rule of what is a credential, for everybody who shows what others wrote; flags of engines are shown
 	// Messages and who gets them. The feed follows the journal and tells events of
 	// runs, so it speaks of both. A channel maps them to its protocol, and declares
 	// its own block of responder.yaml.

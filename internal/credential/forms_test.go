@@ -5,9 +5,6 @@ import (
 	"testing"
 )
 
-// noFlag is an engine that knows no flag.
-func noFlag(string) bool { return false }
-
 // TestFormsOfCredentials: forms in which people write credentials, and what must stay
 // readable beside them.
 func TestFormsOfCredentials(t *testing.T) {
@@ -70,11 +67,11 @@ func TestFormsOfCredentials(t *testing.T) {
 		{"a heredoc's variable", "cat <<E\npassword = canary\nE", false},
 		{"a netrc", "machine x login me password canary", false},
 		{"a word of a login", "echo canary | docker login --password-stdin", true},
-		{"a long option", "serve --hf-overrides canary", true},
+		{"a long option", "serve --licence canary", true},
 	} {
 		redact := Redact
 		if c.script {
-			redact = func(s string) string { return RedactScript(s, noFlag) }
+			redact = RedactScript
 		}
 		got := redact(c.text)
 		if strings.Contains(got, "canary") {
@@ -133,6 +130,16 @@ func TestFormsInManifests(t *testing.T) {
 		"a command":              "command: [sh, -c, \"mysql -pcanary\"]\nreplicas: 2",
 		"a header":               "headers:\n- name: Authorization\n  value: Token canary\nreplicas: 2",
 		"a header of one line":   "headers: {X-Api-Key: canary}\nreplicas: 2",
+		"an unknown flag":        "args:\n- --licence=canary\n- --other canary\nreplicas: 2",
+		"its value as an item":   "args:\n- --licence\n- canary\n- -k\n- 'canary'\nreplicas: 2",
+		"in quotes":              "args: [\"--licence=canary\", '--licence canary']\nreplicas: 2",
+		"items of one line":      "args: [--a, --licence, canary, \"-k\", \"canary\"]\nreplicas: 2",
+		"items below each other": "args: [\n  \"--licence\",\n  \"canary\",\n  \"-k\",\n  \"canary\"\n]\nreplicas: 2",
+		"a shell's line":         "command: [sh, -c, \"export LIC=canary; serve -k canary --licence canary --x=${Y:-canary}\"]\nreplicas: 2",
+		"a shell's block":        "command:\n- sh\n- -c\n- |\n  export LIC=canary\n  exec serve --licence canary -k canary\nreplicas: 2",
+		"small letters":          "env:\n- name: licence\n  value: canary\n- value: canary\n  name: licence\nreplicas: 2",
+		"small letters, inline":  "env: [{name: licence, value: canary}]\nreplicas: 2",
+		"small letters, JSON":    "{\"env\": [\n{\"name\": \"licence\", \"value\": \"canary\"}\n],\n\"replicas: 2\": 1}",
 	} {
 		got := RedactManifest(text)
 		if strings.Contains(got, "canary") || !strings.Contains(got, "replicas: 2") {
@@ -150,7 +157,11 @@ func TestFormsInManifests(t *testing.T) {
 		"imagePullSecrets:\n- name: registry\nnodePublishSecretRef:\n  name: hub",
 		"tokenizer: org/model\nmax_tokens: 4096\nserviceAccountName: vllm",
 		"csi:\n  driver: csi.storage.k8s.io\n  readOnly: true",
-		"command: [mkdir, -p, /data]",
+		"command: [mkdir, -p, /data]", "command: [bash, -euo, pipefail, -c, 'ulimit -l unlimited; exec serve m']",
+		"args:\n- --model\n- org/model\n- --chat-template\n- /x/y.jinja\n- --licence-file\n- /run/licence",
+		"args: [--model, org/model, --seed, ${SEED:-1}, --address=$(LEADER):6379]",
+		"env:\n- name: licence\n  valueFrom: {secretKeyRef: {name: licence, key: file}}\n- name: http_port\n  value: \"8000\"",
+		"parameters:\n- name: image.tag\n  value: v1.2.3\n- name: mode\n  value: fast",
 	} {
 		if got := RedactManifest(text); got != text {
 			t.Errorf("%q became %q", text, got)

@@ -4,6 +4,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/inference-responder/responder/internal/engine"
 )
 
 // A literal value may be a credential whatever its variable is called. So only variables
@@ -30,7 +32,7 @@ var (
 		"python", "python3", "sh", "bash", "ash", "env", "exec", "tini", "dumb-init", "numactl", "nohup", "time", "uv", "torchrun", "mpirun", "ray",
 		"vllm", "sglang", "dynamo", "trtllm-serve", "tritonserver", "lmdeploy", "llama-server", "text-generation-launcher",
 		"serve", "server", "launch", "start", "run", "run-batch", "bench", "router", "worker", "frontend", "decode", "prefill", "head",
-		"true", "false", "sleep", "echo", "cat", "cp", "mv", "rm", "mkdir", "ls", "test", "curl", "wget", "nvidia-smi", "infinity", "-", "--",
+		"true", "false", "pipefail", "unlimited", "sleep", "echo", "cat", "cp", "mv", "rm", "mkdir", "ls", "test", "curl", "wget", "nvidia-smi", "infinity", "-", "--",
 	}
 	// short values hold no credential that is worth the name.
 	short = regexp.MustCompile(`^(?i:true|false|yes|no|on|off|auto|none|[+-]?\d{1,6}(?:\.\d{1,6})?(?:ms|s|m|h|[kMGT]i?B?|%)?)$`)
@@ -55,13 +57,44 @@ func Plain(name, value string) bool {
 		slices.ContainsFunc(plainPrefixes, func(p string) bool { return strings.HasPrefix(name, p) })
 }
 
-// PlainFlag is Plain for a command-line flag, with what an engine knows as its own.
-func PlainFlag(flag, value string, known func(flag string) bool) bool {
+// PlainFlag is Plain for a command-line flag: an engine's own, or a common one.
+func PlainFlag(flag, value string) bool {
 	if Hides(flag, value) {
 		return false
 	}
 	name := strings.ToLower(strings.ReplaceAll(strings.TrimLeft(flag, "-"), "_", "-"))
-	return short.MatchString(value) || slices.Contains(plainFlags, name) || known(flag)
+	return short.MatchString(value) || slices.Contains(plainFlags, name) || engineFlag(flag) || ofPath(name) && PlainArgument(value)
+}
+
+// ofPath reports whether a name is that of a file or a directory.
+func ofPath(name string) bool {
+	return slices.ContainsFunc([]string{"file", "files", "path", "paths", "dir", "directory"}, func(end string) bool { return strings.HasSuffix(name, end) })
+}
+
+// plainWord is PlainFlag for a word behind a flag. Behind one of a single dash, which may
+// take no value, it may be an argument, or the line of a shell, which is judged by itself.
+func plainWord(flag, word string) bool {
+	if strings.Contains(word, Redacted) {
+		return true
+	}
+	word = strings.TrimLeft(shellEnd(word), "(")
+	switch {
+	case strings.HasPrefix(word, "-"), nothing(word), expands(word), PlainFlag(flag, word):
+		return true
+	case strings.HasPrefix(flag, "--"):
+		return false
+	}
+	return PlainArgument(word) || !Hides(flag, word) && strings.Contains(strings.TrimSpace(word), " ")
+}
+
+// engineFlag reports whether an engine has a flag of that name. What follows a dot is a
+// field of its value.
+func engineFlag(name string) bool {
+	name, _, _ = strings.Cut(name, ".")
+	return slices.ContainsFunc(engine.Unstated().Programs(), func(p *engine.Program) bool {
+		_, ok := p.Flag(name)
+		return ok
+	})
 }
 
 // PlainArgument reports whether an argument without a flag may be shown: it is a common
@@ -82,15 +115,36 @@ func PlainArgument(arg string) bool {
 
 // RedactScript is Redact for a line of a shell, in which every variable and every flag
 // counts as in a list of them.
-func RedactScript(s string, known func(flag string) bool) string {
-	s = Redact(s)
-	s = replaceValue(scriptVariable, s, func(m []string) bool { return !Plain(m[2], bare(m[4])) })
-	return replaceValue(scriptFlag, s, func(m []string) bool { return !PlainFlag(m[2], bare(m[4]), known) })
+func RedactScript(s string) string { return script(Redact(s)) }
+
+func script(s string) string {
+	s = replaceValue(scriptVariable, s, func(m []string) bool {
+		v, isList := strings.CutPrefix(shellEnd(bare(m[4])), "(")
+		return v != "" && !Plain(m[2], v) && !expands(v) && !(isList && PlainArgument(v))
+	})
+	return replaceValue(scriptFlag, s, func(m []string) bool { return !plainWord(m[2], bare(m[4])) })
+}
+
+// shellEnd is a word without what ends a command of a shell.
+func shellEnd(word string) string {
+	word = strings.TrimRight(word, ";")
+	if !strings.Contains(word, "$(") {
+		word = strings.TrimRight(word, ")")
+	}
+	return word
+}
+
+// expands reports whether a word of a shell is another variable, perhaps with a default that
+// may be shown.
+func expands(word string) bool {
+	m := expansion.FindStringSubmatch(word)
+	return m != nil && (m[1] == "" || short.MatchString(m[1]))
 }
 
 var (
-	scriptVariable = regexp.MustCompile(`(^|[\s;&|('"])([A-Z][A-Z0-9_]+)(=)(` + value + `)`)
-	scriptFlag     = regexp.MustCompile(`(^|\s)(--?[A-Za-z][A-Za-z0-9_.-]*)(=|\s+)(` + flagValue + `)`)
+	expansion      = regexp.MustCompile(`^\$(?:[A-Za-z_][A-Za-z0-9_]*|\([A-Z_][A-Z0-9_]*\)|\{[A-Za-z_][A-Za-z0-9_]*(?::?[-=+]([^{}]*))?\})(?::\d+)?$`)
+	scriptVariable = regexp.MustCompile(`(^|[\s;&|('"])([A-Z][A-Z0-9_]+)(=)(\$\{[^{}\s"']*\}|` + value + `)`)
+	scriptFlag     = regexp.MustCompile(`(^|[\s"'])(--?[A-Za-z][A-Za-z0-9_.-]*)(=|\s+)(\$\{[^{}\s"']*\}|` + flagValue + `)`)
 )
 
 // replaceValue replaces the fourth part of what a form finds where hide says so.

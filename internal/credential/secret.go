@@ -131,7 +131,7 @@ func (m *manifest) document(from, to, depth int) {
 	case !ok && doubtful.MatchString(text), depth > maxTexts:
 		m.hide(from, to)
 	case ok:
-		s := spans{manifest: m, text: strings.TrimSpace(text), from: from, to: to, depth: depth, secrets: Secrets(doc), keys: map[*yaml.Node]bool{}}
+		s := spans{manifest: m, text: strings.TrimSpace(text), from: from, to: to, depth: depth, secrets: Secrets(doc), keys: map[*yaml.Node]bool{}, variables: map[*yaml.Node]bool{}}
 		s.visit(doc)
 		s.hide()
 	}
@@ -155,7 +155,7 @@ func mentions(text string) bool {
 
 // namesOne is in a text that may hold a Secret, or a field that is called like a
 // credential, or options of a driver.
-var namesOne = regexp.MustCompile(`(?im)secret|stringData|(?:name|value)["']?\s*:\s*(?:#.*)?$|value["']?\s*:[^\n{}]*\n\s+[^-\s][^:\n]*$|/env/|docker|token|key|passw|passphrase|pwd|pass\b|pw\b|credential|auth|dsn|jwt|cookie|private|webhook|volumeAttributes|flexVolume`)
+var namesOne = regexp.MustCompile(`(?im)secret|stringData|(?:name|value)["']?\s*:\s*(?:#.*)?$|value["']?\s*:[^\n{}]*\n\s+[^-\s][^:\n]*$|/env/|\benv["']?\s*:|docker|token|key|passw|passphrase|pwd|pass\b|pw\b|credential|auth|dsn|jwt|cookie|private|webhook|volumeAttributes|flexVolume`)
 
 // spans finds the lines of a document's hidden nodes. A node does not tell where
 // it ends, but the node behind it where it begins.
@@ -166,8 +166,9 @@ type spans struct {
 	from, to, depth int
 	secrets         map[*yaml.Node]bool
 	keys            map[*yaml.Node]bool
-	inside          bool         // a value that is hidden
-	nodes           []*yaml.Node // in the order of the text
+	variables       map[*yaml.Node]bool // elements of lists of variables
+	inside          bool                // a value that is hidden
+	nodes           []*yaml.Node        // in the order of the text
 	found           []span
 }
 
@@ -221,6 +222,11 @@ func (s *spans) field(of, key, value *yaml.Node) {
 	options := key.Value == "volumeAttributes" || key.Value == "options" && len(values(of, "driver")) > 0
 	s.keys[key] = true
 	s.visit(key)
+	if list := resolve(value); key.Value == "env" && list.Kind == yaml.SequenceNode {
+		for _, c := range list.Content {
+			s.variables[resolve(c)] = true
+		}
+	}
 	valued, apart := s.valued(of, key, value)
 	if !options && !valued && !Named(key.Value) || s.secrets[value] || s.inside || value.Kind != yaml.ScalarNode && names(value) {
 		s.visit(value)
@@ -250,8 +256,9 @@ func (s *spans) valued(of, key, value *yaml.Node) (is, apart bool) {
 	isPatch := len(values(of, "op")) > 0
 	for i := 0; i+1 < len(of.Content); i += 2 {
 		k, v := of.Content[i], resolve(of.Content[i+1])
-		if k.Value == "name" && (Named(v.Value) || variable.MatchString(v.Value) && !plainLiteral(v.Value, value.Value)) || isPatch && k.Value == "path" && hidesPath(v.Value) {
-			return true, k.Line != v.Line || s.between(of, k.Line, key.Line)
+		isSmall := s.variables[of] && !variable.MatchString(v.Value) // its line does not tell that it is a variable
+		if k.Value == "name" && (Named(v.Value) || (isSmall || variable.MatchString(v.Value)) && !plainLiteral(v.Value, value.Value)) || isPatch && k.Value == "path" && hidesPath(v.Value) {
+			return true, isSmall || k.Line != v.Line || s.between(of, k.Line, key.Line)
 		}
 	}
 	return false, false

@@ -72,7 +72,7 @@ var (
 	flagged  = regexp.MustCompile(`(--[A-Za-z0-9_.-]+)\s+`)
 	member   = regexp.MustCompile(`([A-Za-z0-9_.-]+)["']?\s*[=:]\s*`)
 	// listed is a flag and its value as elements of a list.
-	listed = regexp.MustCompile(`(--[A-Za-z0-9_.-]+)\\?["']?\s*,\s*`)
+	listed = regexp.MustCompile(`(?:^|[\s"'\[,])(--?[A-Za-z][A-Za-z0-9_.-]*)\\?["']?\s*,\s*`)
 	// object is a member of JSON.
 	object = regexp.MustCompile(`([A-Za-z0-9_.-]+)\\?"\s*:\s*`)
 	// several is a member of JSON with a list or an object.
@@ -138,7 +138,7 @@ func Redact(s string) string {
 	s = replaceValue(flagEnds, s, func(m []string) bool { return !special(m[2]) && !nothing(m[4]) })
 	s = replaceValue(memberEnds, s, func(m []string) bool { return !special(m[2]) && !harmless(m[2], m[4]) })
 	s = replaceValue(several, s, func(m []string) bool { return Named(m[2]) && !refers(m[2]) && !namesIts.MatchString(m[4]) })
-	s = judged(object, s, func(name string) bool { return Named(name) && !refers(name) })
+	s = judged(object, s, func(name string) bool { return Named(name) && !refers(name) }, harmless)
 	return named(flagged, named(assigned, s))
 }
 
@@ -172,7 +172,7 @@ func bare(v string) string { return strings.Trim(v, `"'\`) }
 // Of a line of YAML.
 var (
 	namedSecret = regexp.MustCompile(`(?i)\bname["']?:\s*["']?([A-Za-z0-9_.-]+)`)
-	flagAlone   = regexp.MustCompile(`^\s*(?:-\s*["']?--([A-Za-z0-9_.-]+)["']?|["']--([A-Za-z0-9_.-]+)["']\s*,)\s*$`)
+	flagAlone   = regexp.MustCompile(`^\s*(?:-\s+["']?(--?[A-Za-z][A-Za-z0-9_.-]*)["']?|["'](--?[A-Za-z][A-Za-z0-9_.-]*)["']\s*,)\s*$`)
 	literal     = regexp.MustCompile(`()(\bvalue)(["']?:\s+)(` + quoted + `|[^\s"'#{},][^#,}]*)`)
 	valueOf     = regexp.MustCompile(`(\bvalue["']?:\s*)(.+)$`)
 	itemOf      = regexp.MustCompile(`^(\s*-\s*|\s*["'])([^-\s].*)$`)
@@ -190,8 +190,8 @@ var (
 // environment variables that are not known to hold none. before and after are the lines
 // around it, as [Beside] finds them: one of them may be the name of its value.
 func RedactLine(line, before, after string) string {
-	line = named(listed, named(member, flows(Redact(line), true)))
-	line = assignments(line)
+	line = named(member, flows(Redact(line), true))
+	line = flags(assignments(line))
 	names := namesOf(line, before, after)
 	line = variables(line, names)
 	for _, name := range names {
@@ -201,10 +201,21 @@ func RedactLine(line, before, after string) string {
 			line = valueOf.ReplaceAllString(line, "${1}"+Redacted)
 		}
 	}
-	if m := flagAlone.FindStringSubmatch(before); m != nil && Named(m[1]+m[2]) {
-		line = itemOf.ReplaceAllString(line, "${1}"+Redacted)
+	item := itemOf.FindStringSubmatch(line)
+	if m := flagAlone.FindStringSubmatch(before); m != nil && item != nil && !plainWord(m[1]+m[2], trimmed(strings.TrimRight(item[2], ", "))) {
+		return item[1] + Redacted
 	}
 	return line
+}
+
+// flags replaces the values of flags that are not known to hold no credential: in a list
+// on one line, and in a line of a shell, whose variables count as well.
+func flags(line string) string {
+	if comment(line) {
+		return line
+	}
+	every := func(string) bool { return true }
+	return script(judged(listed, line, every, func(flag, v string) bool { return plainWord(flag, bare(v)) }))
 }
 
 // namesOf returns the lines that may name the value of a line: itself; the one above,
@@ -333,12 +344,12 @@ func RedactManifest(text string) string {
 // named replaces the values that a form finds behind the name of a credential. A
 // value may be a name and its value in turn.
 func named(form *regexp.Regexp, line string) string {
-	return judged(form, line, func(name string) bool { return Named(name) && name != "secretName" })
+	return judged(form, line, func(name string) bool { return Named(name) && name != "secretName" }, harmless)
 }
 
-// judged is named with what decides whether a name is that of a credential. The value of
-// any other name is not read as one, or a line of many would take the square of its length.
-func judged(form *regexp.Regexp, line string, isOne func(name string) bool) string {
+// judged is named with what decides whether the value of a name is read, and whether it
+// stays. Any other value is not read, or a line of many would take the square of its length.
+func judged(form *regexp.Regexp, line string, isOne func(name string) bool, stays func(name, value string) bool) string {
 	worth := shellWord
 	if form == flagged || form == listed {
 		worth = flagWord
@@ -354,7 +365,7 @@ func judged(form *regexp.Regexp, line string, isOne func(name string) bool) stri
 		if !isOne(name) {
 			continue
 		}
-		if v := worth.FindString(line[start:]); v != "" && !harmless(name, v) {
+		if v := worth.FindString(line[start:]); v != "" && !stays(name, v) {
 			b.WriteString(line[shown:start] + hidden(v))
 			at = start + len(v)
 			shown = at

@@ -4,11 +4,9 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/inference-responder/responder/internal/credential"
-	"github.com/inference-responder/responder/internal/engine"
 )
 
 // redactor replaces secrets. It numbers different values in the order of their
@@ -65,7 +63,7 @@ func (r *redactor) flag(name, v string) string {
 	switch {
 	case shellLine.MatchString(name) && strings.ContainsAny(v, " \n"):
 		return r.argument(v)
-	case v != "" && !credential.PlainFlag(name, v, engineFlag):
+	case v != "" && !credential.PlainFlag(name, v):
 		return r.number(v)
 	}
 	return r.value(name, v)
@@ -80,7 +78,7 @@ func (r *redactor) argument(v string) string {
 	case v == "":
 		return "(empty)"
 	case strings.ContainsAny(strings.TrimSpace(v), " \t\n"):
-		return r.text(v, credential.RedactScript(v, engineFlag))
+		return r.text(v, credential.RedactScript(v))
 	case credential.PlainArgument(v):
 		return short(v)
 	}
@@ -88,16 +86,6 @@ func (r *redactor) argument(v string) string {
 		return name + "=" + r.variable(name, value)
 	}
 	return r.number(v)
-}
-
-// engineFlag reports whether an engine has a flag of that name. What follows a dot is a
-// field of its value.
-func engineFlag(name string) bool {
-	name, _, _ = strings.Cut(name, ".")
-	return slices.ContainsFunc(engine.Unstated().Programs(), func(p *engine.Program) bool {
-		_, ok := p.Flag(name)
-		return ok
-	})
 }
 
 // fields hides, in an object of the API, the values of variables, headers and command
