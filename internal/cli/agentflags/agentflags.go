@@ -128,7 +128,7 @@ func (s *Serve) Add(fs *pflag.FlagSet) {
 	fs.StringVar(&s.CertFile, "cert-file", "", "PEM certificate chain; needed for any address but loopback")
 	fs.StringVar(&s.KeyFile, "key-file", "", "PEM private key")
 	fs.StringVar(&s.ClientCAFile, "client-ca-file", "", "PEM CA certificates of clients")
-	fs.StringSliceVar(&s.Clients, "allow-client", nil, "name in a client certificate whose holder may call; may be repeated")
+	fs.StringSliceVar(&s.Clients, "allow-client", nil, "common name of a client certificate whose holder may call, or KIND:NAME with dns, email or uri as the kind; may be repeated")
 	fs.StringSliceVar(&s.Accounts, "allow-account", nil, "service account that may call, NAMESPACE/NAME; the API server checks its tokens; may be repeated")
 	fs.StringVar(&s.Audience, "audience", "responder-agent", "audience that callers' tokens must be for")
 	fs.StringSliceVar(&s.MetricsAccounts, "allow-metrics", nil, "service account that may read /metrics and nothing else, NAMESPACE/NAME; may be repeated")

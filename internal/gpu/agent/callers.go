@@ -42,9 +42,9 @@ const (
 
 // callers authorizes requests.
 type callers struct {
-	flag     string // names those who may, for messages
-	names    []string
-	users    []string // user names of the service accounts
+	flag     string       // names those who may, for messages
+	names    []clientName // of certificates
+	users    []string     // user names of the service accounts
 	reviewer Reviewer
 	bucket   *rate.Limiter // of reviews, over all addresses
 	log      *slog.Logger
@@ -69,6 +69,25 @@ func newCallers(o Options) (*callers, error) {
 	return callersOf(o, "--allow-account", o.Accounts, o.Reviewer)
 }
 
+// clientName is a name in a certificate, of one kind. A DNS name says which machine it
+// is, a common name may say anything: one never counts as the other.
+type clientName struct{ kind, name string }
+
+// kinds of names, as in auth.mtls.clients of the service.
+var kinds = []string{"common_name", "dns", "email", "uri"}
+
+// parseClient reads KIND:NAME. Without a kind it is a common name.
+func parseClient(text string) (clientName, error) {
+	kind, name, ok := strings.Cut(text, ":")
+	if !ok {
+		kind, name = "common_name", text
+	}
+	if !slices.Contains(kinds, kind) || name == "" {
+		return clientName{}, fmt.Errorf("agent: --allow-client %q: write NAME, or KIND:NAME with one of %s as the kind", text, strings.Join(kinds, ", "))
+	}
+	return clientName{kind, name}, nil
+}
+
 // newReaders returns those who may only read the metrics. A client certificate
 // that may ask for snapshots is enough, because the metrics tell less.
 func newReaders(o Options) (*callers, error) {
@@ -77,11 +96,18 @@ func newReaders(o Options) (*callers, error) {
 
 func callersOf(o Options, flag string, accounts []string, reviewer Reviewer) (*callers, error) {
 	c := &callers{
-		flag: flag, names: o.ClientNames, reviewer: reviewer, log: o.Log, bucket: rate.NewLimiter(reviews, 2*reviews),
+		flag: flag, reviewer: reviewer, log: o.Log, bucket: rate.NewLimiter(reviews, 2*reviews),
 		good: map[[sha256.Size]byte]answer{}, bad: map[[sha256.Size]byte]answer{}, addresses: map[string]*rate.Limiter{},
 	}
 	if len(accounts) > 0 && reviewer == nil {
 		return nil, errors.New("agent: service accounts need an API server that checks their tokens")
+	}
+	for _, text := range o.ClientNames {
+		name, err := parseClient(text)
+		if err != nil {
+			return nil, err
+		}
+		c.names = append(c.names, name)
 	}
 	for _, a := range accounts {
 		namespace, name, ok := strings.Cut(a, "/")
@@ -127,20 +153,23 @@ func (c *callers) named(r *http.Request) bool {
 	if r.TLS == nil || len(r.TLS.VerifiedChains) == 0 {
 		return false
 	}
-	return slices.ContainsFunc(namesOf(r.TLS.VerifiedChains[0][0]), func(name string) bool { return slices.Contains(c.names, name) })
+	return slices.ContainsFunc(namesOf(r.TLS.VerifiedChains[0][0]), func(name clientName) bool { return slices.Contains(c.names, name) })
 }
 
-func namesOf(cert *x509.Certificate) []string {
+func namesOf(cert *x509.Certificate) (names []clientName) {
 	isCommonName := func(n pkix.AttributeTypeAndValue) bool { return n.Type.Equal(asn1.ObjectIdentifier{2, 5, 4, 3}) }
 	if i := slices.IndexFunc(cert.Subject.Names, isCommonName); i >= 0 && slices.ContainsFunc(cert.Subject.Names[i+1:], isCommonName) {
 		return nil
 	}
-	names := slices.Concat(cert.DNSNames, cert.EmailAddresses)
-	if cert.Subject.CommonName != "" {
-		names = append(names, cert.Subject.CommonName)
+	names = append(names, clientName{"common_name", cert.Subject.CommonName})
+	for _, name := range cert.DNSNames {
+		names = append(names, clientName{"dns", name})
+	}
+	for _, name := range cert.EmailAddresses {
+		names = append(names, clientName{"email", name})
 	}
 	for _, u := range cert.URIs {
-		names = append(names, u.String())
+		names = append(names, clientName{"uri", u.String()})
 	}
 	return names
 }

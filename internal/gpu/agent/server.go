@@ -53,7 +53,7 @@ type Options struct {
 
 	CertFile, KeyFile string   // of the server; empty: plain HTTP, on loopback only
 	ClientCAFile      string   // authorities that vouch for ClientNames
-	ClientNames       []string // common names, or DNS, e-mail or URI names, of the certificates that may ask
+	ClientNames       []string // names of the certificates that may ask: NAME (common name), or KIND:NAME with common_name, dns, email or uri
 	Accounts          []string // service accounts that may ask, as NAMESPACE/NAME
 	Reviewer          Reviewer // needed with Accounts
 	MetricsAccounts   []string // service accounts that may read /metrics and nothing else, as NAMESPACE/NAME
