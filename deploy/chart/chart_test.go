@@ -107,19 +107,24 @@ func TestRendered(t *testing.T) {
 				got.WriteString("# " + strings.TrimPrefix(file, "responder/templates/") + "\n" + made.ReplaceAllString(text, "$1: made at the first install") + "\n")
 			}
 		}
-		golden := filepath.Join("testdata", name+".golden")
-		if *update {
-			if err := os.WriteFile(golden, got.Bytes(), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		want, err := os.ReadFile(golden)
-		if err != nil {
+		golden(t, filepath.Join("testdata", name+".golden"), got.String())
+	}
+}
+
+// golden compares a file with what it is to hold, or writes it.
+func golden(t *testing.T, file, got string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(string(want), got.String()); diff != "" {
-			t.Errorf("%s: run the test with -update and look at the difference (-want +got):\n%s", name, diff)
-		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s: run the test with -update and look at the difference (-want +got):\n%s", file, diff)
 	}
 }
 
@@ -284,24 +289,35 @@ func TestCopies(t *testing.T) {
 	}
 }
 
-// TestAsTheManifests: the pod of the chart is that of deploy/kubernetes, for those who
-// install without Helm.
-func TestAsTheManifests(t *testing.T) {
-	files, err := render(nil)
+// notOfBase are the lines that only Helm needs: its labels, and the checksum by which an
+// upgrade restarts the pod.
+var notOfBase = regexp.MustCompile(`(?m)^ +(?:helm\.sh/chart|app\.kubernetes\.io/(?:instance|version|managed-by)): .*\n|^ +annotations:\n +checksum/config: .*\n`)
+
+// TestBase: deploy/kubernetes, for those who install without Helm, is what the chart
+// renders from its values. The roles are not rendered: the chart has them from there.
+func TestBase(t *testing.T) {
+	const dir = "../kubernetes"
+	values, err := chartutil.ReadValuesFile(filepath.Join(dir, "values.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	data, err := os.ReadFile("../kubernetes/deployment.yaml")
+	files, err := render(values)
 	if err != nil {
 		t.Fatal(err)
 	}
-	pod := func(all map[string]map[string]any) map[string]any {
-		return all["Deployment responder/responder"]["spec"].(map[string]any)["template"].(map[string]any)["spec"].(map[string]any)
-	}
-	chart, plain := pod(objects(t, files)), pod(objects(t, map[string]string{"deployment.yaml": string(data)}))
-	delete(chart["containers"].([]any)[0].(map[string]any), "imagePullPolicy")
-	if diff := cmp.Diff(plain, chart); diff != "" {
-		t.Errorf("the pods differ (-manifests +chart):\n%s", diff)
+	to := map[string]string{"config.yaml": "config.yaml", "deployment.yaml": "deployment.yaml", "networkpolicy.yaml": "networkpolicy.yaml", "rbac.yaml": "account.yaml"}
+	for _, template := range slices.Sorted(maps.Keys(files)) {
+		name, text := filepath.Base(template), strings.TrimSpace(files[template])
+		if text == "" || name == "NOTES.txt" {
+			continue
+		}
+		if to[name] == "" {
+			t.Errorf("%s renders objects that no file of %s has:\n%s", name, dir, text)
+			continue
+		}
+		docs := slices.DeleteFunc(strings.Split(text, "\n---\n"), func(doc string) bool { return strings.Contains(doc, "kind: ClusterRole\n") })
+		golden(t, filepath.Join(dir, to[name]), "# Rendered from "+name+" of deploy/chart with values.yaml. To change it: go generate ./deploy/chart\n"+
+			notOfBase.ReplaceAllString(strings.Join(docs, "\n---\n")+"\n", ""))
 	}
 }
 

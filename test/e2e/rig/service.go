@@ -70,7 +70,7 @@ func NewService(t testing.TB, options ServiceOptions) *Service {
 	s := &Service{URL: "http://" + addr, Webhook: WebhookURL(addr), binary: BuildResponder(t, options.Failpoints)}
 	dir := runDir(t, "responder")
 	s.Config = filepath.Join(dir, "responder.yaml")
-	files := map[string]string{"alertmanager": IntakeToken, "oncall": oncallToken, "prometheus": "rig-metrics-token-of-no-worth", "reader": "rig-reader-token-of-no-worth"}
+	files := map[string]string{"alertmanager": IntakeToken, "oncall": oncallToken, "prometheus": "rig-metrics-token-of-no-worth", "reader": "rig-reader-token-of-no-worth", "page": "rig-page-password-of-no-worth"}
 	maps.Copy(files, options.Files)
 	if options.Playbook != "" {
 		s.Playbooks = filepath.Join(dir, "playbooks")
