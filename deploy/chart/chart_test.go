@@ -293,31 +293,56 @@ func TestCopies(t *testing.T) {
 // upgrade restarts the pod.
 var notOfBase = regexp.MustCompile(`(?m)^ +(?:helm\.sh/chart|app\.kubernetes\.io/(?:instance|version|managed-by)): .*\n|^ +annotations:\n +checksum/config: .*\n`)
 
+// identity is the kind, name and namespace of an object in a text.
+var identity = regexp.MustCompile(`kind: \w+\nmetadata:\n  name: \S+\n(?:  namespace: \S+\n)?`)
+
 // TestBase: deploy/kubernetes, for those who install without Helm, is what the chart
-// renders from its values. The roles are not rendered: the chart has them from there.
+// renders from its values, and deploy/agent what it renders beside that with agents. The
+// roles of deploy/kubernetes are not rendered: the chart has them from there.
 func TestBase(t *testing.T) {
-	const dir = "../kubernetes"
-	values, err := chartutil.ReadValuesFile(filepath.Join(dir, "values.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	files, err := render(values)
-	if err != nil {
-		t.Fatal(err)
-	}
-	to := map[string]string{"config.yaml": "config.yaml", "deployment.yaml": "deployment.yaml", "networkpolicy.yaml": "networkpolicy.yaml", "rbac.yaml": "account.yaml"}
-	for _, template := range slices.Sorted(maps.Keys(files)) {
-		name, text := filepath.Base(template), strings.TrimSpace(files[template])
-		if text == "" || name == "NOTES.txt" {
-			continue
+	there := map[string]bool{}
+	for _, file := range []string{"../kubernetes/rbac.yaml", "../kubernetes/levers.yaml"} {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
 		}
-		if to[name] == "" {
-			t.Errorf("%s renders objects that no file of %s has:\n%s", name, dir, text)
-			continue
+		for _, role := range identity.FindAllString(string(data), -1) {
+			there[role] = true
 		}
-		docs := slices.DeleteFunc(strings.Split(text, "\n---\n"), func(doc string) bool { return strings.Contains(doc, "kind: ClusterRole\n") })
-		golden(t, filepath.Join(dir, to[name]), "# Rendered from "+name+" of deploy/chart with values.yaml. To change it: go generate ./deploy/chart\n"+
-			notOfBase.ReplaceAllString(strings.Join(docs, "\n---\n")+"\n", ""))
+	}
+	for _, base := range []struct {
+		dir string
+		to  map[string]string // from the template
+	}{
+		{"../kubernetes", map[string]string{"config.yaml": "config.yaml", "deployment.yaml": "deployment.yaml", "networkpolicy.yaml": "networkpolicy.yaml", "rbac.yaml": "account.yaml"}},
+		{"../agent", map[string]string{"agent.yaml": "daemonset.yaml", "networkpolicy.yaml": "networkpolicy.yaml", "rbac.yaml": "rbac.yaml"}},
+	} {
+		values, err := chartutil.ReadValuesFile(filepath.Join(base.dir, "values.yaml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files, err := render(values)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, template := range slices.Sorted(maps.Keys(files)) {
+			docs := slices.DeleteFunc(strings.Split(strings.TrimSpace(files[template]), "\n---\n"), func(doc string) bool {
+				o := identity.FindString(doc)
+				before := there[o]
+				there[o] = o != ""
+				return doc == "" || before
+			})
+			name := filepath.Base(template)
+			if len(docs) == 0 || name == "NOTES.txt" {
+				continue
+			}
+			if base.to[name] == "" {
+				t.Errorf("%s renders objects that no file of %s has:\n%s", name, base.dir, docs)
+				continue
+			}
+			golden(t, filepath.Join(base.dir, base.to[name]), "# Rendered from "+name+" of deploy/chart with values.yaml. To change it: go generate ./deploy/chart\n"+
+				notOfBase.ReplaceAllString(strings.Join(docs, "\n---\n")+"\n", ""))
+		}
 	}
 }
 

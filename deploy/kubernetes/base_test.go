@@ -78,26 +78,18 @@ func configured(t *testing.T) config.Config {
 	return c
 }
 
-// withoutHelm returns the section of the how-to that installs the base.
-func withoutHelm(t *testing.T) string {
-	t.Helper()
-	data, err := os.ReadFile("../../docs/how-to/install.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, text, _ := strings.Cut(string(data), "\n## Without Helm\n")
-	text, _, ok := strings.Cut(text, "\n## ")
-	if !ok {
-		t.Fatal("install.md has no section Without Helm")
-	}
-	return text
-}
+// howTo is the directory of the pages that tell how to install the bases.
+const howTo = "../../docs/how-to/"
 
 // created returns the keys of the Secrets that the how-to creates.
 func created(t *testing.T) map[string][]string {
 	t.Helper()
+	page, err := os.ReadFile(howTo + "install.md")
+	if err != nil {
+		t.Fatal(err)
+	}
 	out := map[string][]string{}
-	for _, m := range regexp.MustCompile(`create secret (generic|tls) (\S+)((?:.*\\\n)*.*)`).FindAllStringSubmatch(withoutHelm(t), -1) {
+	for _, m := range regexp.MustCompile(`create secret (generic|tls) (\S+)((?:.*\\\n)*.*)`).FindAllStringSubmatch(string(page), -1) {
 		out[m[2]] = []string{"tls.crt", "tls.key"}
 		if m[1] == "generic" {
 			out[m[2]] = nil
@@ -164,37 +156,48 @@ func TestReferences(t *testing.T) {
 	}
 }
 
-// The how-to's own kustomization changes the image and the configuration of the base.
-func TestOverlay(t *testing.T) {
-	var overlay string
-	for _, block := range strings.Split(withoutHelm(t), "```") {
-		if text, ok := strings.CutPrefix(block, "yaml\n"); ok && strings.Contains(text, "# my-responder/kustomization.yaml") {
-			overlay = text
-		}
-	}
+// overlay builds the kustomization that a page shows, beside what is in deploy/. Files are
+// its own others.
+func overlay(t *testing.T, page, dir string, files map[string]string) []runtime.Object {
+	t.Helper()
 	fs := filesys.MakeFsInMemory()
 	write := func(name string, data []byte) {
 		if err := fs.WriteFile(name, data); err != nil {
 			t.Fatal(err)
 		}
 	}
-	files, err := filepath.Glob("*.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, file := range files {
+	read := func(file string) []byte {
 		data, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		write("/deploy/kubernetes/"+file, data)
-		if file == "example-reading.yaml" {
-			write("/my-responder/reading.yaml", data)
-		}
+		return data
 	}
-	write("/my-responder/kustomization.yaml", []byte(overlay))
-	write("/my-responder/responder.yaml", []byte("listen: mine\n"))
-	all := build(t, fs, "/my-responder")
+	manifests, err := filepath.Glob("../*/*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range manifests {
+		write(path.Join("/deploy/kubernetes", file), read(file))
+	}
+	text := regexp.MustCompile(`(?s)\n( *)# ` + dir + `/kustomization\.yaml.*?` + "```").FindStringSubmatch(string(read(howTo + page)))
+	if text == nil {
+		t.Fatalf("%s has no %s/kustomization.yaml", page, dir)
+	}
+	write("/"+dir+"/kustomization.yaml", []byte(strings.TrimSuffix(strings.ReplaceAll(text[0], "\n"+text[1], "\n"), "```")))
+	for name, content := range files {
+		write("/"+dir+"/"+name, []byte(content))
+	}
+	return build(t, fs, "/"+dir)
+}
+
+// The kustomizations of the pages change the images, the configuration and what is read.
+func TestOverlays(t *testing.T) {
+	reading, err := os.ReadFile("example-reading.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := overlay(t, "install.md", "my-responder", map[string]string{"reading.yaml": string(reading), "responder.yaml": "listen: mine\n"})
 	if image := of[*appsv1.Deployment](all)[0].Spec.Template.Spec.Containers[0].Image; image != "registry.example/responder:v1" {
 		t.Errorf("the image is %s", image)
 	}
@@ -202,12 +205,15 @@ func TestOverlay(t *testing.T) {
 	if len(configs) != 1 || configs[0].Name != "responder-config" || configs[0].Data["responder.yaml"] != "listen: mine\n" {
 		t.Errorf("the configuration is %+v", configs)
 	}
-	for _, b := range of[*rbacv1.RoleBinding](all) {
-		if b.Namespace == "serving" && b.RoleRef.Name == "responder-read" {
-			return
-		}
+	if !slices.ContainsFunc(of[*rbacv1.RoleBinding](all), func(b *rbacv1.RoleBinding) bool {
+		return b.Namespace == "serving" && b.RoleRef.Name == "responder-read"
+	}) {
+		t.Error("the namespace serving is not read")
 	}
-	t.Error("the namespace serving is not read")
+	agent := of[*appsv1.DaemonSet](overlay(t, "gpu-nodes.md", "my-agents", nil))[0].Spec.Template.Spec
+	if agent.Containers[0].Image != "registry.example/responder-agent:v1" || agent.RuntimeClassName != nil {
+		t.Errorf("the agent runs %s in %v", agent.Containers[0].Image, agent.RuntimeClassName)
+	}
 }
 
 // The shipped configuration serves TLS, lets nobody decide, and gives each sender a credential that
