@@ -30,7 +30,7 @@ func (s *Site) layout(p page) g.Node {
 			h.A(h.Class("skip"), h.Href("#main"), g.Text("Skip to the content")),
 			banners(p),
 			h.Main(h.ID("main"), p.Main),
-			h.Footer(h.Span(h.ID("zone"), g.Text("Times are UTC.")), g.Text(" Loaded "), clock(p.Now), g.Text(". This page shows the journal, which records every decision.")),
+			h.Footer(h.Span(h.ID("zone"), g.Text("Times are UTC.")), g.Text(" Loaded "), clock(p.Now), g.Text(". The journal records every decision.")),
 			h.Script(g.Raw(s.clocks)),             //nolint:forbidigo // the program's own file
 			g.If(p.Live, h.Script(g.Raw(s.live))), //nolint:forbidigo // the program's own file
 		),

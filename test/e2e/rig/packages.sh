@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Install the Debian packages the end-to-end tests run: the real Prometheus and
-# Alertmanager, Redis and git for Argo CD, and a C compiler for what stands in
-# for NVIDIA's driver library. Does nothing where they are there already.
+# Alertmanager, Redis and git for Argo CD, a C compiler for what stands in for
+# NVIDIA's driver library, and a browser for the page. Does nothing where they are there already.
 set -euo pipefail
 
 missing=()
@@ -9,6 +9,7 @@ missing=()
 [ -x /usr/bin/prometheus-alertmanager ] || missing+=(prometheus-alertmanager)
 [ -x /usr/bin/redis-server ] || missing+=(redis-server)
 command -v git >/dev/null || missing+=(git)
+command -v chromium >/dev/null || command -v google-chrome >/dev/null || missing+=(chromium)
 command -v gcc >/dev/null || missing+=(gcc libc6-dev)
 [ ${#missing[@]} -eq 0 ] && exit 0
 
