@@ -95,7 +95,11 @@ func (t *turn) endingOf(st *playbook.State) Ending {
 	default:
 		for i := len(t.s.Path) - 2; i >= 0; i-- {
 			if v := t.s.Path[i]; v.Edge != "" {
-				title += fmt.Sprintf(" (after %s: %s%s)", v.State, v.Edge, after(t.untold))
+				edge := v.Edge
+				if why := t.s.Results[v.State]; strings.HasPrefix(why, edge) {
+					edge = why // refused: by which guard
+				}
+				title += fmt.Sprintf(" (after %s: %s%s)", v.State, edge, after(t.untold))
 				break
 			}
 		}
