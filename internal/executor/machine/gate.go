@@ -247,6 +247,9 @@ func (t *turn) expire() {
 		t.answered(g.Unanswered, msg)
 		return
 	}
+	if l := t.s.Lever; l != nil && l.Plan != nil {
+		msg = l.Plan.Summary + ": " + msg
+	}
 	t.unanswered(g.OnExpiry, Ending{Outcome: OutcomeEscalated, Reason: fault.Deadline, Message: msg}, "")
 }
 
