@@ -29,7 +29,8 @@
 //	intake, dispatch  see package dispatch
 //	ladder            see package ladder; written in one batch with what it follows from
 //	control           pauses, playbook documents by digest, runs in quarantine and
-//	                  released, messages that are due and what became of them
+//	                  released, messages that are due and what became of them,
+//	                  reports that were made
 //	run/<id>          machine.Event, one record each; the kind is the event's
 //
 // and the cell executor/starts: what the process worked on when it ended badly.

@@ -96,6 +96,7 @@ type Executor struct {
 	ladder   *ladder.TrackRecord
 	requests *requests
 	pauses   pauses
+	reported reported
 	dispatch *dispatch.Dispatcher
 	crashes  *crashGuard
 

@@ -45,7 +45,7 @@ func (e *Executor) load() error {
 	return nil
 }
 
-// loadControl folds pauses, documents and quarantined runs.
+// loadControl folds pauses, documents, quarantined runs and reports.
 func (e *Executor) loadControl() (map[string]quarantine, error) {
 	quarantined, dues := map[string]quarantine{}, map[string]Due{}
 	for rec, err := range e.o.Journal.Stream(streamControl, 0) {
@@ -99,6 +99,7 @@ func (e *Executor) foldControl(rec audit.Record, quarantined map[string]quaranti
 		if err != nil {
 			return err
 		}
+		d.at = rec.Time
 		dues[d.Key] = d
 	case KindNotice:
 		n, err := decode[Notice](rec)
@@ -106,6 +107,12 @@ func (e *Executor) foldControl(rec audit.Record, quarantined map[string]quaranti
 			return err
 		}
 		delete(dues, n.Key)
+	case KindReported:
+		r, err := decode[Reported](rec)
+		if err != nil {
+			return err
+		}
+		e.reported.fold(r)
 	}
 	return nil
 }

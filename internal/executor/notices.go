@@ -21,7 +21,10 @@ type Due struct {
 	Service  playbook.Service `json:"service,omitzero"`
 	Alert    playbook.Alert   `json:"alert,omitzero"`
 	Text     string           `json:"text"`
+	To       []string         `json:"to,omitempty"`     // channels by name; empty: the default ones
 	Urgent   bool             `json:"urgent,omitempty"` // a person has to take over
+
+	at time.Time // when it was recorded
 }
 
 // Notice is the record of a message that was sent to people, or could not be.
@@ -35,7 +38,7 @@ type Notice struct {
 func dues(now time.Time, notices []machine.Effect) []audit.Record {
 	var out []audit.Record
 	for _, n := range notices {
-		d := Due{Key: n.Key, Run: n.Run, Playbook: n.Playbook, State: n.State, Service: n.Service, Alert: n.Alert, Text: n.Text, Urgent: n.Urgent}
+		d := Due{Key: n.Key, Run: n.Run, Playbook: n.Playbook, State: n.State, Service: n.Service, Alert: n.Alert, Text: n.Text, To: n.To, Urgent: n.Urgent}
 		out = append(out, audit.Record{Kind: KindNoticeDue, Time: now, Data: encode(d)})
 	}
 	return out
@@ -44,7 +47,7 @@ func dues(now time.Time, notices []machine.Effect) []audit.Record {
 // effect is the message to send.
 func (d Due) effect() machine.Effect {
 	return machine.Effect{
-		Key: d.Key, Run: d.Run, Playbook: d.Playbook, State: d.State, Service: d.Service, Alert: d.Alert, Text: d.Text, Urgent: d.Urgent,
+		Key: d.Key, Run: d.Run, Playbook: d.Playbook, State: d.State, Service: d.Service, Alert: d.Alert, Text: d.Text, To: d.To, Urgent: d.Urgent,
 	}
 }
 
@@ -105,8 +108,12 @@ func undelivered(before machine.State, events []machine.Event) (machine.Effect, 
 
 // deliver sends a message to people, beside everything else, and records what
 // became of it.
-func (e *Executor) deliver(eff machine.Effect) {
-	eff.Action, eff.Attempt, eff.At, eff.Timeout = machine.ActionNotify, 1, e.clock.now(), 15*time.Second
+func (e *Executor) deliver(eff machine.Effect) { e.deliverSince(eff, e.clock.now()) }
+
+// deliverSince is deliver for a message that is due since a time. A channel compares that
+// time with its own start to tell whether the message may already be there.
+func (e *Executor) deliverSince(eff machine.Effect, at time.Time) {
+	eff.Action, eff.Attempt, eff.At, eff.Timeout = machine.ActionNotify, 1, at, 15*time.Second
 	e.spawn(func() { e.send(eff) })
 }
 
@@ -136,7 +143,7 @@ func (e *Executor) send(eff machine.Effect) {
 // deliverDue sends what was due when the process ended.
 func (e *Executor) deliverDue() {
 	for _, d := range e.due {
-		e.deliver(d.effect())
+		e.deliverSince(d.effect(), d.at)
 	}
 	e.due = nil
 }

@@ -14,6 +14,7 @@ import (
 type muted struct {
 	*world
 	until time.Time
+	why   fault.Reason
 	tries *int
 }
 
@@ -21,7 +22,7 @@ type muted struct {
 func (m muted) Do(ctx context.Context, e machine.Effect) machine.Outcome {
 	if e.Action == machine.ActionNotify && time.Now().Before(m.until) {
 		*m.tries++
-		return machine.Outcome{Status: machine.StatusFailed, Reason: fault.Forbidden, Message: "the channel refuses it"}
+		return machine.Outcome{Status: machine.StatusFailed, Reason: m.why, Message: "the channel refuses it"}
 	}
 	return m.world.Do(ctx, e)
 }
@@ -32,7 +33,7 @@ func TestUrgentNoticesStayDue(t *testing.T) {
 	bubble(t, func(t *testing.T, h *rig) {
 		tries, began := 0, time.Now()
 		h.options = func(o *Options) {
-			o.Steps = muted{h.world, began.Add(60 * time.Hour), &tries}
+			o.Steps = muted{h.world, began.Add(60 * time.Hour), fault.Forbidden, &tries}
 		}
 		h.world.helps = func(int) bool { return false }
 		h.start()

@@ -31,6 +31,7 @@ const (
 	KindRightRefused   = "right.refused"       // RightRefused: somebody lacked a right, other than about a run that can be processed
 	KindNoticeDue      = "notice.due"          // Due: people have to be told
 	KindNotice         = "notice"              // Notice: what became of it
+	KindReported       = "report.made"         // Reported: a report over a period
 	KindStalled        = "journal.stalled"     // Stalled: people were refused because the journal took nothing
 )
 

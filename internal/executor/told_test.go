@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
@@ -187,7 +188,7 @@ func TestToldToNobody(t *testing.T) {
 		tries, until := 0, time.Now().Add(2*time.Minute)
 		h.set = hotSet(t)
 		h.world.helps = func(int) bool { return false }
-		h.options = func(o *Options) { o.Steps = muted{h.world, until, &tries} }
+		h.options = func(o *Options) { o.Steps = muted{h.world, until, fault.Forbidden, &tries} }
 		h.start()
 		h.post(alertOf("Hot", "a"))
 		h.pass(3 * time.Minute)
