@@ -112,6 +112,7 @@ var mayImport = map[string][]string{
 	"internal/notify":           {"internal/audit", "internal/setting", "internal/executor/machine", "internal/fault", "internal/playbook"},
 	"internal/notify/webhook":   {"internal/setting", "internal/executor/machine", "internal/fault", "internal/notify", "internal/outbound", "internal/outbound/endpoint", "internal/playbook", "internal/runview"},
 	"internal/notify/pagerduty": {"internal/setting", "internal/executor/machine", "internal/fault", "internal/notify", "internal/outbound/endpoint", "internal/runview"},
+	"internal/notify/report":    {"internal/setting"}, // when reports fall due: what they say and who records them it does not know
 	"internal/notify/slack":     {"internal/setting", "internal/fault", "internal/notify", "internal/outbound"},
 	// Approvals turn runs into messages and clicks into decisions, and show the error budget.
 	"internal/notify/slack/approvals": {
@@ -168,15 +169,16 @@ var mayImport = map[string][]string{
 	// responder.yaml as options of what it configures.
 	"internal/config": {
 		"internal/catalog", "internal/setting", "internal/executor/guard", "internal/executor/ladder", "internal/gitops", "internal/gitops/repository", "internal/gpu/client",
-		"internal/gpu/repair", "internal/kube/jobs", "internal/notify", "internal/notify/alertmanager", "internal/notify/pagerduty", "internal/notify/slack", "internal/notify/webhook",
-		"internal/playbook", "internal/rights", "internal/runview", "internal/trace", "internal/webhook", "internal/yamldoc",
+		"internal/gpu/repair", "internal/kube/jobs", "internal/notify", "internal/notify/alertmanager", "internal/notify/pagerduty", "internal/notify/report", "internal/notify/slack", "internal/notify/webhook",
+		"internal/playbook", "internal/rights", "internal/runview", "internal/spelling", "internal/trace", "internal/webhook", "internal/yamldoc",
 	},
 	// It builds, starts and stops the service, so it knows every part. Only the command line imports it.
 	"internal/app": {
 		"internal/api", "internal/audit", "internal/catalog", "internal/config", "internal/engine/golden", "internal/executor", "internal/executor/dispatch", "internal/executor/guard", "internal/executor/ladder", "internal/executor/machine", "internal/fault",
 		"internal/gitops", "internal/gitops/argocd", "internal/gitops/flux", "internal/gitops/forge", "internal/gitops/manifests", "internal/gitops/repository",
-		"internal/goruntime", "internal/gpu", "internal/gpu/client", "internal/gpu/dcgm", "internal/gpu/judge", "internal/gpu/repair", "internal/kube", "internal/kube/jobs", "internal/notify", "internal/notify/alertmanager", "internal/notify/slack", "internal/notify/slack/approvals", "internal/playbook", "internal/policy", "internal/rights",
+		"internal/goruntime", "internal/gpu", "internal/gpu/client", "internal/gpu/dcgm", "internal/gpu/judge", "internal/gpu/repair", "internal/kube", "internal/kube/jobs", "internal/notify", "internal/notify/alertmanager", "internal/notify/report", "internal/notify/slack", "internal/notify/slack/approvals", "internal/playbook", "internal/policy", "internal/rights",
 		"internal/outbound/endpoint", // the receiver of checkpoints
+		"internal/runview/review", // the words of reports that the service sends
 		"internal/runview", "internal/sandbox", "internal/slo", "internal/slo/rules", "internal/step", "internal/step/gpu", "internal/step/git", "internal/step/kinds", "internal/step/node", "internal/trace", "internal/web", "internal/webhook",
 		"internal/yamldoc", "playbooks",
 	},

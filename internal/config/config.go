@@ -16,6 +16,7 @@ import (
 	"github.com/inference-responder/responder/internal/executor/ladder"
 	"github.com/inference-responder/responder/internal/kube/jobs"
 	"github.com/inference-responder/responder/internal/notify/alertmanager"
+	"github.com/inference-responder/responder/internal/notify/report"
 	"github.com/inference-responder/responder/internal/notify/slack"
 	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/trace"
@@ -51,6 +52,7 @@ type Config struct {
 	Guards       Guards                `yaml:"guards" doc:"Conditions that must hold right before a lever applies. A playbook can only tighten them."`
 	Ladder       Ladder                `yaml:"ladder" doc:"How levers lose and gain trust: down they go by themselves, up only by the hand of a person."`
 	Channels     []Channel             `yaml:"channels" doc:"Where people are told, beside the log: notify states, questions, and ends that need a person."`
+	Reports      []report.Config       `yaml:"reports" doc:"Summaries of a day or a week, sent to channels. Empty: none."`
 	Slack        *slack.Config         `yaml:"slack" doc:"The Slack workspace in which runs ask and people decide. Left out: decisions are taken on the command line and the API."`
 	Silence      alertmanager.Config   `yaml:"silence" doc:"Silences at Alertmanager."`
 	Tracing      trace.Config          `yaml:"tracing" doc:"Runs as OpenTelemetry traces, one for each run that has ended."`

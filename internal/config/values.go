@@ -128,6 +128,7 @@ func (c *Config) check() yamldoc.Problems {
 		bad("external_url", "write it like https://responder.example", "%s is not a URL", setting.QuotedURL(c.ExternalURL))
 	}
 	c.checkChannels(bad)
+	c.checkReports(bad)
 	if c.Slack != nil {
 		c.Slack.Check("slack", bad)
 	}
