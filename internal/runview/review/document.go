@@ -2,6 +2,7 @@ package review
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/inference-responder/responder/internal/playbook"
@@ -65,6 +66,15 @@ func (t Text) code(code, after string) Text {
 		t = append(t, Span{Text: after})
 	}
 	return t
+}
+
+// plain returns the words of a text.
+func (t Text) plain() string {
+	var b strings.Builder
+	for _, s := range t {
+		b.WriteString(runview.Inline(s.Text))
+	}
+	return b.String()
 }
 
 func (s *Section) say(format string, args ...any) {

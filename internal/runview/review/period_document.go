@@ -44,13 +44,26 @@ func headline(r api.PeriodReport) []Fact {
 	} else {
 		out = append(out, Fact{"Alerts", fmt.Sprintf("%d in these runs", r.AlertsInRuns)})
 	}
-	n := r.Runs
-	out = append(out, Fact{"Runs", counts(n.Total,
-		part{n.Responder, "resolved by Responder"}, part{n.Itself, "resolved by themselves"}, part{n.People, "ended with people"}, part{n.Open, "still open"},
-		part{n.NothingToDo, "with nothing to do"}, part{n.Observed, "only observed"}, part{n.Diverted, "handed to another playbook"}, part{n.LoanReturns, "to return a loan"})})
-	c := r.Changes
-	return append(out, Fact{"Changes proposed", counts(c.Proposed,
-		part{c.Approved, "approved"}, part{c.Denied, "denied"}, part{c.Expired, "expired"}, part{c.Applied, "applied"}, part{c.Undone, "undone"})})
+	return append(out, Fact{"Runs", counts(r.Runs.Total, became(r.Runs)...)}, Fact{"Changes proposed", counts(r.Changes.Proposed, asDecided(r.Changes)...)})
+}
+
+// became lists what became of runs.
+func became(n api.PeriodRuns) []part {
+	return []part{
+		{n.Responder, "resolved by Responder"},
+		{n.Itself, "resolved by themselves"},
+		{n.People, "ended with people"},
+		{n.Open, "still open"},
+		{n.NothingToDo, "with nothing to do"},
+		{n.Observed, "only observed"},
+		{n.Diverted, "handed to another playbook"},
+		{n.LoanReturns, "to return a loan"},
+	}
+}
+
+// asDecided lists what became of proposed changes.
+func asDecided(c api.PeriodChanges) []part {
+	return []part{{c.Approved, "approved"}, {c.Denied, "denied"}, {c.Expired, "expired"}, {c.Applied, "applied"}, {c.Undone, "undone"}}
 }
 
 // part is a part of a count.
