@@ -77,6 +77,15 @@ func (f Fact) Plan() string {
 // Link is the external URL of this service. Empty: messages have no links.
 type Link string
 
+// Of returns the address of what a notice is about: the page of its run, or else the first
+// page; empty: there is none.
+func (l Link) Of(n Notice) string {
+	if n.Run == "" {
+		return string(l)
+	}
+	return l.Run(n.Run)
+}
+
 // Run returns the address of a run's page; empty: there is none.
 func (l Link) Run(id string) string {
 	if l == "" || id == "" {

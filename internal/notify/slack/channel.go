@@ -78,7 +78,10 @@ func (c *noticeChannel) doubt(key string, holds bool) {
 }
 
 func (c *noticeChannel) message(n notify.Notice) Message {
-	m := Notice{Text: n.Text, Link: c.link.Run(n.Run)}
+	m := Notice{Text: n.Text, Link: c.link.Of(n)}
+	if n.Run == "" {
+		m.Words = "Open Responder"
+	}
 	if n.Urgent {
 		m.Title = "A person is needed"
 	}

@@ -45,7 +45,7 @@ type noticeData struct {
 func (c *channel) Tell(ctx context.Context, n notify.Notice) error {
 	d := noticeData{
 		Run: n.Run, Playbook: n.Playbook, State: n.State, Service: n.Service.Name, Urgent: n.Urgent,
-		Text: runview.Cut(n.Text, maxText), Link: c.link.Run(n.Run), Alert: n.Alert,
+		Text: runview.Cut(n.Text, maxText), Link: c.link.Of(n), Alert: n.Alert,
 	}
 	data, err := d.encode()
 	if err != nil {
