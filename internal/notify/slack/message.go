@@ -20,7 +20,7 @@ const eventType = "responder_run"
 // Meta is metadata that Slack stores with a message, invisible to people, so
 // that the message can be found again.
 type Meta struct {
-	Run  string // ID of the run
+	Run  string // ID of the run; empty: it belongs to none, and Part tells which it is
 	Gate string // one of the run's gates; may be empty
 	Part string // which message of the run: "approval", "progress-7"; may be empty
 	Rev  string // the rendered revision, to detect whether an edit is due; may be empty
@@ -227,7 +227,7 @@ func decodeMeta(s slack.SlackMetadata) (Meta, bool) {
 		return v
 	}
 	m := Meta{Run: get("run"), Gate: get("gate"), Part: get("part"), Rev: get("rev")}
-	return m, s.EventType == eventType && m.Run != ""
+	return m, s.EventType == eventType && (m.Run != "" || m.Part != "")
 }
 
 func checkChannel(method, channel string) error {
