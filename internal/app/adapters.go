@@ -356,3 +356,9 @@ func (l journalLog) Checkpoint() ([]byte, error) { return l.journal.Checkpoint()
 
 // Snapshot writes a consistent copy of the whole journal.
 func (l journalLog) Snapshot(w io.Writer) error { return l.journal.Snapshot(w) }
+
+// resolver is a function as the executor's interface.
+type resolver func(playbook.Alert) ([]playbook.Service, string, error)
+
+// Resolve finds the services of an alert.
+func (r resolver) Resolve(a playbook.Alert) ([]playbook.Service, string, error) { return r(a) }

@@ -53,9 +53,7 @@ func (s *Service) tablePages() []web.TablePage {
 			return alertsPage(s.received().Alerts(webhook.AlertFilter{Limit: pageAlerts})), nil
 		}},
 		{Path: "loans", Title: "Loans", Table: func() (web.Table, error) {
-			open, ended := true, false
-			loans := s.executor.Runs(executor.Filter{Playbook: executor.LoanReturn, Open: &open})
-			return loansPage(append(loans, s.executor.Runs(executor.Filter{Playbook: executor.LoanReturn, Open: &ended, Limit: pageLoans})...)), nil
+			return loansPage(loansOut(s.executor)), nil
 		}},
 		{Path: "ladder", Title: "Ladder", Table: func() (web.Table, error) {
 			return ladderPage(trackRecord{executor: s.executor, record: s.ladder}.Levers("", "")), nil
@@ -84,14 +82,20 @@ func alertsPage(list api.AlertList) web.Table {
 	return page
 }
 
-// loansPage is the table of 'responder loans list'.
-func loansPage(runs []machine.State) web.Table {
-	var loans []api.RunSummary
-	for _, r := range runs {
+// loansOut lists the loans that are not over.
+func loansOut(e *executor.Executor) (loans []api.RunSummary) {
+	open, ended := true, false
+	all := e.Runs(executor.Filter{Playbook: executor.LoanReturn, Open: &open})
+	for _, r := range append(all, e.Runs(executor.Filter{Playbook: executor.LoanReturn, Open: &ended, Limit: pageLoans})...) {
 		if l := api.SummaryOf(r); !runview.LoanIsOver(l) {
 			loans = append(loans, l)
 		}
 	}
+	return loans
+}
+
+// loansPage is the table of 'responder loans list'.
+func loansPage(loans []api.RunSummary) web.Table {
 	page := web.Table{Table: runview.LoanTable(loans)}
 	for i := range page.Columns {
 		if c := &page.Columns[i]; c.Head == "SINCE (UTC)" {

@@ -20,6 +20,7 @@ import (
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/notify"
 	"github.com/inference-responder/responder/internal/notify/alertmanager"
+	"github.com/inference-responder/responder/internal/notify/report"
 	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/rights"
 	"github.com/inference-responder/responder/internal/step"
@@ -50,6 +51,7 @@ type Service struct {
 	retention   *retention
 	checkpoints *checkpoints
 	traces      *trace.Exporter // nil: none are sent
+	reports     []report.Config
 	log         *slog.Logger
 	room        *room
 	probes      net.Listener // nil: none
@@ -74,7 +76,7 @@ type Options struct {
 // New builds a service. Nothing runs before [Service.Run]. [Service.Close] releases
 // everything, also when Run was never called.
 func New(o Options) (_ *Service, err error) {
-	s := &Service{world: o.World, link: notify.Link(o.Config.ExternalURL), log: o.Log, processors: o.Processors, probes: o.Probes}
+	s := &Service{world: o.World, link: notify.Link(o.Config.ExternalURL), log: o.Log, reports: o.Config.Reports, processors: o.Processors, probes: o.Probes}
 	if s.world.Now == nil {
 		s.world.Now = time.Now
 	}
@@ -342,6 +344,7 @@ func (s *Service) startChannels(start func(name string, part func(context.Contex
 	if s.world.Silences != nil {
 		start("silences", s.runSilencer)
 	}
+	start("reports", s.sendReports)
 	if s.traces != nil {
 		start("traces", s.sendTraces)
 	}
@@ -395,9 +398,3 @@ func (s *Service) Close() error {
 	}
 	return err
 }
-
-// resolver is a function as the executor's interface.
-type resolver func(playbook.Alert) ([]playbook.Service, string, error)
-
-// Resolve finds the services of an alert.
-func (r resolver) Resolve(a playbook.Alert) ([]playbook.Service, string, error) { return r(a) }
