@@ -178,7 +178,7 @@ var mayImport = map[string][]string{
 		"internal/gitops", "internal/gitops/argocd", "internal/gitops/flux", "internal/gitops/forge", "internal/gitops/manifests", "internal/gitops/repository",
 		"internal/goruntime", "internal/gpu", "internal/gpu/client", "internal/gpu/dcgm", "internal/gpu/judge", "internal/gpu/repair", "internal/kube", "internal/kube/jobs", "internal/notify", "internal/notify/alertmanager", "internal/notify/report", "internal/notify/slack", "internal/notify/slack/approvals", "internal/playbook", "internal/policy", "internal/rights",
 		"internal/outbound/endpoint", // the receiver of checkpoints
-		"internal/runview/review", // the words of reports that the service sends
+		"internal/runview/review",    // the words of reports that the service sends
 		"internal/runview", "internal/sandbox", "internal/slo", "internal/slo/rules", "internal/step", "internal/step/gpu", "internal/step/git", "internal/step/kinds", "internal/step/node", "internal/trace", "internal/web", "internal/webhook",
 		"internal/yamldoc", "playbooks",
 	},

@@ -108,4 +108,3 @@ func TestBudgetText(t *testing.T) {
 		t.Errorf("%s, want %s", got, want)
 	}
 }
-

@@ -2,6 +2,7 @@ package executor
 
 import (
 	"errors"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -111,6 +112,28 @@ func TestReportForgotten(t *testing.T) {
 		h.restart()
 		if all := h.e.Reported(); len(all) != 0 {
 			t.Errorf("it is still known: %v", all)
+		}
+	})
+}
+
+// A channel that refuses a report leaves a warning in the log. The next report is sent in its
+// turn.
+func TestRefusedReportIsLogged(t *testing.T) {
+	bubble(t, func(t *testing.T, h *rig) {
+		tries, began := 0, time.Now()
+		var log strings.Builder
+		h.options = func(o *Options) {
+			o.Steps, o.Log = muted{h.world, began.Add(time.Hour), fault.Forbidden, &tries}, slog.New(slog.NewTextHandler(&log, nil))
+		}
+		h.start()
+		for range 2 {
+			if err := h.e.RecordReport(t.Context(), week(time.Now())); err != nil {
+				t.Fatal(err)
+			}
+			h.pass(7 * 24 * time.Hour)
+		}
+		if n := h.world.told("report of the week"); n != 1 || strings.Count(log.String(), `level=WARN msg="people could not be told"`) != 1 {
+			t.Errorf("told %d times after %d refusals; the log:\n%s", n, tries, log.String())
 		}
 	})
 }
