@@ -23,7 +23,8 @@
 //   - internal/webhook takes alerts and serves the API, internal/web is the page.
 //   - internal/notify decides who is told and follows the journal for it. Each
 //     channel is a package below it: slack, pagerduty, webhook. slack/approvals
-//     shows runs in Slack and accepts decisions there; alertmanager sets silences.
+//     shows runs in Slack and accepts decisions there; alertmanager sets silences;
+//     report decides when reports of a day or a week fall due.
 //   - internal/catalog knows the services, internal/sandbox simulates a cluster.
 //   - internal/config turns responder.yaml into checked options.
 //   - internal/app builds the service from those options, starts its parts and
