@@ -9,7 +9,7 @@ import (
 // Limits and defaults of a run. A playbook sets what differs between levers;
 // these are the same for all, so that every run ends.
 const (
-	MaxVisits   = 10            // of one state
+	MaxVisits   = 10            // of one state, without those after which the run only waited and looked again
 	MaxPath     = 100           // states entered by one run
 	MaxAgain    = 4 * time.Hour // from the start of a run; after that it enters no state again
 	MaxPlans    = 5             // plans on one visit; when the world changes, approvals become void

@@ -54,7 +54,7 @@ func (t *turn) enter(name string) {
 // bounded reports why a run does not enter a state, and ends with people: its
 // way back led there too often or for too long, or to a lever that it has tried.
 func (t *turn) bounded(st *playbook.State, name string) (fault.Reason, string) {
-	visits, since := t.s.Visits[name], t.now.Sub(t.s.Began)
+	since := t.now.Sub(t.s.Began)
 	switch {
 	case st == nil:
 		return fault.Invalid, "the playbook has no state " + name
@@ -62,10 +62,13 @@ func (t *turn) bounded(st *playbook.State, name string) (fault.Reason, string) {
 		return fault.None, "" // a loan is owed until it is returned
 	case t.s.tried(name) != "" && !t.stepping:
 		return fault.NotMet, fmt.Sprintf("%s was tried in this run, and the playbook leads there again", st.Title)
-	case visits >= MaxVisits || len(t.s.Path) >= MaxPath:
-		return fault.Deadline, fmt.Sprintf("state %s was entered %d times, %d states in all: the run comes back without an end", name, visits, len(t.s.Path))
-	case visits > 0 && since > MaxAgain:
-		return fault.Deadline, fmt.Sprintf("the run comes back to state %s after %s: the incident is not over", name, playbook.FormatDuration(since.Round(time.Second)))
+	case t.s.rounds(name, t.now) > MaxVisits:
+		return fault.Deadline, fmt.Sprintf("the run would enter state %s more than %d times%s", name, MaxVisits, t.s.inVain())
+	case len(t.s.Path) >= MaxPath:
+		return fault.Deadline, fmt.Sprintf("the run has entered %d states, the most that it may%s", MaxPath, t.s.inVain())
+	case t.s.Visits[name] > 0 && since > MaxAgain:
+		return fault.Deadline, fmt.Sprintf("the run began %s ago, and enters no state again after %s%s",
+			playbook.FormatDuration(since.Round(time.Second)), playbook.FormatDuration(MaxAgain), t.s.inVain())
 	default:
 		return fault.None, ""
 	}
