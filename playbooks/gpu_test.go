@@ -45,7 +45,7 @@ func sharedBy(what string) string {
 // breachWith is what the triage of a breach gathers, with these GPUs.
 func breachWith(gpus string) map[string]string {
 	return map[string]string{
-		"slo": `{"status":"breached","ending":false,"since":"2026-01-01T11:58:00Z","stuck_replicas":0,"stuck":[],"objectives":[]}`, "engine": `{"bound":"queue"}`, "spread": `{"scope":"all"}`, "gpus": gpus, "pods": `{"ready":4,"desired":4,"bad_nodes":0,"nodes":[{"name":"a"}]}`,
+		"slo": `{"status":"breached","configured":true,"ending":false,"since":"2026-01-01T11:58:00Z","stuck_replicas":0,"stuck":[],"objectives":[]}`, "engine": `{"bound":"queue"}`, "spread": `{"scope":"all"}`, "gpus": gpus, "pods": `{"ready":4,"desired":4,"bad_nodes":0,"nodes":[{"name":"a"}]}`,
 		"changes": `{"changed":false,"ours":false,"suspect":false,"at":"2025-12-31T11:10:00Z"}`,
 	}
 }

@@ -48,7 +48,8 @@ var untold = map[string][]string{
 	"engine.compare": {`{"scope":"unknown","why":"cannot be compared","pod":"","node":"","revision":0,"replicas":[]}`},
 	"slo.headroom":   {`{"status":"unknown","fits":false,"replicas":0,"load":"","note":"at no time were all objectives met"}`},
 	"slo.burn": {
-		`{"status":"unknown","worst":"ttft","direction":"level","ending":false,"window":"30m","stuck_replicas":0,"stuck":[],"unfinished":0,"objectives":[],"note":""}`,
+		`{"status":"unknown","configured":true,"worst":"ttft","direction":"level","ending":false,"window":"30m","stuck_replicas":0,"stuck":[],"unfinished":0,"objectives":[],"note":""}`,
+		`{"status":"unknown","configured":false,"worst":"ttft","direction":"level","ending":false,"window":"30m","stuck_replicas":0,"stuck":[],"unfinished":0,"objectives":[],"note":"no Prometheus is configured"}`,
 	},
 }
 
@@ -249,7 +250,7 @@ func TestUnknownIsFound(t *testing.T) {
 		{"gpu-fault", `when: 'out.verdict == "unknown" || size(out.reasons) == 20 || `, `when: '`, "idle > resolved"},
 		{"thermal-emergency", `["healthy", "busy"]`, `["healthy", "busy", "unknown"]`, "diagnose > not-confirmed"},
 		{"inference-slo-breach", `slo.status == "met", to: not-confirmed`, `slo.status != "breached", to: not-confirmed`, "triage > not-confirmed"},
-		{"inference-slo-breach", `slo.status == "unknown", to: escalated`, `slo.status == "unknown", to: not-confirmed`, "triage > not-confirmed"},
+		{"inference-slo-breach", `slo.status == "unknown" && slo.configured, to: escalated`, `slo.status == "unknown", to: not-confirmed`, "triage > not-confirmed"},
 	} {
 		data, err := os.ReadFile(c.playbook + ".yaml")
 		if err != nil {

@@ -293,8 +293,12 @@ func TestNoHistory(t *testing.T) {
 		}
 	}
 	o.Querier = nil
-	if r := mustRun(t, o, told("Slow", at, at, time.Time{})); !strings.Contains(strings.Join(r.Runs[0].Unknown, "\n"), "prometheus.url") {
-		t.Errorf("without a Prometheus: %v", r.Runs[0].Unknown)
+	r = mustRun(t, o, told("Slow", at, at, time.Time{}))
+	if got, want := ends(r), "12:10 slow triage>escalated: escalated (cannot be measured)"; got != want {
+		t.Errorf("without a Prometheus: got\n%s\nwant\n%s", got, want)
+	}
+	if notes := strings.Join(r.Notes, "\n"); !strings.Contains(notes, "no Prometheus is configured") {
+		t.Errorf("without a Prometheus: %s", notes)
 	}
 }
 

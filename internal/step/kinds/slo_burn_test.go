@@ -60,6 +60,23 @@ func burnOf(t *testing.T, set *step.Set, svc playbook.Service) (burnEvidence, ma
 	return out, o
 }
 
+// TestBurnNotConfigured: without a Prometheus nothing comes back that a run could wait
+// for, so its evidence says so, and what to set.
+func TestBurnNotConfigured(t *testing.T) {
+	o := kinds.New(step.Deps{}).Do(t.Context(), machine.Effect{Key: "k", Run: "r-1", Action: machine.ActionCheck, Step: "slo.burn", Timeout: time.Minute})
+	var got struct {
+		Status     string
+		Configured *bool
+		Note       string
+	}
+	if err := json.Unmarshal(o.Data, &got); err != nil {
+		t.Fatalf("%v: %+v", err, o)
+	}
+	if got.Status != "unknown" || got.Configured == nil || *got.Configured || !strings.Contains(got.Note, "prometheus.url") {
+		t.Errorf("%+v", got)
+	}
+}
+
 // TestBurnInScenarios reads the simulated fleet's series in the real PromQL engine.
 func TestBurnInScenarios(t *testing.T) {
 	tests := []struct {

@@ -22,7 +22,7 @@ func BurnKind() playbook.Kind {
 ` + "`status`" + ` is ` + "`breached`" + ` when one objective is missed by more than chance over the short window, or a replica stands still; ` + "`met`" + ` when every
 objective is met; else ` + "`unknown`" + `: too few requests, no series, or a threshold that no bucket of the histogram has. With too few requests in
 the short window the long one decides. Requests on a replica that runs some and takes no step for two minutes count as bad, although no
-histogram has them. ` + "`ending`" + ` says that the breach already gets better by itself. Short outages of Prometheus are waited for.`,
+histogram has them. Without ` + "`prometheus.url`" + ` it is ` + "`unknown`" + `, too, and ` + "`configured`" + ` is false. ` + "`ending`" + ` says that the breach already gets better by itself. Short outages of Prometheus are waited for.`,
 		With: step.Fields[burnWith](),
 		Out:  step.Fields[burnOut](),
 	}
@@ -47,6 +47,7 @@ type burnWith struct {
 
 type burnOut struct {
 	Status        string         `json:"status" enum:"met,breached,unknown" doc:"How the service stands to its objectives."`
+	Configured    bool           `json:"configured" doc:"A Prometheus is configured. If not, status stays unknown, and waiting does not help."`
 	Worst         string         `json:"worst" doc:"Objective that burns most, else the first that is unknown; empty when all are met."`
 	Ratio         *float64       `json:"ratio,omitempty" unit:"ratio" doc:"Bad share of the worst objective over the short window."`
 	Burn          *float64       `json:"burn,omitempty" doc:"The same in multiples of what the objective allows."`
@@ -64,7 +65,7 @@ type burnOut struct {
 	Objectives    []objectiveOut `json:"objectives" doc:"Every objective, and every value of its label where it has one."`
 	Query         string         `json:"query" doc:"PromQL for the bad share of the objective that burns most over the short window, also when it is met; empty: nothing answers for it."`
 	QueryLong     string         `json:"query_long" doc:"The same over the long window."`
-	Note          string         `json:"note" doc:"Why not all stuck replicas are known; empty: they are."`
+	Note          string         `json:"note" doc:"Why not all stuck replicas are known, or what is not configured; empty: all are known."`
 }
 
 type stuckOut struct {
@@ -106,13 +107,15 @@ func (c burn) Run(ctx context.Context, in step.Input) (step.Finding, error) {
 	switch {
 	case err != nil:
 		return step.Finding{}, err
-	case c.q == nil:
-		return step.Finding{}, step.NotConfigured("Prometheus", "prometheus.url")
 	case with.Recent <= 0 || with.Recent >= with.Short || with.Short >= with.Long:
 		return step.Finding{}, step.Invalid("slo.burn: want recent < short < long, got %s, %s, %s",
 			time.Duration(with.Recent), time.Duration(with.Short), time.Duration(with.Long))
 	}
-	out := burnOut{Status: string(slo.Unknown), Direction: string(slo.Level), Window: with.Before, Stuck: []stuckOut{}, Objectives: []objectiveOut{}}
+	out := burnOut{Status: string(slo.Unknown), Configured: c.q != nil, Direction: string(slo.Level), Window: with.Before, Stuck: []stuckOut{}, Objectives: []objectiveOut{}}
+	if !out.Configured {
+		out.Note = step.NotConfigured("Prometheus", "prometheus.url").Error()
+		return step.Finding{Out: out, Facts: []string{out.Note}}, nil
+	}
 	if len(in.Service.SLOs) == 0 {
 		out.Note = "the service has no objectives"
 		return step.Finding{Out: out, Facts: []string{out.Note + ": declare slos in the catalog, or slo.defaults"}}, nil
