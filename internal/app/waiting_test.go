@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -15,6 +16,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -34,7 +36,8 @@ const waitingRuns = 10_000
 // BenchmarkWaitingService is an outage of everything: 10,000 services alert at
 // once, and each run of the shipped playbook waits for a person. What the
 // service then takes is measured in a process of its own, receiver and
-// scrapes included: once after the storm, once after a restart.
+// scrapes included: once after the storm, once after a restart. So are its pages, and
+// what people who look at one cost.
 func BenchmarkWaitingService(b *testing.B) {
 	for b.Loop() {
 		dir := b.TempDir()
@@ -64,6 +67,9 @@ func waitingChild(b *testing.B, dir, stage string) {
 		if url, ok := strings.CutPrefix(said.Text(), "listening "); ok && stage == "storm" {
 			sendStorm(b, url)
 		}
+		if url, ok := strings.CutPrefix(said.Text(), "viewers "); ok {
+			sendViewers(b, url)
+		}
 		var value float64
 		var unit string
 		if n, err := fmt.Sscanf(said.Text(), "figure %f %s", &value, &unit); n == 2 && err == nil {
@@ -91,6 +97,64 @@ func sendStorm(b *testing.B, url string) {
 			b.Fatalf("%v %s", err, resp.Status)
 		}
 	}
+}
+
+// The page asks whether it is behind as often as its script does.
+const (
+	viewers     = 200
+	viewersEach = 5 * time.Second
+	viewersFor  = 20 * time.Second
+)
+
+// sendViewers does what the browsers of 200 people do who look at a page.
+func sendViewers(b *testing.B, url string) {
+	b.Helper()
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: viewers}}
+	every := time.NewTicker(viewersEach / viewers)
+	defer every.Stop()
+	for range int(viewersFor / viewersEach * viewers) {
+		<-every.C
+		resp, err := client.Head(url)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := resp.Body.Close(); err != nil || resp.StatusCode != http.StatusOK {
+			b.Fatalf("%v %s", err, resp.Status)
+		}
+	}
+}
+
+// reportPages prints how long pages take, and how large they are.
+func reportPages(t *testing.T, url string) {
+	t.Helper()
+	for name, path := range map[string]string{"now": "/", "history": "/history", "alerts": "/alerts", "audit": "/audit"} {
+		var took time.Duration
+		for range 5 {
+			asked := time.Now()
+			resp, err := http.Get(url + path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			page, err := io.ReadAll(resp.Body)
+			if err != nil || resp.StatusCode != http.StatusOK {
+				t.Fatalf("%s: %v %s", path, err, resp.Status)
+			}
+			resp.Body.Close()
+			took = max(took, time.Since(asked))
+			fmt.Println("figure", float64(len(page))/1000, "KB-of-"+name)
+		}
+		fmt.Println("figure", float64(took.Microseconds())/1000, "ms-to-"+name)
+	}
+}
+
+// processorTime returns what the process has used.
+func processorTime(t *testing.T) time.Duration {
+	t.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 func waitingName(i int) string { return fmt.Sprintf("chat-%05d", i) }
@@ -138,6 +202,15 @@ func TestWaitingServiceChild(t *testing.T) {
 		fmt.Println("figure", float64(time.Since(asked).Microseconds())/1000, "ms-to-scrape")
 	}
 	reportResident()
+	reportPages(t, "http://"+address)
+	if stage == "restarted" {
+		before := processorTime(t)
+		time.Sleep(viewersFor)
+		idle := processorTime(t) - before
+		fmt.Println("viewers", "http://"+address+"/")
+		time.Sleep(viewersFor)
+		fmt.Println("figure", 100*(processorTime(t)-before-2*idle).Seconds()/viewersFor.Seconds(), "%-of-a-core-for-viewers")
+	}
 	stop()
 }
 
