@@ -47,7 +47,7 @@ var (
 		Rehold:  &machine.Rehold{Step: "rollout.hold", Summary: "hold the rollout of revision 4", Back: map[string]any{"hold": false}},
 		Touches: []machine.Touched{{Service: "serving/code", Namespace: "serving", Owners: []string{"group:code"}, App: "argocd/code"}},
 		Rest:    []machine.Affected{{Service: "Deployment tools/proxy", Namespace: "tools", MinReady: 1, Capacity: machine.Capacity{ReadyNow: 2}}},
-		Loading: 4 * time.Minute,
+		Loading: 4 * time.Minute, Rounds: 3,
 	}
 	sample = machine.Sample{At: later, Verdict: machine.VerdictRecovering, Reason: fault.NotMet, Message: "held for 30s", HeldFrom: noon, Values: []machine.Reading{
 		{Name: "slow first tokens", Unit: "ratio", Value: &number, Limit: 2, Op: "<", OK: true}, {Name: "traffic", Limit: 1, Op: ">", Why: fault.NoData},

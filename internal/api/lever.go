@@ -60,6 +60,7 @@ type Plan struct {
 	NodePool         *NodePool         `json:"nodePool,omitempty"`       // of a lever that takes a node out
 	Notes            []string          `json:"notes,omitempty"`
 	Loading          string            `json:"loading,omitempty"`          // duration: how long the replicas that are there took to become ready
+	Rounds           int               `json:"rounds,omitempty"`           // of pods that its rollout replaces one after the other; absent: it rolls nothing out, or starts all at once
 	LowestReady      map[string]int    `json:"lowestReady,omitempty"`      // ready replicas that each workload keeps while the change is made step by step
 	PreExistingDrift []Drift           `json:"preExistingDrift,omitempty"` // objects that were out of sync or unhealthy before
 }

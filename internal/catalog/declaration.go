@@ -36,7 +36,7 @@ type Declaration struct {
 	AutonomyOf playbook.Overrides `yaml:"autonomy_of" type:"map of levels" doc:"Levels for this service alone, by PLAYBOOK, PLAYBOOK/STATE or kind of lever, as in playbooks.autonomy. Each stands in place of the service's autonomy and of the playbook's level, also of one in playbooks.autonomy. The levels of the installation and of a state itself, the policy and a demotion still lower it." enum:"observe,suggest,auto"`
 	MinReady   int                `yaml:"min_ready" doc:"Replicas that must stay ready. Default: guards.min_ready."`
 	MaxScale   int                `yaml:"max_scale" doc:"Most replicas a lever may ask for. Default 0: no lever may scale up."`
-	LoadTime   time.Duration      `yaml:"load_time" doc:"How long a replica takes to load its model, at most 24h: so long a slow rollout is no failed one. Default: unknown; a change then waits twice as long as the replicas before took, 30m to 2h."`
+	LoadTime   time.Duration      `yaml:"load_time" doc:"How long a replica takes to load its model, at most 24h: so long a slow rollout is no failed one, and so long one in rounds may be without progress, but at least 30m. Default: unknown; twice as long as the replicas before took, 30m to 2h."`
 	Recovery   time.Duration      `yaml:"recovery" doc:"How long all objectives must have been met before capacity that was added for an incident is given back, at most 24h. Default: loans.recovery."`
 	Warm       Warm               `yaml:"warm" doc:"The last-good revision that is kept ready beside the service. traffic.shift moves requests to it."`
 	Selector   string             `yaml:"selector" doc:"PromQL label matchers of the service's series, without braces. Default: its namespace and workload's name as service."`

@@ -12,7 +12,7 @@ import (
 func (d *decoder) fields(e *machine.Event) *problem {
 	fields := [...]string{
 		"at", "state", "visit", "effect", "action", "attempt", "observe", "start", "alert", "with", "data", "facts", "plan", "digest",
-		"guards", "terms", "gate", "tier", "decision", "verify", "sample", "before", "verdict", "then", "loan", "to", "again", "notUntil", "heldFrom", "ending", "reason", "message", "waits",
+		"guards", "terms", "gate", "tier", "decision", "verify", "sample", "before", "verdict", "then", "loan", "to", "again", "notUntil", "heldFrom", "ending", "reason", "message", "waits", "progress",
 		"gathered", "examined", "once",
 	}
 	return d.scan.Object(fields[:], func(field string) *problem {
@@ -92,6 +92,8 @@ func (d *decoder) compound(e *machine.Event, field string) *problem {
 		return d.other(&e.Before)
 	case "loan":
 		return d.other(&e.Loan)
+	case "progress":
+		return d.other(&e.Progress)
 	case "gathered":
 		return d.other(&e.Gathered)
 	case "examined":

@@ -7,7 +7,7 @@ import (
 func (d *decoder) plan(p *machine.Plan) *problem {
 	fields := [...]string{
 		"step", "target", "summary", "diff", "undo", "risk", "class", "back", "why", "locks", "lacks", "unseen", "asks", "good", "payload", "mergeWithin", "staged", "ends",
-		"stepwise", "stops", "unrepeatable", "rehold", "nodeOwners", "touches", "capacity", "others", "rest", "pool", "notes", "loading", "lowest", "beside",
+		"stepwise", "stops", "unrepeatable", "rehold", "nodeOwners", "touches", "capacity", "others", "rest", "pool", "notes", "loading", "rounds", "lowest", "beside",
 	}
 	return d.object(fields[:], func(field string) *problem {
 		switch field {
@@ -51,6 +51,8 @@ func (d *decoder) plan(p *machine.Plan) *problem {
 			return d.truth(&p.Stops)
 		case "loading":
 			return whole(d, &p.Loading)
+		case "rounds":
+			return whole(d, &p.Rounds)
 		case "ends":
 			return text(d, &p.Ends)
 		case "unrepeatable":

@@ -25,10 +25,11 @@ func RolloutCapacity(w kube.Workload) machine.Capacity {
 	return c
 }
 
-// RolloutRisk fills in the risk of a rollout, and how long its replicas load. It leaves out how many replicas
-// are ready now, so that the digest of the plan does not change by itself.
+// RolloutRisk fills in the risk of a rollout, how long its replicas load, and in how
+// many rounds they are replaced. It leaves out how many replicas are ready now, so that the
+// digest of the plan does not change by itself.
 func RolloutRisk(plan *machine.Plan, w kube.Workload) {
-	plan.Loading = Loading(w)
+	plan.Loading, plan.Rounds = Loading(w), rounds(w)
 	plan.Risk, plan.Why = machine.RiskMedium, "replaces every pod, step by step as its strategy allows"
 	switch {
 	case plan.Capacity.Unknown:
@@ -39,6 +40,17 @@ func RolloutRisk(plan *machine.Plan, w kube.Workload) {
 	if w.Ref.Kind == "StatefulSet" && w.Ready < w.Replicas {
 		plan.Notes = append(plan.Notes, "a StatefulSet waits for broken pods to become ready: they may have to be deleted by hand")
 	}
+}
+
+// rounds returns how many rounds of pods a rollout takes: as many at once as may surge or
+// be missing, one by one where the strategy does not tell.
+func rounds(w kube.Workload) int {
+	s := w.Strategy
+	if s.Type == "Recreate" {
+		return 1
+	}
+	atOnce := max(1, s.MaxSurge+s.MaxUnavailable)
+	return (w.Replicas + atOnce - 1) / atOnce
 }
 
 // NotPutBack completes the plan of a rollback. A release of which no replica is

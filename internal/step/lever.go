@@ -183,6 +183,7 @@ func Foreign(w kube.Workload, what string) Observation {
 
 // Rolled fills in the progress of a rollout.
 func Rolled(o *Observation, w kube.Workload, replicas int) {
+	o.Rollout = RolloutOf(w)
 	old := 0
 	for _, p := range w.Pods {
 		// Those on their way out get no new requests.
@@ -208,6 +209,24 @@ func Rolled(o *Observation, w kube.Workload, replicas int) {
 	if n, why := unscheduled(w.Pods); n > 0 && !o.Settled {
 		o.Progress += fmt.Sprintf("; no node takes %d of the pods: %s", n, why)
 	}
+}
+
+// RolloutOf returns how far the newest rollout of a workload has come. Nil: its
+// controller has not seen the newest change yet.
+func RolloutOf(w kube.Workload) *machine.Progress {
+	if w.Observed < w.Generation {
+		return nil
+	}
+	p := &machine.Progress{Revision: w.Revision}
+	for _, pod := range w.Pods {
+		if pod.Worker || pod.Over() || pod.Revision != w.Revision {
+			continue
+		}
+		if p.Done++; pod.Ready {
+			p.Done++
+		}
+	}
+	return p
 }
 
 // unscheduled counts the pods that no node takes, and returns why for one of them.

@@ -264,9 +264,9 @@ func (s *Set) settle(ctx context.Context, e machine.Effect, in Input, l Lever) m
 	case o.Overridden:
 		return machine.Outcome{Status: machine.StatusFailed, Reason: fault.Overridden, Message: o.Progress}
 	case o.Degraded:
-		return machine.Outcome{Status: machine.StatusFailed, Reason: fault.Degraded, Message: o.Progress, Slow: o.Slow, Facts: o.Seen}
+		return machine.Outcome{Status: machine.StatusFailed, Reason: fault.Degraded, Message: o.Progress, Slow: o.Slow, Facts: o.Seen, Progress: o.Rollout}
 	case !o.Settled:
-		return machine.Outcome{Status: machine.StatusPending, Message: o.Progress, Facts: o.Seen, Again: o.Again}
+		return machine.Outcome{Status: machine.StatusPending, Message: o.Progress, Facts: o.Seen, Again: o.Again, Progress: o.Rollout}
 	}
 	out := machine.Outcome{Status: machine.StatusOK, Message: o.Progress, Facts: o.Seen, Next: o.Next, Stays: o.Stays}
 	if _, ok := l.(nudger); ok || o.Renews {

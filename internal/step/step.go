@@ -60,24 +60,25 @@ type Lever interface {
 
 // Observation is what a lever observes of its own change.
 type Observation struct {
-	Applied    bool            // the change is in the world
-	Settled    bool            // and has taken effect (rolled out, ready)
-	Foreign    bool            // the target is neither as before nor as planned: someone else changed it
-	Degraded   bool            // it will not take effect by itself (progress deadline exceeded)
-	Slow       bool            // with Degraded: only a rollout that makes no progress; its pods may load a model
-	Pending    bool            // it was asked for and waits for somebody else, such as a merge; Applied is false until then
-	Waits      string          // with Pending: the pull request that has to be merged, for people
-	Declined   bool            // people closed what it waited for: it is not made, and nobody else changed the target
-	Unsure     bool            // Applied is as far as the target tells: whether the change was made elsewhere too cannot be read back, and takes somebody's word
-	Unread     error           // Applied is certain, whether it has taken effect could not be asked
-	Overridden bool            // it is made, and what runs has another value: something else sets it
-	Next       bool            // of an undo: it has one more part, for which Undo is called again; Applied and Settled are of the part before
-	Stays      bool            // of an undo: the change was only stopped, what it did until then stays
-	Renews     bool            // Settled: Receipt has more than that of the apply, and takes its place
-	Progress   string          // for people: "2 of 3 replicas updated"
-	Seen       []string        // how it came to that during the look, for people, oldest first
-	Receipt    json.RawMessage // as Apply would have returned it, when Applied
-	Again      time.Duration   // not settled: when its next step may be taken; 0: nothing says so
+	Applied    bool              // the change is in the world
+	Settled    bool              // and has taken effect (rolled out, ready)
+	Foreign    bool              // the target is neither as before nor as planned: someone else changed it
+	Degraded   bool              // it will not take effect by itself (progress deadline exceeded)
+	Slow       bool              // with Degraded: only a rollout that makes no progress; its pods may load a model
+	Pending    bool              // it was asked for and waits for somebody else, such as a merge; Applied is false until then
+	Waits      string            // with Pending: the pull request that has to be merged, for people
+	Declined   bool              // people closed what it waited for: it is not made, and nobody else changed the target
+	Unsure     bool              // Applied is as far as the target tells: whether the change was made elsewhere too cannot be read back, and takes somebody's word
+	Unread     error             // Applied is certain, whether it has taken effect could not be asked
+	Overridden bool              // it is made, and what runs has another value: something else sets it
+	Next       bool              // of an undo: it has one more part, for which Undo is called again; Applied and Settled are of the part before
+	Stays      bool              // of an undo: the change was only stopped, what it did until then stays
+	Renews     bool              // Settled: Receipt has more than that of the apply, and takes its place
+	Progress   string            // for people: "2 of 3 replicas updated"
+	Rollout    *machine.Progress // how far its rollout has come; nil: it rolls nothing out, or that cannot be told
+	Seen       []string          // how it came to that during the look, for people, oldest first
+	Receipt    json.RawMessage   // as Apply would have returned it, when Applied
+	Again      time.Duration     // not settled: when its next step may be taken; 0: nothing says so
 }
 
 // over reports whether waiting changes nothing any more.

@@ -125,6 +125,10 @@ type Outcome struct {
 	// progress: its pods may load a model.
 	Slow bool `json:"slow,omitempty"`
 
+	// Progress tells of settle and unwind how far the rollout of the change has come;
+	// nil: it rolls nothing out, or that cannot be told.
+	Progress *Progress `json:"progress,omitempty"`
+
 	// Next tells of an unwind that the undo has one more part, for which Undo is called
 	// again: what was under way is stopped, and what takes it back is to be started.
 	Next bool `json:"next,omitempty"`
@@ -136,6 +140,17 @@ type Outcome struct {
 	// Again is when the next step of a stepwise change may be made, at least a
 	// second; 0: at the usual pace.
 	Again time.Duration `json:"again,omitempty"`
+}
+
+// Progress is how far a rollout has come.
+type Progress struct {
+	Revision int64 `json:"revision"` // number of the revision that is rolled out; 0: not known
+	Done     int   `json:"done"`     // pods of it, plus those of them that are ready; with the same revision, more is further
+}
+
+// beyond reports whether the rollout has come further than at an earlier look.
+func (p Progress) beyond(earlier Progress) bool {
+	return p.Revision != earlier.Revision || p.Done > earlier.Done
 }
 
 // Status classifies an outcome.

@@ -42,7 +42,7 @@ const (
 	WouldApply      EventKind = "lever.would-apply" // autonomy observe: Plan holds, nothing was done
 	Applied         EventKind = "lever.applied"     // Data: receipt; Waits: requested, and made when it is merged
 	Settled         EventKind = "lever.settled"     // Data: receipt, if more is known of the change now; it is in effect, which is the time of the fix. Facts: how it got there
-	Settling        EventKind = "lever.settling"    // Message: progress; Facts: since the last look; Waits: the merge it waits for
+	Settling        EventKind = "lever.settling"    // Message and Progress: how far it is; Facts: since the last look; Waits: the merge it waits for
 	Sampled         EventKind = "verify.sampled"    // Sample
 	Verified        EventKind = "lever.verified"    // last-good moves here; Loan
 	VerifyEnded     EventKind = "verify.ended"      // Verdict: it was not verified; Then: what becomes of the change
@@ -100,7 +100,8 @@ type Event struct {
 	NotUntil time.Time       `json:"notUntil,omitzero"`
 	HeldFrom time.Time       `json:"heldFrom,omitzero"`
 	Waits    string          `json:"waits,omitempty"`
-	Once     string          `json:"once,omitempty"` // of a notify state: the text that is told by one run only
+	Progress *Progress       `json:"progress,omitempty"` // of lever.settling: how far the rollout has come
+	Once     string          `json:"once,omitempty"`     // of a notify state: the text that is told by one run only
 	Ending   *Ending         `json:"ending,omitempty"`
 	Reason   fault.Reason    `json:"reason,omitempty"`
 	Message  string          `json:"message,omitempty"`

@@ -16,7 +16,7 @@ func evolveLever(s State, e Event) State {
 	switch e.Kind {
 	case Applied:
 		l.Applied, l.Receipt, l.AppliedAt = true, e.Data, e.At
-		l.Waits = e.Waits
+		l.Waits, l.Since = e.Waits, e.At
 		l.Deadline = e.At.Add(s.settleWithin())
 		if e.Before != nil {
 			l.Before = *e.Before
@@ -34,9 +34,10 @@ func evolveLever(s State, e Event) State {
 			return s
 		}
 		if l.Waits != "" && e.Waits == "" {
-			l.Deadline = e.At.Add(s.rolloutWithin()) // it was merged, and the rollout starts
+			l.Since, l.Deadline = e.At, e.At.Add(s.rolloutWithin()) // it was merged, and the rollout starts
 		}
 		l.Waits = e.Waits
+		s.Lever = s.progressed(e.Progress, e.At)
 		s.Fails, s.Open = 0, s.Open.again(e)
 	case Settled:
 		l.FixedAt, l.Message, l.Waits = e.At, e.Message, ""
@@ -130,8 +131,8 @@ func evolveUndo(s State, e Event) State {
 		if len(e.Data) > 0 {
 			l.Receipt = e.Data
 		}
-		l.Waits = e.Waits
-		l.Deadline = e.At.Add(l.settleWithin())
+		l.Waits, l.Since, l.Progress, l.MovedAt = e.Waits, e.At, nil, time.Time{}
+		l.Deadline = e.At.Add(s.unwindWithin())
 		s = s.lend(e.Loan)
 		s.Phase = PhaseUnwinding
 	case Unwound:

@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -126,15 +127,15 @@ func (t *turn) settleOutcome(o OpenEffect, out Outcome) {
 		t.signal(playbook.OnRefused)
 	case out.Status == StatusPending && out.Waits != "" && !t.s.Firing():
 		t.unmerged()
-	case t.waits(out) && (t.now.Before(t.s.deadline(t.now)) || t.merged(out)):
+	case t.waits(out) && (t.inTime(out) || t.merged(out)):
 		t.settling(ActionSettle, out)
 	case t.waits(out) && t.s.Lever.Waits != "":
 		t.abandon(fault.Deadline, fmt.Sprintf("not merged within %s: %s", playbook.FormatDuration(t.s.Lever.settleWithin()), out.Message))
 	case t.slow(out):
 		t.settling(ActionSettle, out)
-	case t.waits(out), out.Slow && !t.now.Before(t.s.deadline(t.now)):
+	case t.waits(out), out.Slow && !t.inTime(out):
 		within := playbook.FormatDuration(t.now.Sub(t.s.Lever.AppliedAt).Round(time.Second))
-		t.notInEffect(fault.Deadline, fmt.Sprintf("not in effect %s after it was applied: %s", within, out.Message))
+		t.notInEffect(fault.Deadline, fmt.Sprintf("not in effect %s after it was applied%s: %s", within, t.still(), out.Message))
 	default:
 		if len(out.Facts) > 0 {
 			t.settling(ActionSettle, out) // what was seen of a change that failed is evidence
@@ -148,12 +149,67 @@ func (t *turn) settleOutcome(o OpenEffect, out Outcome) {
 // one whose pods only load a large model. A setting that keeps pods from
 // starting is harmful, so it is waited for only as long as a load may take.
 func (t *turn) slow(out Outcome) bool {
-	l := t.s.Lever
-	if !out.Slow || l.Waits != "" || !t.now.Before(t.s.deadline(t.now)) {
+	if !out.Slow || t.s.Lever.Waits != "" || !t.inTime(out) {
 		return false
 	}
 	class, _ := t.s.class()
-	return class != playbook.ClassSetting || t.now.Before(l.AppliedAt.Add(t.s.loads()))
+	return class != playbook.ClassSetting && t.s.Phase == PhaseSettling || t.loading(out)
+}
+
+// loading reports whether the pods that a rollout started last may still load.
+func (t *turn) loading(out Outcome) bool {
+	l := t.ahead(out).Lever
+	from := l.Since
+	if l.MovedAt.After(from) {
+		from = l.MovedAt
+	}
+	return t.now.Before(from.Add(t.s.loads()))
+}
+
+// inTime reports whether the change, or its undo, may still take effect, with what
+// this look shows of its rollout.
+func (t *turn) inTime(out Outcome) bool { return t.now.Before(t.ahead(out).deadline(t.now)) }
+
+// ahead returns the state with what a look shows of the rollout.
+func (t *turn) ahead(out Outcome) State {
+	s := t.s
+	s.Lever = s.progressed(out.Progress, t.now)
+	return s
+}
+
+// still describes why a rollout that came further after its first look is not waited
+// for any longer; empty: it did not.
+func (t *turn) still() string {
+	l := t.s.Lever
+	switch {
+	case l.MovedAt.IsZero():
+		return ""
+	case !t.now.Before(l.Since.Add(t.s.rolloutMost())):
+		return ", the longest that its rollout may take"
+	}
+	return ", without progress for " + playbook.FormatDuration(t.now.Sub(l.MovedAt).Round(time.Second))
+}
+
+// progressed returns the lever with how far its rollout has come. One that comes
+// further gets the time anew that it may stand still, up to the longest that it may take
+// at all: it only loads slowly.
+func (s State) progressed(p *Progress, at time.Time) *Lever {
+	l := s.lever()
+	switch {
+	case p == nil || l.Waits != "":
+	case l.Progress == nil:
+		l.Progress = p
+	case p.beyond(*l.Progress):
+		l.Progress, l.MovedAt = p, at
+		until := at.Add(s.rolloutWithin())
+		if most := l.Since.Add(s.rolloutMost()); until.After(most) {
+			until = most
+		}
+		if until.After(l.Deadline) {
+			l.Deadline = until
+		}
+	}
+	return l
 }
 
 // notInEffect ends a change that did not come into effect. Taking back a
@@ -181,7 +237,7 @@ func (t *turn) settling(a Action, out Outcome) {
 	if out.Status != StatusPending {
 		out.Waits = t.s.Lever.Waits
 	}
-	t.emit(Event{Kind: Settling, State: t.s.Current, Action: a, Message: out.Message, Facts: out.Facts, Reason: out.Reason, Waits: out.Waits, NotUntil: t.nextLook(out)})
+	t.emit(Event{Kind: Settling, State: t.s.Current, Action: a, Message: out.Message, Facts: out.Facts, Reason: out.Reason, Waits: out.Waits, Progress: out.Progress, NotUntil: t.nextLook(out)})
 }
 
 // unmerged withdraws a request that is no longer needed.
@@ -203,14 +259,33 @@ func (s State) settleWithin() time.Duration {
 	return s.rolloutWithin()
 }
 
-// rolloutWithin returns how long replicas may take until they serve: at least as
-// long as they may load, and the steps of the change beside.
+// rolloutWithin returns how long replicas may take until they serve, or until the next
+// of a rollout do: at least as long as they may load, and the steps of the change beside.
 func (s State) rolloutWithin() time.Duration {
 	within := max(SettleWithin, s.loads())
 	if p := s.Lever.Plan; p != nil {
 		within += p.Staged
 	}
 	return within
+}
+
+// rolloutMost returns how long a rollout may take that comes further all the time: as
+// many rounds as the plan says, and never less than a change without one.
+func (s State) rolloutMost() time.Duration {
+	within, p := s.rolloutWithin(), s.Lever.Plan
+	if p == nil || p.Rounds < 2 {
+		return within
+	}
+	return max(within, time.Duration(p.Rounds)*(cmp.Or(s.loads(), loadsUnknown)+roundBeside)+p.Staged)
+}
+
+// unwindWithin returns how long the undo of a change may take to take effect, or to be
+// merged first.
+func (s State) unwindWithin() time.Duration {
+	if s.Lever.Waits != "" {
+		return s.Lever.settleWithin()
+	}
+	return max(SettleWithin, s.loads())
 }
 
 // deadline returns by when the change has to be in effect. As long as a pause stops
@@ -258,11 +333,7 @@ func (t *turn) waits(out Outcome) bool {
 // nextLook returns when to look again, not past the deadline.
 func (t *turn) nextLook(out Outcome) time.Time {
 	l, waits := t.s.Lever, out.Waits
-	within := l.settleWithin()
-	if t.s.Phase == PhaseSettling {
-		within = t.s.settleWithin()
-	}
-	every, since := settleSlowly, t.now.Sub(l.Deadline.Add(-within))
+	every, since := settleSlowly, t.now.Sub(l.Since)
 	switch {
 	case l.Waits != "" && waits == "": // it was merged just now
 		return t.now.Add(settleEvery)
@@ -275,7 +346,7 @@ func (t *turn) nextLook(out Outcome) time.Time {
 		every = min(every, max(out.Again, soonest))
 	}
 	at := t.now.Add(every)
-	if deadline := t.s.deadline(at); at.After(deadline) {
+	if deadline := t.ahead(out).deadline(at); at.After(deadline) {
 		return deadline
 	}
 	return at
@@ -432,7 +503,7 @@ func (t *turn) unwindOutcome(o OpenEffect, out Outcome) {
 		t.foreign(o, out, "what this run changed may be in place")
 	case out.Status == StatusForeign:
 		t.foreign(o, out, "what this run changed was being undone, and whether it is cannot be told")
-	case t.waits(out) && (t.now.Before(t.s.Lever.Deadline) || t.merged(out)):
+	case t.waits(out) && (t.inTime(out) || t.merged(out)), t.slow(out):
 		t.settling(ActionUnwind, out)
 	case out.Status == StatusRefused || t.s.Lever.Waits != "":
 		t.retried(o, out, false)

@@ -22,7 +22,9 @@ const (
 	MaxEvidence = 256 << 10     // bytes of evidence, receipt or plan payload
 
 	GatherWithin  = 90 * time.Second // for all checks of a gather; servers that cannot be reached are waited for meanwhile
-	SettleWithin  = 30 * time.Minute // for a change, or its undo, to take effect; after its merge, if it waits for one
+	SettleWithin  = 30 * time.Minute // for a change, or its undo, to take effect, after its merge if it waits for one; of a rollout in rounds: without progress
+	loadsUnknown  = 10 * time.Minute // for a replica to load, where nothing is known of it
+	roundBeside   = 5 * time.Minute  // of a round of a rollout, beside the load: nodes and images are found, and what is replaced ends
 	WaitWithin    = 30 * time.Minute // for a lock
 	tellWait      = 15 * time.Minute // of a wait people are told that lasts longer
 	AskWithin     = 30 * time.Minute // for a decision, if the playbook does not set it

@@ -3,6 +3,7 @@ package machine
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -146,6 +147,7 @@ func (t *turn) planned(o OpenEffect, out Outcome) {
 		plan.Summary += fmt.Sprintf(" (step %d of %d)", n, of)
 		out.Plan = &plan
 	}
+	out.Plan = t.s.timed(out.Plan)
 	digest := out.Plan.Digest()
 	t.emit(Event{Kind: PlanCompleted, State: t.s.Current, Effect: o.Key, Plan: out.Plan, Digest: digest, Data: out.Data, Facts: out.Facts, Gathered: out.Gathered})
 	if a := t.s.Lever.Approved; a != nil && a.Digest != digest {
@@ -157,6 +159,21 @@ func (t *turn) planned(o OpenEffect, out Outcome) {
 		return
 	}
 	t.open(ActionGuard)
+}
+
+// timed returns a plan that tells people how long its rollout may take, where that is
+// longer than most changes may.
+func (s State) timed(p *Plan) *Plan {
+	s.Lever = s.lever()
+	s.Lever.Plan = p
+	most := s.rolloutMost()
+	if most <= s.rolloutWithin() {
+		return p
+	}
+	told := *p
+	told.Notes = append(slices.Clip(told.Notes), fmt.Sprintf("replaces the pods in %d rounds: it may take up to %s as long as it makes progress, and counts as not in effect after %s without any",
+		p.Rounds, playbook.FormatDuration(most), playbook.FormatDuration(s.rolloutWithin())))
+	return &told
 }
 
 // plans returns how many plans were made on this visit, without those that

@@ -83,6 +83,11 @@ type Plan struct {
 	// that the change starts may take as long; 0: not known.
 	Loading time.Duration `json:"loading,omitempty"`
 
+	// Rounds is how many rounds of pods a rollout of the change takes, one after the
+	// other: each replaces as many as the workload's strategy allows. 0: the change
+	// rolls nothing out, or starts all its replicas at once.
+	Rounds int `json:"rounds,omitempty"`
+
 	// Lowest limits a stepwise change: how few replicas of a workload, by kind
 	// and namespace/name, may be ready. A step that would leave fewer waits.
 	// The guards judged these numbers. Nil: the change loses no replicas
@@ -185,7 +190,7 @@ const (
 // Digest returns the SHA-256 of the deciding part of the plan, as
 // "sha256:<hex>". An approval is bound to it.
 func (p Plan) Digest() string {
-	p.Capacity, p.Others, p.Rest, p.Pool, p.Notes, p.Loading, p.Lowest, p.Drift = Capacity{}, nil, nil, nil, nil, 0, nil, nil
+	p.Capacity, p.Others, p.Rest, p.Pool, p.Notes, p.Loading, p.Rounds, p.Lowest, p.Drift = Capacity{}, nil, nil, nil, nil, 0, 0, nil, nil
 	b, err := json.Marshal(p)
 	if err != nil {
 		panic("machine: plan cannot be encoded: " + err.Error()) // unreachable unless a Payload is not JSON

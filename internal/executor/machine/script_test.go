@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -300,6 +301,9 @@ func (s *script) outcome(words []string, opts map[string]string, has func(string
 	if again := opts["again"]; again != "" {
 		out.Again = s.duration(again)
 	}
+	if done, err := strconv.Atoi(opts["done"]); err == nil {
+		out.Progress = &Progress{Revision: 5, Done: done}
+	}
 	if data, ok := opts["data"]; ok {
 		out.Data = json.RawMessage(data)
 	}
@@ -325,6 +329,7 @@ func (s *script) outcome(words []string, opts map[string]string, has func(string
 			if loading := opts["loading"]; loading != "" {
 				out.Plan.Loading = s.duration(loading)
 			}
+			out.Plan.Rounds, _ = strconv.Atoi(opts["rounds"])
 			if pool, ok := opts["pool"]; ok {
 				out.Plan.Target = Target{Kind: "Node", Name: fmt.Sprint(e.With["node"]), UID: "n"}
 				out.Plan.Summary, out.Plan.Diff = "oust gpu-17", nil

@@ -196,6 +196,9 @@ type Lever struct {
 	Verify            *VerifySpec     `json:"verify,omitempty"`
 	Samples           []Sample        `json:"samples,omitempty"`
 	Deadline          time.Time       `json:"deadline,omitzero"`  // of settling or verification
+	Since             time.Time       `json:"since,omitzero"`     // since when it, or its undo, or the merge of either, is waited for
+	Progress          *Progress       `json:"progress,omitempty"` // the furthest that its rollout, or that of its undo, has come; nil: not known
+	MovedAt           time.Time       `json:"movedAt,omitzero"`   // when that rollout last came further; zero: it has not since the first look
 	Waits             string          `json:"waits,omitempty"`    // pull request whose merge it waits for; empty: none
 	OperatorConfirmed bool            `json:"said,omitempty"`     // of a request: the operator confirmed that it is not made, or withdrawn; only its traces remain
 	OperatorMade      Action          `json:"saidMade,omitempty"` // apply or undo, if nobody saw it and a person says that it was made

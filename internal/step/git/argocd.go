@@ -259,6 +259,7 @@ func (l argo) Observe(ctx context.Context, in step.Input, plan machine.Plan, rec
 	o := step.Observation{Applied: true, Receipt: step.EncodeJSON(step.GitReceipt{Action: want, Revision: strings.Join(at, ","), Drift: drift})}
 	state, why := gitops.Operated(app.Without(driftedResources(drift)), at)
 	l.recovery.rollout(&o, state, why, app, in.Now)
+	rolling(ctx, l.w, in, plan, &o)
 	return o, nil
 }
 

@@ -314,7 +314,7 @@ func (g Change) inEffect(ctx context.Context, in step.Input, p gitPayload, o *st
 	}
 	var r step.Observation
 	if step.Rolled(&r, w, w.Replicas); !r.Settled {
-		o.Degraded, o.Slow = r.Degraded, r.Slow
+		o.Degraded, o.Slow, o.Rollout = r.Degraded, r.Slow, r.Rollout
 		wait("%s: %s", step.RefText(w.Ref), r.Progress)
 	}
 }

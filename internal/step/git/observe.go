@@ -208,6 +208,7 @@ func (g Change) standing(ctx context.Context, in step.Input, plan machine.Plan, 
 	if o.Settled {
 		g.inEffect(ctx, in, p, &o, app, made.Action == machine.ActionUndo)
 	}
+	rolling(ctx, g.w, in, plan, &o)
 	return o
 }
 
@@ -233,6 +234,17 @@ func (r recovery) rollout(o *step.Observation, state gitops.Rollout, why string,
 	o.Settled = state == gitops.RolloutSettled
 	o.Slow = state == gitops.RolloutDegraded && now.Sub(app.Operation.Finished) > time.Duration(r)
 	o.Degraded = state == gitops.RolloutFailed || o.Slow
+}
+
+// rolling reads how far the rollout of a change that is not in effect has come. A
+// workload that cannot be read shows no progress.
+func rolling(ctx context.Context, ws step.Workloads, in step.Input, plan machine.Plan, o *step.Observation) {
+	if o.Settled || o.Rollout != nil || o.Unread != nil || plan.Rounds < 2 {
+		return
+	}
+	if w, err := ws.Workload(ctx, step.RefOf(in.Service)); err == nil {
+		o.Rollout = step.RolloutOf(w)
+	}
 }
 
 // watcher is an implementation of [step.Applications] that can watch an
