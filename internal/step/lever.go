@@ -290,16 +290,6 @@ type ChangeReceipt struct {
 	Generation int64          `json:"generation"`
 }
 
-// LeftAt returns the generation at which an apply left the object. Without a
-// receipt it is the one after the plan's: an apply is one write.
-func LeftAt(plan machine.Plan, receipt json.RawMessage) (int64, error) {
-	if len(receipt) == 0 {
-		return plan.Target.Generation + 1, nil
-	}
-	r, err := Payload[ChangeReceipt](plan.Step, receipt)
-	return r.Generation, err
-}
-
 // Mine reports whether the object is as this run's action left it, by the
 // record on the object or by the receipt.
 func Mine(w kube.Workload, in Input, action machine.Action, receipt json.RawMessage) bool {

@@ -99,7 +99,7 @@ func allowed(s State, k EventKind) bool {
 	case VerifyEnded:
 		return in(PhaseSettling, PhaseVerifying)
 	case Kept:
-		return s.Open == nil && s.Gate == nil && s.Lever != nil && s.Lever.Judged
+		return s.Open == nil && s.Gate == nil && s.Lever != nil && (s.Lever.Judged || s.Lever.Applied && in(PhaseUndoing)) // undoing: somebody else came first
 	case Undone:
 		return in(PhaseUndoing)
 	case WaitBegan:

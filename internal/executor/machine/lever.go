@@ -108,9 +108,18 @@ func (t *turn) hold(o OpenEffect, msg string) {
 }
 
 // foreign hands the run over: someone else changed the target, so nothing more
-// is changed.
+// is changed. Capacity that the run added is owed back all the same: what is left of it
+// when the service has recovered is nobody's.
 func (t *turn) foreign(o OpenEffect, out Outcome, what string) {
 	t.emit(Event{Kind: EffectFailed, State: t.s.Current, Effect: o.Key, Action: o.Action, Attempt: o.Attempt, Reason: fault.ForeignChange, Message: out.Message})
+	l := t.s.Lever
+	if class, _ := t.s.class(); class == playbook.ClassCapacity && l.Applied && l.Waits == "" && len(l.Plan.Back) > 0 {
+		what = "what is left of the replicas that this run added is given back when the service has recovered"
+		if t.s.Phase == PhaseSettling || t.s.Phase == PhaseVerifying {
+			t.emit(Event{Kind: VerifyEnded, State: t.s.Current, Verdict: VerdictInconclusive, Then: Lend, Reason: fault.ForeignChange, Message: out.Message})
+		}
+		t.emit(Event{Kind: Kept, State: t.s.Current, Verdict: VerdictInconclusive, Then: Lend, Message: what, Loan: t.loan(VerdictInconclusive)})
+	}
 	t.end(Ending{Outcome: OutcomeHandedOver, Reason: fault.ForeignChange, Message: fmt.Sprintf("someone else changed the target (%s); %s", out.Message, what)})
 }
 

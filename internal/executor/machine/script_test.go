@@ -330,6 +330,9 @@ func (s *script) outcome(words []string, opts map[string]string, has func(string
 				out.Plan.Loading = s.duration(loading)
 			}
 			out.Plan.Rounds, _ = strconv.Atoi(opts["rounds"])
+			if has("back") {
+				out.Plan.Back = map[string]any{"by": -1}
+			}
 			if pool, ok := opts["pool"]; ok {
 				out.Plan.Target = Target{Kind: "Node", Name: fmt.Sprint(e.With["node"]), UID: "n"}
 				out.Plan.Summary, out.Plan.Diff = "oust gpu-17", nil

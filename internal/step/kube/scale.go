@@ -124,14 +124,22 @@ func (l kubeScale) Undo(ctx context.Context, in step.Input, plan machine.Plan, r
 	if err != nil {
 		return nil, err
 	}
-	left, err := step.LeftAt(plan, receipt)
-	if err != nil {
-		return nil, err
-	}
 	var out json.RawMessage
 	err = step.Undone(ctx, l, in, plan, receipt, func() error {
-		var err error
-		out, err = l.set(ctx, in, plan, machine.ActionUndo, p.From, left)
+		// Between the look and the write nothing may move; what the look saw stands in
+		// its receipt.
+		o, err := l.Observe(ctx, in, plan, receipt, false)
+		if err != nil {
+			return err
+		}
+		if !o.Applied {
+			return &fault.Error{Reason: fault.Conflict, Message: o.Progress}
+		}
+		seen, err := step.Payload[step.ChangeReceipt](plan.Step, o.Receipt)
+		if err != nil {
+			return err
+		}
+		out, err = l.set(ctx, in, plan, machine.ActionUndo, p.From, seen.Generation)
 		return err
 	})
 	return out, err
@@ -151,8 +159,9 @@ func (l kubeScale) set(ctx context.Context, in step.Input, plan machine.Plan, ac
 	return step.EncodeJSON(step.ChangeReceipt{Action: action, UID: a.UID, Generation: a.Generation}), nil
 }
 
-// Observe implements [step.Lever]. Every write of the object's spec moves its
-// generation by one, so that a third party's write never goes unseen.
+// Observe implements [step.Lever]. The replicas that this lever set, with its mark, are
+// in place whatever else of the object somebody has changed since, such as its pod
+// template. Whoever sets the replicas takes the mark away.
 func (l kubeScale) Observe(ctx context.Context, in step.Input, plan machine.Plan, receipt json.RawMessage, undo bool) (step.Observation, error) {
 	at, err := step.LookAt[scalePayload](ctx, l.w, plan)
 	if err != nil {
@@ -165,14 +174,15 @@ func (l kubeScale) Observe(ctx context.Context, in step.Input, plan machine.Plan
 	planned, action := plan.Target.Generation, machine.ActionApply
 	want, before := at.Planned.To, at.Planned.From
 	if undo {
-		// An apply is one write after the plan, its undo the one after that.
+		// An apply is one write after the plan.
 		planned, action = planned+1, machine.ActionUndo
 		want, before = before, want
 	}
+	untouched := w.Generation == planned || undo && step.Ours(w, in, machine.ActionApply)
 	switch {
-	case w.Generation == planned && w.Replicas == before:
+	case untouched && w.Replicas == before:
 		return step.Observation{Progress: fmt.Sprintf("%d replicas, as before", w.Replicas)}, nil
-	case w.Generation != planned+1 || w.Replicas != want || !step.Mine(w, in, action, receipt):
+	case w.Replicas != want || !step.Mine(w, in, action, receipt):
 		return step.Foreign(w, fmt.Sprintf("someone else changed it: %d replicas, generation %d", w.Replicas, w.Generation)), nil
 	}
 	return step.InPlace(w, action, want), nil
