@@ -39,6 +39,9 @@ workers of KServe's InferenceService with a workerSpec, which count for the head
 a RayCluster, whose labels do not say which of its pods an engine spans: while some of those are ready and some are not, how many replicas there are
 is unknown, and the drain is refused where a ready one is on the node, or the head, with which the others may end.
 
+The drain is in effect when the node is empty and the pods of the service that replace the evicted ones serve. Those are waited for as long as a replica of the service may load, 10m
+where that is not known; one that no node takes is not waited for.
+
 Pods that are leaving already are waited for, since they run until they have gone. After each pod the run says how far
 it is, and what holds the others back; a person's cancel, or a pause, stops it before the next one. Not empty after ` + "`within`" + `: given up; the node stays cordoned, and people are told.`,
 		Idempotent: true,
@@ -256,5 +259,5 @@ func (l evictor) Observe(ctx context.Context, in step.Input, plan machine.Plan, 
 		o.Settled, o.Unread, o.Progress = false, err, "how far the pods are could not be read"
 		return o, nil
 	}
-	return f.observation(o, p), nil
+	return l.replaced(ctx, in, n, p, f.observation(o, p)), nil
 }

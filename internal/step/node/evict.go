@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/kube"
 	"github.com/inference-responder/responder/internal/step"
 )
@@ -182,6 +184,43 @@ func (f far) observation(o step.Observation, p nodePayload) step.Observation {
 	return o
 }
 
+// loadsUnknown is how long what replaces an evicted pod is waited for, where nothing
+// tells how long replicas of its service load.
+const loadsUnknown = 10 * time.Minute
+
+// replaced returns an observation that is not in effect as long as what replaces the
+// evicted pods loads: until it serves, the service is short of them, and that is no
+// verdict on the change. What no node takes, or has not loaded in its time, is not waited for.
+func (l evictor) replaced(ctx context.Context, in step.Input, n kube.NodeState, p nodePayload, o step.Observation) step.Observation {
+	_, began := kube.ParseMark(n.Annotations[p.Mark])
+	if !o.Settled || l.w == nil || len(p.Pods) == 0 || began.IsZero() {
+		return o
+	}
+	w, err := l.w.Workload(ctx, step.RefOf(in.Service))
+	switch {
+	case step.HasReason(err, fault.NotFound):
+		return o
+	case err != nil:
+		o.Settled, o.Unread, o.Progress = false, err, o.Progress+"; whether what replaces them serves could not be read"
+		return o
+	case w.Ready >= w.Replicas:
+		return o
+	}
+	within := cmp.Or(in.Service.LoadTime, 2*step.Loading(w), loadsUnknown)
+	var coming []string
+	for _, pod := range w.Pods {
+		refused := pod.Node == "" && pod.Message != "" || pod.Waiting != ""
+		if !pod.Ready && !pod.Over() && !refused && !pod.Created.Before(began.Truncate(time.Second)) && in.Now.Before(pod.Created.Add(within)) {
+			coming = append(coming, pod.Name)
+		}
+	}
+	if len(coming) > 0 {
+		o.Settled = false
+		o.Progress += "; what replaces them loads: " + first5(coming)
+	}
+	return o
+}
+
 // names5 joins the names of the first five pods.
 func names5(pods []kube.NodePod) string {
 	names := make([]string, 0, len(pods))
@@ -218,7 +257,7 @@ func (l evictor) Advance(ctx context.Context, in step.Input, plan machine.Plan) 
 		return o, err
 	}
 	if seen := f.observation(o, p); seen.Settled || len(f.here) == 0 {
-		return seen, nil
+		return l.replaced(ctx, in, n, p, seen), nil
 	}
 	for i, pod := range f.here {
 		if f.late == 0 && !f.may(pod, p) {
