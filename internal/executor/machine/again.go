@@ -98,6 +98,24 @@ func (t *turn) overtaken(before State, a playbook.Alert) {
 	t.lookAgain(why)
 }
 
+// movedOn handles a lever that was planned, and is refused when it is planned once
+// more, because its target is no longer what the evidence saw: somebody released, or
+// has repaired it. The evidence is gathered anew, and a lever that still fits is asked
+// about anew. It does so no more than a few times. It reports whether it did.
+func (t *turn) movedOn(o OpenEffect, out Outcome) bool {
+	s, start := t.s, t.s.Playbook.Start
+	step, _ := s.Step()
+	if out.Reason != fault.Conflict || s.Lever == nil || s.Lever.Plan == nil || step > 1 || s.Start.Loan != "" || s.Cancel != nil || !s.Firing() {
+		return false
+	}
+	if _, no := t.bounded(s.Playbook.State(start), start); no != "" || s.Visits[start] >= MaxVisits/2 {
+		return false
+	}
+	t.retried(o, out, false)
+	t.lookAgain(out.Message)
+	return true
+}
+
 // knows reports whether the run has an alert of that name.
 func (s State) knows(name string) bool {
 	for _, ep := range s.Episodes.All() {

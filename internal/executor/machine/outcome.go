@@ -138,6 +138,9 @@ func (t *turn) planned(o OpenEffect, out Outcome) {
 			t.retried(o, out, true)
 			return
 		}
+		if t.movedOn(o, out) {
+			return
+		}
 		t.emit(Event{Kind: PlanRefused, State: t.s.Current, Effect: o.Key, Reason: out.Reason, Message: out.Message})
 		t.signal(playbook.OnRefused)
 		return
