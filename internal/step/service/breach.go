@@ -29,7 +29,8 @@ type breach struct {
 
 	before, oldPods, newPods slo.Counts
 	odd                      odd
-	times, waiting           float64
+	now, load                growth // of the load now, and of the one that may explain the breach
+	slower                   prefill
 }
 
 // odd is the one bad pod of the current revision, where every other pod of it that
@@ -43,7 +44,7 @@ type odd struct {
 // breach measures the objectives of the service and finds when the one that is
 // missed most began to be. Without one the alert says when it began.
 func (c changes) breach(ctx context.Context, in step.Input, f *found) breach {
-	b := breach{times: math.NaN(), waiting: math.NaN()}
+	b := breach{now: unknownGrowth, load: unknownGrowth}
 	if !in.Alert.StartsAt.IsZero() {
 		b.since = in.Alert.StartsAt
 	}
@@ -82,16 +83,11 @@ func (c changes) compare(ctx context.Context, in step.Input, f *found, b *breach
 		return
 	}
 	q := step.Patient(c.q)
-	if err := b.load(ctx, q, in, f.first); err != nil {
+	if err := b.weighLoad(ctx, q, in, f.first); err != nil {
 		f.lacks("the load", err)
 		return
 	}
-	if !math.IsNaN(b.times) {
-		f.out.Traffic = &b.times
-	}
-	if !math.IsNaN(b.waiting) {
-		f.out.Waiting = &b.waiting
-	}
+	f.out.Traffic, f.out.Waiting, f.out.Loaded = known(b.now.times), known(b.now.waiting), b.now.explains()
 	if !b.known {
 		return
 	}
@@ -104,31 +100,6 @@ func (c changes) compare(ctx context.Context, in step.Input, f *found, b *breach
 	if err := b.sides(ctx, q, in, f); err != nil {
 		f.lacks("pods side by side", err)
 	}
-}
-
-// load compares the load now with that before the breach and before the change.
-func (b *breach) load(ctx context.Context, q step.Querier, in step.Input, changed time.Time) error {
-	ask := step.Objectives(in.Service)
-	if len(ask.Progress) == 0 {
-		return nil
-	}
-	spans := []slo.Span{{Window: nowSpan}}
-	for _, at := range []time.Time{b.since, changed} {
-		if !at.IsZero() {
-			spans = append(spans, slo.Span{Window: beforeSpan, Offset: max(in.Now.Sub(at), nowSpan) + rampSpan})
-		}
-	}
-	loads, err := slo.Loads(ctx, q, ask.Service, ask.Progress, in.Now, spans...)
-	if err != nil {
-		return err
-	}
-	b.waiting = loads[0].Waiting
-	for _, before := range loads[1:] {
-		if times := loads[0].Times(before); !(times <= b.times) && !math.IsNaN(times) {
-			b.times = times
-		}
-	}
-	return nil
 }
 
 // sides measures the worst objective on each pod, and compares those of the releases
@@ -245,8 +216,10 @@ func oddOne(pods map[string]slo.Counts, test slo.Test) odd {
 }
 
 // ratio returns the bad share of counts; nil: there are none.
-func ratio(c slo.Counts) *float64 {
-	v := c.Ratio()
+func ratio(c slo.Counts) *float64 { return known(c.Ratio()) }
+
+// known returns a pointer to a number that was measured, else nil.
+func known(v float64) *float64 {
 	if !step.IsFinite(v) {
 		return nil
 	}
@@ -258,7 +231,7 @@ func (f *found) weight(b breach, window time.Duration) weight {
 	w := weight{
 		changed: f.out.Changed, ours: f.out.Ours, matters: f.matters,
 		subject: f.subject, moved: f.moved, first: f.first, at: f.at, window: window, since: b.since,
-		former: "the revision before", before: b.before, oldPods: b.oldPods, newPods: b.newPods, odd: b.odd, unserved: f.out.Unserved, times: b.times, waiting: b.waiting,
+		former: "the revision before", before: b.before, oldPods: b.oldPods, newPods: b.newPods, odd: b.odd, unserved: f.out.Unserved, load: b.load, slower: b.slower,
 		bad: "bad", unknown: f.out.Missing,
 	}
 	if f.group != nil {

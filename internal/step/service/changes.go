@@ -23,7 +23,10 @@ began the breach. A release is a suspect when the service met its objectives bef
 breach better. Revisions that became current within the window are weighed together: what came after the breach began is not the cause, and of those before it
 the last one is, with those right before it on which the service is not known to have met all its objectives. ` + "`target`" + ` is the revision before those. One that
 was taken back, measured without it and put back in the cluster because that did not help is not the cause, until another comes. In this order: pods of both revisions that serve side by side decide; one bad pod is the cause itself where every other pod of its revision is
-well; traffic of 1.5 times that before with requests in the queue, or of three times, explains the breach better; labels, annotations, logging and more replicas cannot be the cause. ` + "`why`" + ` says which, with figures.
+well; traffic of 1.5 times that before with requests in the queue, or of three times, or of twice the prompt tokens in longer
+prompts, explains the breach better; labels, annotations, logging and more replicas cannot be the cause. That traffic is
+the one when the breach began; one that grew later counts only where it was 1.2 times that before by then. Neither it nor an earlier breach
+explains a prefill that takes three times as long as before the change, beyond what tokens take longer, where prompts and prefix hits are as they were. ` + "`why`" + ` says which, with figures.
 
 Where Git or Prometheus cannot be read, the rest still counts, and ` + "`missing`" + ` says what is not known. The check fails only where neither the
 cluster nor Git can be read. Faulty hardware is ruled out by gpu.health, not here.`,
@@ -42,6 +45,7 @@ type changesOut struct {
 	Matters      bool          `json:"matters" doc:"Something moved that can change how requests are served: not only labels, annotations, logging or more replicas."`
 	Suspect      bool          `json:"suspect" doc:"It is not ours, the breach began after it took effect, and nothing explains the breach better."`
 	Unserved     bool          `json:"unserved" doc:"No pod of the current revision is ready or answered requests within five minutes, as far as series have the label pod, and as many of the newest one that has ready pods serve as are wanted: what came after that one is not what breaches the SLO."`
+	Loaded       bool          `json:"loaded" doc:"The load now would explain a breach by itself, by the multiples above: without the release more replicas may still be called for. False where it is not known, or nothing changed."`
 	Why          string        `json:"why" doc:"Why it is a suspect or not, in one sentence with figures."`
 	AgeSeconds   float64       `json:"age_seconds" unit:"seconds" doc:"Since the newest change took effect; of none within the window, since the current revision became current; -1: not known."`
 	At           *time.Time    `json:"at,omitempty" doc:"When that was; unset: not known. Compare moments with it: age_seconds is as of the look, which may take a while."`
@@ -178,7 +182,15 @@ func (c changes) Run(ctx context.Context, in step.Input) (step.Finding, error) {
 		c.compare(ctx, in, f, &b)
 	}
 	f.out.Missing = strings.Join(f.missing, "; ")
-	f.out.Suspect, f.out.Why = f.weight(b, window).weigh()
+	w := f.weight(b, window)
+	f.out.Suspect, f.out.Why = w.weigh()
+	if !f.out.Suspect && w.excused() {
+		if b.slower, err = c.slowed(ctx, in, f, &b); err != nil {
+			f.lacks("the time of prefill", err)
+			f.out.Missing = strings.Join(f.missing, "; ")
+		}
+		f.out.Suspect, f.out.Why = f.weight(b, window).weigh()
+	}
 	if r := &f.releases; r.why != "" && f.out.Base > 0 {
 		f.out.Why += "; " + r.why
 	}

@@ -10,14 +10,6 @@ import (
 	"github.com/inference-responder/responder/internal/step"
 )
 
-// moreTraffic is how many times the load of before explains a breach better than
-// a release does, if requests wait as well.
-const moreTraffic = 1.5
-
-// muchMore is how many times it does also where none wait: prompts that are computed
-// at once make first tokens late without a queue.
-const muchMore = 3
-
 // sameMoment is how much earlier than a change a breach may seem to begin that the
 // change caused: the beginning is found on a grid of minutes.
 const sameMoment = 2 * time.Minute
@@ -55,8 +47,8 @@ type weight struct {
 	odd       odd        // where all serve the current one
 	unserved  bool       // all replicas of the former revision serve, and no pod of the current one is ready
 
-	times   float64 // load now in multiples of before; NaN: not known
-	waiting float64 // requests in the queue now; NaN: not known
+	load   growth  // of the load that may explain the breach
+	slower prefill // that no load explains
 
 	unknown string // why something of this is not known; empty: all is
 }
@@ -64,7 +56,7 @@ type weight struct {
 // weigh reports whether the change is a suspect, and why, in one sentence. Rules
 // are in the order of how much they tell; the first that applies decides.
 func (w weight) weigh() (suspect bool, why string) {
-	rules := []func() (suspect bool, why string){w.none, w.tried, w.reverted, w.compared, w.late, w.idle, w.uneven, w.settled, w.loaded, w.harmless}
+	rules := []func() (suspect bool, why string){w.none, w.tried, w.reverted, w.compared, w.late, w.idle, w.uneven, w.settled, w.loaded, w.harmless, w.slowed}
 	for _, rule := range rules {
 		if suspect, why = rule(); why != "" {
 			return suspect, why + w.others(suspect)
@@ -78,13 +70,24 @@ func (w weight) weigh() (suspect bool, why string) {
 	default:
 		why = fmt.Sprintf("the breach began %s after %s took effect, which changed %s", step.DurationText(after), w.subject, w.movedText())
 	}
-	if !math.IsNaN(w.times) {
-		why += fmt.Sprintf("; traffic, in requests or prompt tokens, is %.1f times that before", w.times)
+	if !math.IsNaN(w.load.times) {
+		why += "; " + w.load.text("")
 	}
 	if w.unknown != "" {
 		why += "; " + w.unknown
 	}
 	return true, why + w.others(true)
+}
+
+// excused reports whether the load, or what was before, speaks for a change that can make
+// prefill slower.
+func (w weight) excused() bool {
+	if !w.matters {
+		return false
+	}
+	_, late := w.late()
+	_, loaded := w.loaded()
+	return late != "" || loaded != ""
 }
 
 // others tells what came after a change, and what was there before it, where there were
@@ -124,8 +127,12 @@ func (w weight) tried() (bool, string) {
 	return false, w.acquitted + ": it is not what is to be taken back"
 }
 
-// late: the service was as bad before the change took effect.
+// late: the service was as bad before the change took effect. Where prefill has become
+// slower since then for another reason than load, the change is bad as well.
 func (w weight) late() (bool, string) {
+	if w.slower.now > 0 {
+		return false, ""
+	}
 	test := slo.Test{Objective: w.objective, Factor: w.factor, Now: w.before}
 	stands, _ := test.Stands()
 	ended := w.since.After(w.first) // an earlier breach, which was over when this one began
@@ -197,22 +204,16 @@ func (w weight) settled() (bool, string) {
 	return false, ""
 }
 
-// loaded: there is more to do than before and requests wait, or there is much more.
+// loaded: the load explains the breach, and nothing is slower that it does not explain.
 func (w weight) loaded() (bool, string) {
-	waits := ""
-	switch {
-	case w.times >= moreTraffic && w.waiting >= 1:
-		waits = fmt.Sprintf(" and %.0f requests wait", w.waiting)
-	case w.times >= muchMore:
-	default:
+	if w.slower.now > 0 || !w.load.explains() {
 		return false, ""
 	}
 	only := ""
 	if !w.matters {
 		only = " only"
 	}
-	return false, fmt.Sprintf("traffic, in requests or prompt tokens, is %.1f times that before the breach%s: the load explains it better than %s, which changed %s%s",
-		w.times, waits, w.subject, w.movedText(), only)
+	return false, fmt.Sprintf("%s: the load explains it better than %s, which changed %s%s", w.load.text(" the breach"), w.subject, w.movedText(), only)
 }
 
 // harmless: what moved cannot change how requests are served.
@@ -221,6 +222,15 @@ func (w weight) harmless() (bool, string) {
 		return false, ""
 	}
 	return false, fmt.Sprintf("%s changed %s only, which cannot change how requests are served", w.subject, w.movedText())
+}
+
+// slowed: the service was bad before the change, or there is more to do, and prefill has
+// become slower since the change for another reason.
+func (w weight) slowed() (bool, string) {
+	if w.slower.now == 0 {
+		return false, ""
+	}
+	return true, fmt.Sprintf("%s changed %s, and %s", w.subject, w.movedText(), w.slower.text())
 }
 
 // movedText names what moved, on one line.

@@ -19,7 +19,7 @@ func TestWeigh(t *testing.T) {
 			changed: true, matters: true, subject: "revision 7", former: "revision 6", moved: []string{"image"},
 			at: noon.Add(-20 * time.Minute), since: noon.Add(-17 * time.Minute), window: time.Hour,
 			objective: 0.99, factor: 14.4, bad: "slow", now: slo.Counts{Bad: 900, Total: 2000}, before: slo.Counts{Bad: 6, Total: 4000},
-			times: 1.02, waiting: 0,
+			load: growth{times: 1.02},
 		}
 		change(&w)
 		if w.first.IsZero() {
@@ -44,22 +44,52 @@ func TestWeigh(t *testing.T) {
 		}), false, "revision 7 was taken back, which did not help, and was put back 7m ago: it is not what is to be taken back"},
 		{"our own rollback", release(func(w *weight) { w.ours = true }), false, "revision 7 is a repair by Responder"},
 		{"traffic is 2.4 times normal, and a log level moved", release(func(w *weight) {
-			w.times, w.waiting, w.matters, w.moved = 2.4, 31, false, []string{"--log-level"}
+			w.load.times, w.load.waiting, w.matters, w.moved = 2.4, 31, false, []string{"--log-level"}
 		}), false, "traffic, in requests or prompt tokens, is 2.4 times that before the breach and 31 requests wait: the load explains it better than revision 7, which changed --log-level only"},
 		{
-			"traffic is 2.4 times normal, and an image moved", release(func(w *weight) { w.times, w.waiting = 2.4, 31 }), false,
+			"traffic is 2.4 times normal, and an image moved", release(func(w *weight) { w.load.times, w.load.waiting = 2.4, 31 }), false,
 			"traffic, in requests or prompt tokens, is 2.4 times that before the breach and 31 requests wait: the load explains it better than revision 7, which changed image",
 		},
 		{
-			"more traffic, and nobody waits", release(func(w *weight) { w.times = 2.4 }), true,
+			"more traffic, and nobody waits", release(func(w *weight) { w.load.times = 2.4 }), true,
 			"the breach began 3m after revision 7 took effect, which changed image; traffic, in requests or prompt tokens, is 2.4 times that before",
 		},
 		{
-			"three times the traffic, and nobody waits", release(func(w *weight) { w.times = 3.2 }), false,
+			"three times the traffic, and nobody waits", release(func(w *weight) { w.load.times = 3.2 }), false,
 			"traffic, in requests or prompt tokens, is 3.2 times that before the breach: the load explains it better than revision 7, which changed image",
 		},
 		{
-			"a queue without more traffic is the release's", release(func(w *weight) { w.times, w.waiting = 1.1, 80 }), true,
+			"twice the prompt tokens in longer prompts, and nobody waits", release(func(w *weight) { w.load = growth{times: 2.6, prompts: 2.6} }), false,
+			"traffic, in requests or prompt tokens, is 2.6 times that before the breach and prompts are 2.6 times as long: the load explains it better than revision 7, which changed image",
+		},
+		{
+			"the traffic grew after the breach began", release(func(w *weight) {
+				w.load = mayExplain(growth{times: 2.5, waiting: 40}, growth{times: 1.04})
+			}), true,
+			"the breach began 3m after revision 7 took effect, which changed image; traffic, in requests or prompt tokens, was 1.0 times that before when it began",
+		},
+		{
+			"traffic is 2.4 times normal, and prefill is slower than load makes it", release(func(w *weight) {
+				w.load, w.slower = growth{times: 2.4, waiting: 31}, prefill{0.93, 0.054}
+			}), true,
+			"revision 7 changed image, and prefill takes 0.93 s since then, it took 0.054 s before: " +
+				"prompts, hits of the prefix cache and tokens are as they were, so more load does not explain it",
+		},
+		{
+			"as bad before it, and prefill is slower since", release(func(w *weight) {
+				w.before, w.since, w.slower = slo.Counts{Bad: 2700, Total: 4000}, w.first.Add(-4*time.Minute), prefill{0.93, 0.054}
+			}), true,
+			"revision 7 changed image, and prefill takes 0.93 s since then, it took 0.054 s before: " +
+				"prompts, hits of the prefix cache and tokens are as they were, so more load does not explain it",
+		},
+		{
+			"prefill is slower, and one pod is the cause", release(func(w *weight) {
+				w.load, w.slower = growth{times: 2.4, waiting: 31}, prefill{0.93, 0.054}
+				w.odd = odd{pod: "chat-2", own: slo.Counts{Bad: 450, Total: 500}, others: slo.Counts{Bad: 1, Total: 1500}, rest: 3}
+			}), false, "90 % of requests are slow on pod chat-2, 0.0667 % on the 3 other pods of revision 7: it is that pod, not what revision 7 changed: image",
+		},
+		{
+			"a queue without more traffic is the release's", release(func(w *weight) { w.load.times, w.load.waiting = 1.1, 80 }), true,
 			"the breach began 3m after revision 7 took effect, which changed image; traffic, in requests or prompt tokens, is 1.1 times that before",
 		},
 		{
@@ -100,7 +130,7 @@ func TestWeigh(t *testing.T) {
 			"the breach began 0s after revision 7 took effect, which changed image; traffic, in requests or prompt tokens, is 1.0 times that before",
 		},
 		{"side by side, the new one is bad", release(func(w *weight) {
-			w.times, w.waiting = 2.4, 31
+			w.load.times, w.load.waiting = 2.4, 31
 			w.newPods, w.oldPods = slo.Counts{Bad: 410, Total: 1000}, slo.Counts{Bad: 3, Total: 1000}
 		}), true, "41 % of requests are slow on pods of revision 7, 0.3 % on pods of revision 6, side by side; it changed image"},
 		{"side by side, both are bad", release(func(w *weight) {
@@ -134,11 +164,11 @@ func TestWeigh(t *testing.T) {
 		}), true, "41 % of requests are slow on pods of revisions 7 and 8, 0.3 % on pods of revision 6, side by side; it changed image" +
 			"; revision 8, which came later, would go back with it; revision 6 was current before"},
 		{"the load is not known", release(func(w *weight) {
-			w.times, w.waiting, w.unknown = math.NaN(), math.NaN(), "the load could not be read: no answer in time"
+			w.load.times, w.load.waiting, w.unknown = math.NaN(), math.NaN(), "the load could not be read: no answer in time"
 		}), true, "the breach began 3m after revision 7 took effect, which changed image; the load could not be read: no answer in time"},
 		{
 			"nothing is known but the change",
-			weight{changed: true, matters: true, subject: "commit 0123abcd9", times: math.NaN(), waiting: math.NaN()},
+			weight{changed: true, matters: true, subject: "commit 0123abcd9", load: unknownGrowth},
 			true,
 			"commit 0123abcd9 changed nothing that is shown",
 		},
