@@ -29,7 +29,8 @@ type breach struct {
 
 	before, oldPods, newPods slo.Counts
 	odd                      odd
-	now, load                growth // of the load now, and of the one that may explain the breach
+	own                      slo.Counts // on pods of the current revision, now
+	now, load                growth     // of the load now, and of the one that may explain the breach
 	slower                   prefill
 }
 
@@ -145,6 +146,8 @@ func (b *breach) sides(ctx context.Context, q step.Querier, in step.Input, f *fo
 		}
 		if p.Revision == f.out.Revision {
 			serving[p.Name] = x.Counts[0]
+			b.own.Bad += x.Counts[0].Bad
+			b.own.Total += x.Counts[0].Total
 		}
 		side.Bad += x.Counts[0].Bad
 		side.Total += x.Counts[0].Total
@@ -231,7 +234,7 @@ func (f *found) weight(b breach, window time.Duration) weight {
 	w := weight{
 		changed: f.out.Changed, ours: f.out.Ours, matters: f.matters,
 		subject: f.subject, moved: f.moved, first: f.first, at: f.at, window: window, since: b.since,
-		former: "the revision before", before: b.before, oldPods: b.oldPods, newPods: b.newPods, odd: b.odd, unserved: f.out.Unserved, load: b.load, slower: b.slower,
+		former: "the revision before", before: b.before, oldPods: b.oldPods, newPods: b.newPods, odd: b.odd, unserved: f.out.Unserved, own: b.own, load: b.load, slower: b.slower,
 		bad: "bad", unknown: f.out.Missing,
 	}
 	if f.group != nil {

@@ -45,6 +45,7 @@ type changesOut struct {
 	Matters      bool          `json:"matters" doc:"Something moved that can change how requests are served: not only labels, annotations, logging or more replicas."`
 	Suspect      bool          `json:"suspect" doc:"It is not ours, the breach began after it took effect, and nothing explains the breach better."`
 	Unserved     bool          `json:"unserved" doc:"No pod of the current revision is ready or answered requests within five minutes, as far as series have the label pod, and as many of the newest one that has ready pods serve as are wanted: what came after that one is not what breaches the SLO."`
+	WorseSide    bool          `json:"worse_side" doc:"Pods of the current revision and of the one before the suspects serve side by side, and those of the current one miss the objective, the others not: the newest change is no repair."`
 	Loaded       bool          `json:"loaded" doc:"The load now would explain a breach by itself, by the multiples above: without the release more replicas may still be called for. False where it is not known, or nothing changed."`
 	Why          string        `json:"why" doc:"Why it is a suspect or not, in one sentence with figures."`
 	AgeSeconds   float64       `json:"age_seconds" unit:"seconds" doc:"Since the newest change took effect; of none within the window, since the current revision became current; -1: not known."`
@@ -191,6 +192,7 @@ func (c changes) Run(ctx context.Context, in step.Input) (step.Finding, error) {
 		}
 		f.out.Suspect, f.out.Why = f.weight(b, window).weigh()
 	}
+	f.out.WorseSide = f.out.Suspect && w.worse()
 	if r := &f.releases; r.why != "" && f.out.Base > 0 {
 		f.out.Why += "; " + r.why
 	}

@@ -47,8 +47,9 @@ type weight struct {
 	odd       odd        // where all serve the current one
 	unserved  bool       // all replicas of the former revision serve, and no pod of the current one is ready
 
-	load   growth  // of the load that may explain the breach
-	slower prefill // that no load explains
+	own    slo.Counts // on pods of the current revision, now
+	load   growth     // of the load that may explain the breach
+	slower prefill    // that no load explains
 
 	unknown string // why something of this is not known; empty: all is
 }
@@ -88,6 +89,14 @@ func (w weight) excused() bool {
 	_, late := w.late()
 	_, loaded := w.loaded()
 	return late != "" || loaded != ""
+}
+
+// worse reports whether the pods of the current revision miss the objective side by side
+// with those of the former one, which do not.
+func (w weight) worse() bool {
+	w.newPods = w.own
+	bad, why := w.compared()
+	return bad && why != ""
 }
 
 // others tells what came after a change, and what was there before it, where there were

@@ -182,6 +182,27 @@ func TestWeigh(t *testing.T) {
 	}
 }
 
+// TestWorse: the newest revision is known to be worse only by its own pods, beside
+// those of the former revision that are well.
+func TestWorse(t *testing.T) {
+	bad, well := slo.Counts{Bad: 410, Total: 1000}, slo.Counts{Bad: 3, Total: 1000}
+	for name, tt := range map[string]struct {
+		own, old slo.Counts
+		want     bool
+	}{
+		"bad beside a good one":    {bad, well, true},
+		"bad beside a bad one":     {bad, bad, false},
+		"well, and the others bad": {well, bad, false}, // a repair
+		"bad, and no others":       {bad, slo.Counts{}, false},
+		"no pods yet":              {slo.Counts{}, well, false}, // those of an earlier suspect may be the bad ones
+	} {
+		w := weight{changed: true, matters: true, objective: 0.99, factor: 14.4, newPods: bad, own: tt.own, oldPods: tt.old}
+		if got := w.worse(); got != tt.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
 // TestTouchMatters: what a commit moved is taken for harmless only where it is.
 func TestTouchMatters(t *testing.T) {
 	const template = "Deployment chat: spec.template."
