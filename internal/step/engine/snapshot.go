@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/inference-responder/responder/internal/fault"
@@ -20,7 +21,8 @@ func SnapshotKind() playbook.Kind {
 		Name: "engine.snapshot",
 		Role: playbook.RoleCheck,
 		Doc: `Reads what the service's engine does now, by the engine's own series: vLLM's or SGLang's, which the workers of Dynamo pass on. ` + "`bound`" + ` is what
-limits it: ` + "`kv`" + ` (the KV cache is full and requests wait or lose their place in it), ` + "`queue`" + ` (requests wait for their turn), ` + "`decode`" + ` (none wait,
+limits it: ` + "`kv`" + ` (the KV cache is full and requests wait or lose their place in it), ` + "`queue`" + ` (requests wait for their turn: as many as there are replicas, or any where
+all places of a known ` + "`max-num-seqs`" + ` or ` + "`max-running-requests`" + ` are taken), ` + "`decode`" + ` (none wait,
 and many are computed at once, so that each token takes longer), ` + "`prefill`" + ` (none wait, and the time to the first token is spent on the prompt, which
 takes longer than before or than the objective of TTFT, else e2e, allows; not without one), ` + "`none`" + `, or ` + "`unknown`" + ` where the gauges of requests are missing or stale. Where many
 are computed at once, ` + "`prefill`" + ` needs longer prompts or fewer prefix hits than before, or tokens that take no longer than before: a large batch makes
@@ -148,6 +150,7 @@ func (c snapshot) Run(ctx context.Context, in step.Input) (step.Finding, error) 
 	}
 	out := s.judge(ready, firstToken(in.Service))
 	notes := out.inManifest(declared(ctx, c.o, in.Service))
+	out.seated(s)
 	out.propose(s, in.Service)
 	return step.Finding{Out: out, Facts: slices.Concat(out.facts(s), notes, out.Proposals)}, nil
 }
@@ -316,6 +319,40 @@ func bound(l slo.Load, ready int) string {
 		return boundDecode
 	}
 	return boundNone
+}
+
+const (
+	allSeats  = 0.95 // of the places for requests: beyond, who arrives waits
+	longQueue = 0.1  // of a request's time: requests wait, though none may at this moment
+)
+
+// seated makes the queue the bound if requests wait for a place and all are taken, as
+// where a flag allows few of them and the engine is not busy otherwise.
+func (out *snapshotOut) seated(s sight) {
+	seats := out.seats()
+	waits := s.load.Waiting >= 1 || value(out.QueueShare) >= longQueue
+	if out.Bound != boundNone || out.Ready == 0 || seats == 0 || !waits || !(s.load.Running >= allSeats*seats*float64(out.Ready)) {
+		return
+	}
+	out.Bound, out.ReplicasShort = boundQueue, short(s.load, boundQueue, out.Ready)
+	out.Why = fmt.Sprintf("saturated, all %.0f places for requests of each replica are taken: %s; %d replicas are ready, %d more are called for", seats, loadWords(s.load), out.Ready, out.ReplicasShort)
+	if out.QueueShare != nil {
+		out.Why += fmt.Sprintf("; a request waits for %s of its time", slo.Percent(*out.QueueShare))
+	}
+}
+
+// seats returns how many requests a replica computes at most; 0: not known. vLLM's flag is
+// of each data-parallel rank, SGLang's of all together.
+func (out *snapshotOut) seats() float64 {
+	if n, err := strconv.Atoi(out.Flags["max-running-requests"]); err == nil && n > 0 {
+		return float64(n)
+	}
+	n, err := strconv.Atoi(out.Flags["max-num-seqs"])
+	ranks, rankErr := strconv.Atoi(cmp.Or(out.Flags["data-parallel-size"], "1"))
+	if err != nil || rankErr != nil || n <= 0 || ranks <= 0 {
+		return 0
+	}
+	return float64(n * ranks)
 }
 
 // short returns how many replicas are short: by what arrives and has piled up

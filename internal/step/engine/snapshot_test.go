@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/slo"
 	"github.com/inference-responder/responder/internal/step"
 )
 
@@ -289,6 +290,36 @@ func TestSnapshotFlags(t *testing.T) {
 	out, facts := snapshotOf(t, s)
 	if out.Flags["gpu-memory-utilization"] != "0.9 or 0.94" || out.Flags["block-size"] != "16" || !strings.Contains(strings.Join(facts, "\n"), "do not run with the same --gpu-memory-utilization: 0.9 or 0.94") {
 		t.Errorf("%v %q", out.Flags, facts)
+	}
+}
+
+// TestSnapshotSeats: requests that wait while every place is taken are bound by the queue,
+// however few they are. A place that is free, or whose number is not known, is no bound.
+func TestSnapshotSeats(t *testing.T) {
+	busy := slo.Load{Running: 24, Waiting: 2, Rate: 7, Ended: 7, Cache: 0.009}
+	half, tenth := 0.19, 0.02
+	for name, tt := range map[string]struct {
+		load  slo.Load
+		share *float64
+		flags map[string]string
+		want  string
+	}{
+		"all taken":                    {busy, nil, map[string]string{"max-num-seqs": "4"}, "queue"},
+		"SGLang":                       {busy, nil, map[string]string{"max-running-requests": "4"}, "queue"},
+		"two ranks each":               {busy, nil, map[string]string{"max-num-seqs": "2", "data-parallel-size": "2"}, "queue"},
+		"none waits at this moment":    {slo.Load{Running: 24, Rate: 7, Ended: 7}, &half, map[string]string{"max-num-seqs": "4"}, "queue"},
+		"none waits":                   {slo.Load{Running: 24, Rate: 7, Ended: 7}, &tenth, map[string]string{"max-num-seqs": "4"}, "none"},
+		"places are free":              {busy, nil, map[string]string{"max-num-seqs": "8"}, "none"},
+		"not known":                    {busy, nil, nil, "none"},
+		"while a change rolls out":     {busy, nil, map[string]string{"max-num-seqs": "4 or 8"}, "none"},
+		"how many run is not measured": {slo.Load{Running: math.NaN(), Waiting: 2}, nil, map[string]string{"max-num-seqs": "4"}, "unknown"},
+	} {
+		out := judgeLoad(tt.load, 6, 6)
+		out.Flags, out.QueueShare = tt.flags, tt.share
+		out.seated(sight{load: tt.load})
+		if out.Bound != tt.want || (out.ReplicasShort > 0) != (tt.want == "queue") {
+			t.Errorf("%s: %s, %d short: %s", name, out.Bound, out.ReplicasShort, out.Why)
+		}
 	}
 }
 
