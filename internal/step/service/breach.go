@@ -251,7 +251,9 @@ func (f *found) weight(b breach, window time.Duration) weight {
 		w.serves = r.numbers(r.first, len(r.past)-1)
 		w.unserved = w.unserved && !r.isSuspect(f.serves)
 		w.gone = r.good.Number == r.current().Number
-		w.later = r.later()
+		if w.later = r.later(); w.later != "" && b.now.explains() {
+			w.load = b.now // what came later may have mended what the suspect began
+		}
 		if current := r.current(); current.Acquitted {
 			w.acquitted = fmt.Sprintf("revision %d was taken back, which did not help, and was put back", current.Number)
 			if !current.Active.IsZero() {

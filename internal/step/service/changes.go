@@ -25,7 +25,8 @@ the last one is, with those right before it on which the service is not known to
 was taken back, measured without it and put back in the cluster because that did not help is not the cause, until another comes. In this order: pods of both revisions that serve side by side decide; one bad pod is the cause itself where every other pod of its revision is
 well; traffic of 1.5 times that before with requests in the queue, or of three times, or of twice the prompt tokens in longer
 prompts, explains the breach better; labels, annotations, logging and more replicas cannot be the cause. That traffic is
-the one when the breach began; one that grew later counts only where it was 1.2 times that before by then. Neither it nor an earlier breach
+the one when the breach began; one that grew later counts only where it was 1.2 times that before by
+then, or another release came since. Neither it nor an earlier breach
 explains a prefill that takes three times as long as before the change, beyond what tokens take longer, where prompts and prefix hits are as they were. ` + "`why`" + ` says which, with figures.
 
 Where Git or Prometheus cannot be read, the rest still counts, and ` + "`missing`" + ` says what is not known. The check fails only where neither the
