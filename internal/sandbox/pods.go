@@ -55,16 +55,30 @@ func (p *pod) describe(container string, at time.Time) kube.Pod {
 	}
 	if p.node != "" {
 		out.IP = p.ip
-		out.Containers = []kube.PodContainer{{Name: container, Port: port, Since: p.created, Readiness: kube.HealthProbe{Kind: "http", Path: "/health", Port: port}}}
+		out.Containers = []kube.PodContainer{{Name: container, Port: port, Since: p.runsSince(at), Readiness: kube.HealthProbe{Kind: "http", Path: "/health", Port: port}}}
 	}
 	if p.ready {
 		out.ReadySince = p.created
 		if p.loaded.After(p.created) {
-			out.ReadySince, out.Loading = p.loaded, p.loaded.Sub(p.created)
+			out.ReadySince = p.loaded
+		}
+		if p.restarts == 0 { // else what it took is not known, as of a real pod
+			out.Loading = max(0, p.loaded.Sub(p.created))
 		}
 	}
 	p.container(&out, at)
 	return out
+}
+
+// runsSince returns when the engine's container last started; zero: it waits to.
+func (p *pod) runsSince(at time.Time) time.Time {
+	switch {
+	case p.restarts == 0:
+		return p.created
+	case at.Before(p.again):
+		return time.Time{}
+	}
+	return p.again
 }
 
 // pod returns a pod of the fleet, or one that it let go of; nil: there is none.
