@@ -97,6 +97,11 @@ func BadWord(indicator string) string {
 	return "slow"
 }
 
+// HoldsPrefill reports whether the time of a request's prefill is part of an indicator.
+func HoldsPrefill(indicator string) bool {
+	return indicator == engine.TTFT || indicator == engine.E2E || indicator == engine.Goodput
+}
+
 // Patient returns a Querier that asks again while Prometheus is away, for as long
 // as the context lasts. A query that is refused for what it is fails at once.
 func Patient(q Querier) Querier { return patient{q} }

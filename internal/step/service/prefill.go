@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/inference-responder/responder/internal/engine"
 	"github.com/inference-responder/responder/internal/slo"
 	"github.com/inference-responder/responder/internal/step"
 )
@@ -33,13 +32,8 @@ func (p prefill) text() string {
 // have made it longer.
 func (c changes) slowed(ctx context.Context, in step.Input, f *found, b *breach) (prefill, error) {
 	ask := step.Objectives(in.Service)
-	if !b.known || len(ask.Progress) == 0 || f.first.IsZero() {
+	if !b.known || !step.HoldsPrefill(b.worst.Objective.Indicator) || len(ask.Progress) == 0 || f.first.IsZero() {
 		return prefill{}, nil
-	}
-	switch b.worst.Objective.Indicator {
-	case engine.TTFT, engine.E2E, engine.Goodput:
-	default:
-		return prefill{}, nil // a prompt makes no token late
 	}
 	view, err := slo.Views(ctx, step.Patient(c.q), ask.Service, ask.Progress, in.Now, nowSpan, max(in.Now.Sub(f.first), nowSpan))
 	if err != nil || view.Why != "" {
