@@ -180,14 +180,36 @@ func (f *flow) judge(o *opened) {
 
 // hidesValue reports whether the values of an object are hidden because of its name or path.
 func (f *flow) hidesValue(o *opened, values []part) bool {
+	name := ""
 	for _, p := range o.fields["name"] {
-		name := f.text[p.from:p.to]
-		plain := func(v part) bool { return plainLiteral(name, f.text[v.from:v.to]) }
-		if Named(name) || variable.MatchString(name) && slices.ContainsFunc(values, func(v part) bool { return !plain(v) }) {
-			return true
-		}
+		name = stricter(name, f.text[p.from:p.to])
+	}
+	if Named(name) || variable.MatchString(name) && slices.ContainsFunc(values, func(v part) bool { return !plainLiteral(name, f.text[v.from:v.to]) }) {
+		return true
 	}
 	return len(o.fields["op"]) > 0 && slices.ContainsFunc(o.fields["path"], func(p part) bool { return hidesPath(f.text[p.from:p.to]) })
+}
+
+// stricter returns which of two names of one value hides more of it: that of a credential, then
+// a variable that is not known. So the values of an object that repeats its name are each
+// judged once.
+func stricter(a, b string) string {
+	rank := func(name string) int {
+		switch {
+		case Named(name):
+			return 3
+		case !variable.MatchString(name):
+			return 0
+		case !plainName(name):
+			return 2
+		default:
+			return 1
+		}
+	}
+	if rank(b) > rank(a) {
+		return b
+	}
+	return a
 }
 
 // variable is the name of a variable of the environment.

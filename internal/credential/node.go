@@ -17,14 +17,16 @@ import (
 // is itself a manifest is not looked into: see [InSecret]. The time is in
 // proportion to the nodes.
 func Secrets(n *yaml.Node) map[*yaml.Node]bool {
-	s := search{hidden: map[*yaml.Node]bool{}, kinds: map[*yaml.Node]bool{}}
+	s := search{hidden: map[*yaml.Node]bool{}, kinds: map[*yaml.Node]bool{}, targets: map[*yaml.Node]bool{}}
 	s.walk(n)
 	return s.hidden
 }
 
 type search struct {
 	hidden map[*yaml.Node]bool
-	kinds  map[*yaml.Node]bool // whether a mapping is a Secret; false while that is being found out
+	// Many aliases may lead to one node, which is judged once.
+	kinds   map[*yaml.Node]bool // whether a mapping, or one of a list, is a Secret; false while that is being found out
+	targets map[*yaml.Node]bool // whether what a patch is for may be a Secret
 }
 
 func (s *search) walk(n *yaml.Node) {
@@ -62,12 +64,17 @@ func (s *search) hide(n *yaml.Node) {
 }
 
 // secret reports whether a mapping, or one that is merged into it, says that it is
-// a Secret. Any of its fields may: which of two counts is the reader's choice.
+// a Secret, or one of a list of them. Any of its fields may: which of two counts is the
+// reader's choice.
 func (s *search) secret(n *yaml.Node) bool {
-	if is, known := s.kinds[n]; known || n.Kind != yaml.MappingNode {
+	if is, known := s.kinds[n]; known || n.Kind != yaml.MappingNode && n.Kind != yaml.SequenceNode {
 		return is
 	}
 	s.kinds[n] = false
+	if n.Kind == yaml.SequenceNode {
+		s.kinds[n] = slices.ContainsFunc(n.Content, func(c *yaml.Node) bool { return s.secret(resolve(c)) })
+		return s.kinds[n]
+	}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		value := resolve(n.Content[i+1])
 		is := false
@@ -76,7 +83,7 @@ func (s *search) secret(n *yaml.Node) bool {
 			words := strings.Fields(value.Value)
 			is = len(words) > 0 && (words[0] == "Secret" || words[0] == "SecretList")
 		case "<<":
-			is = s.secret(value) || value.Kind == yaml.SequenceNode && slices.ContainsFunc(value.Content, func(c *yaml.Node) bool { return s.secret(resolve(c)) })
+			is = s.secret(value)
 		}
 		if is {
 			s.kinds[n] = true
@@ -86,21 +93,29 @@ func (s *search) secret(n *yaml.Node) bool {
 	return false
 }
 
-// patches reports whether a mapping is a kustomize patch whose target, by a
-// pattern of its kind, may be a Secret.
+// patches reports whether a mapping is a kustomize patch whose target may be a Secret.
 func (s *search) patches(n *yaml.Node) bool {
-	for _, target := range values(n, "target") {
-		if s.secret(target) {
-			return true
+	return slices.ContainsFunc(values(n, "target"), func(target *yaml.Node) bool {
+		is, known := s.targets[target]
+		if !known {
+			is = s.secret(target) || slices.ContainsFunc(values(target, "kind"), mayBeSecret)
+			s.targets[target] = is
 		}
-		for _, kind := range values(target, "kind") {
-			pattern, err := regexp.Compile("^(?:" + kind.Value + ")$")
-			if kind.Value != "" && (err != nil || pattern.MatchString("Secret")) {
-				return true
-			}
-		}
+		return is
+	})
+}
+
+// maxKind is how long the pattern of a kind is that is read, in bytes.
+const maxKind = 256
+
+// mayBeSecret reports whether the pattern of a patch's kind matches a Secret, or is none
+// that is read: with a repetition it may stand for a program of any size.
+func mayBeSecret(kind *yaml.Node) bool {
+	if kind.Value == "" || len(kind.Value) > maxKind || strings.Contains(kind.Value, "{") {
+		return kind.Value != ""
 	}
-	return false
+	pattern, err := regexp.Compile("^(?:" + kind.Value + ")$")
+	return err != nil || pattern.MatchString("Secret")
 }
 
 // operates reports whether a mapping is an operation of a JSON patch on what may

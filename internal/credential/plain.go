@@ -53,7 +53,12 @@ func Plain(name, value string) bool {
 	if Hides(name, value) {
 		return false
 	}
-	return short.MatchString(value) || slices.Contains(plainNames, name) ||
+	return short.MatchString(value) || plainName(name)
+}
+
+// plainName reports whether a variable is known to hold no credential.
+func plainName(name string) bool {
+	return slices.Contains(plainNames, name) ||
 		slices.ContainsFunc(plainPrefixes, func(p string) bool { return strings.HasPrefix(name, p) })
 }
 

@@ -6,6 +6,7 @@ import (
 	"io"
 	"regexp"
 	"slices"
+	"sort"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -14,6 +15,10 @@ import (
 // maxTexts is how many texts may hold each other before one is taken for a
 // Secret unread.
 const maxTexts = 8
+
+// maxManifest is how much of a manifest is read for its Secrets, in bytes: a few seconds'
+// work.
+const maxManifest = 2 << 20
 
 var (
 	documents     = regexp.MustCompile(`^(?:---|\.\.\.)(?:\s|$)`)
@@ -29,9 +34,17 @@ var (
 // YAML or JSON; all of a document that cannot be read and speaks of a Secret is
 // told. Lines that are comments are not read. [HideLine] is how such a line is
 // shown. So are the lines of a text that a variable or a credential holds, as in value: |-,
-// and the values of options of storage drivers, and the lines of a private key. The time is
-// in proportion to the lines.
+// and the values of options of storage drivers, and the lines of a private key. Of a manifest
+// of more than 2 MiB every line is told: it is not read. The time is in proportion to the
+// length.
 func InSecret(lines []string) []bool {
+	size := 0
+	for _, line := range lines {
+		size += len(line) + 1
+	}
+	if size > maxManifest {
+		return slices.Repeat([]bool{true}, len(lines))
+	}
 	hidden := inSecret(lines, 0)
 	hideKeys(lines, hidden)
 	for i := 0; i < len(lines); i++ {
@@ -166,7 +179,7 @@ type spans struct {
 	from, to, depth int
 	secrets         map[*yaml.Node]bool
 	keys            map[*yaml.Node]bool
-	variables       map[*yaml.Node]bool // elements of lists of variables
+	variables       map[*yaml.Node]bool // lists of variables and their elements
 	inside          bool                // a value that is hidden
 	nodes           []*yaml.Node        // in the order of the text
 	found           []span
@@ -202,8 +215,9 @@ func (s *spans) visit(n *yaml.Node) {
 			return
 		}
 	case n.Kind == yaml.MappingNode:
+		of := s.mapping(n)
 		for i := 0; i+1 < len(n.Content); i += 2 {
-			s.field(n, n.Content[i], n.Content[i+1])
+			s.field(of, n.Content[i], n.Content[i+1])
 		}
 		return
 	default:
@@ -218,11 +232,12 @@ func (s *spans) visit(n *yaml.Node) {
 // field visits a field of a mapping. If its name is that of a credential, or of options
 // of a storage driver, which are anything, its value is hidden also where it has several
 // lines or is a list or a mapping.
-func (s *spans) field(of, key, value *yaml.Node) {
-	options := key.Value == "volumeAttributes" || key.Value == "options" && len(values(of, "driver")) > 0
+func (s *spans) field(of mapping, key, value *yaml.Node) {
+	options := key.Value == "volumeAttributes" || key.Value == "options" && of.isVolume
 	s.keys[key] = true
 	s.visit(key)
-	if list := resolve(value); key.Value == "env" && list.Kind == yaml.SequenceNode {
+	if list := resolve(value); key.Value == "env" && list.Kind == yaml.SequenceNode && !s.variables[list] {
+		s.variables[list] = true
 		for _, c := range list.Content {
 			s.variables[resolve(c)] = true
 		}
@@ -247,31 +262,54 @@ func (s *spans) field(of, key, value *yaml.Node) {
 	}
 }
 
+// mapping is what the fields of a mapping say together. It is read once: a mapping may
+// repeat each of them.
+type mapping struct {
+	node     *yaml.Node
+	isVolume bool       // has a driver
+	name     string     // the strictest
+	isSmall  bool       // its name is of a list of variables, and its line does not tell that
+	hides    bool       // a JSON patch on what is hidden, or has the name of a credential
+	names    *yaml.Node // the key of the name or path; nil: none
+	apart    bool       // there are several, or it stands on another line than its key
+}
+
+func (s *spans) mapping(n *yaml.Node) mapping {
+	m := mapping{node: n, isVolume: len(values(n, "driver")) > 0}
+	isPatch := len(values(n, "op")) > 0
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		k, v := n.Content[i], resolve(n.Content[i+1])
+		switch {
+		case k.Value == "name":
+			m.name = stricter(m.name, v.Value)
+			m.isSmall = m.isSmall || s.variables[n] && !variable.MatchString(v.Value)
+		case isPatch && k.Value == "path" && hidesPath(v.Value):
+			m.hides = true
+		default:
+			continue
+		}
+		m.apart = m.apart || m.names != nil || k.Line != v.Line
+		m.names = k
+	}
+	m.hides = m.hides || Named(m.name)
+	m.apart = m.apart || m.isSmall
+	return m
+}
+
 // valued reports whether a field holds the value of a variable or of a JSON patch that is
 // hidden, and whether what names it stands apart, so that its line does not tell.
-func (s *spans) valued(of, key, value *yaml.Node) (is, apart bool) {
-	if key.Value != "value" || value.Kind != yaml.ScalarNode || value.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
+func (s *spans) valued(of mapping, key, value *yaml.Node) (is, apart bool) {
+	if key.Value != "value" || value.Kind != yaml.ScalarNode || value.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0 || of.names == nil {
 		return false, false
 	}
-	isPatch := len(values(of, "op")) > 0
-	for i := 0; i+1 < len(of.Content); i += 2 {
-		k, v := of.Content[i], resolve(of.Content[i+1])
-		isSmall := s.variables[of] && !variable.MatchString(v.Value) // its line does not tell that it is a variable
-		if k.Value == "name" && (Named(v.Value) || (isSmall || variable.MatchString(v.Value)) && !plainLiteral(v.Value, value.Value)) || isPatch && k.Value == "path" && hidesPath(v.Value) {
-			return true, isSmall || k.Line != v.Line || s.between(of, k.Line, key.Line)
-		}
-	}
-	return false, false
+	is = of.hides || of.isSmall && !plainLiteral("", value.Value) || variable.MatchString(of.name) && !plainLiteral(of.name, value.Value)
+	return is, is && (of.apart || between(of.node, of.names.Line, key.Line))
 }
 
 // between reports whether a field of a mapping begins between two lines.
-func (s *spans) between(of *yaml.Node, a, b int) bool {
-	for i := 0; i+1 < len(of.Content); i += 2 {
-		if line := of.Content[i].Line; line > min(a, b) && line < max(a, b) {
-			return true
-		}
-	}
-	return false
+func between(of *yaml.Node, a, b int) bool {
+	first := sort.Search(len(of.Content)/2, func(i int) bool { return of.Content[2*i].Line > min(a, b) }) // they are in order
+	return 2*first < len(of.Content) && of.Content[2*first].Line < max(a, b)
 }
 
 // referring are the fields of what names a Secret, or an account's token.
@@ -307,6 +345,7 @@ func (s *spans) literal(n *yaml.Node, lines []string) bool {
 
 // hide hides what was found, with the comments above it.
 func (s *spans) hide() {
+	above := -1 // the line whose comments were hidden last: many nodes may stand in one
 	for _, f := range s.found {
 		first, last := s.from+f.node.Line-1, s.to
 		if f.next < len(s.nodes) {
@@ -322,8 +361,9 @@ func (s *spans) hide() {
 		for f.plain && last > first && comment(s.lines[last-1]) {
 			last--
 		}
-		for !f.below && first > s.from && comment(s.lines[first-1]) {
-			first--
+		if at := first; !f.below && at != above {
+			for above = at; first > s.from && comment(s.lines[first-1]); first-- {
+			}
 		}
 		s.manifest.hide(first, last)
 	}

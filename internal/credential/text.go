@@ -35,11 +35,23 @@ var (
 	loginDigit = regexp.MustCompile(`(\bcurl\b[^|;&\n]*?)` + userFlag + `(\s*|=)(["']?[^\s"':=]+):[^\s"']+`)
 	// header is a header that carries a credential, up to the end of its quotes or line.
 	header = regexp.MustCompile(`(?i)\b((?:proxy-)?authorization|(?:set-)?cookie|x-(?:[a-z0-9]+-)*(?:key|token|auth|secret)(?:-[a-z0-9]+)*)(\\?["']?\s*:\s*\\?["']?)[^"'\\\n{}\s][^"'\\\n{}]*`)
-	// arguments are those of programs whose flag for a password says nothing.
-	arguments = regexp.MustCompile(`(?i)(\b(?:(?:mysql|mariadb)[a-z-]*\b[^|;&\n]*?\s-p|redis-cli\b[^|;&\n]*?\s-a\s*|sshpass\s+-p\s*|mongo[a-z]*\b[^|;&\n]*?\s-p\s*|\blogin\b[^|;&\n]*?\s-p\s*|\bmachine\s+\S+\s+login\s+\S+\s+password\s+|\s-(?:store|key)pass\s+|from-literal(?:=|\s+)["']?[^\s=]+=))(` + value + `)`)
-	piped     = regexp.MustCompile(`(\b(?:echo|printf)\s+(?:-\w+\s+)*)(` + value + `)(\s*\|[^|\n]*--password-stdin)`)
-	dsn       = regexp.MustCompile(`([\w.-]+:)[^\s@"'/]+(@(?:tcp|unix)\()`) // of Go's driver for MySQL
+	// arguments are those of programs whose flag for a password says nothing. Each is a
+	// form of its own: where one is looked for up to the end of a line, so is every other one
+	// of the same form, and a line of many would take the square of its length.
+	arguments = argumentsOf(
+		`\b(?:mysql|mariadb)[a-z-]*\b[^|;&\n]*?\s-p`, `\bredis-cli\b[^|;&\n]*?\s-a\s*`, `\bsshpass\s+-p\s*`, `\bmongo[a-z]*\b[^|;&\n]*?\s-p\s*`, `\blogin\b[^|;&\n]*?\s-p\s*`,
+		`\bmachine\s+\S+\s+login\s+\S+\s+password\s+`, `\s-(?:store|key)pass\s+`, `\bfrom-literal(?:=|\s+)["']?[^\s=]+=`,
+	)
+	piped = regexp.MustCompile(`(\b(?:echo|printf)\s+(?:-\w+\s+)*)(` + value + `)(\s*\|[^|\n]*--password-stdin)`)
+	dsn   = regexp.MustCompile(`([\w.-]+:)[^\s@"'/]+(@(?:tcp|unix)\()`) // of Go's driver for MySQL
 )
+
+func argumentsOf(before ...string) (forms []*regexp.Regexp) {
+	for _, form := range before {
+		forms = append(forms, regexp.MustCompile(`(?i)(`+form+`)(`+value+`)`))
+	}
+	return forms
+}
 
 // Credentials inside an address.
 var (
@@ -130,7 +142,9 @@ func Redact(s string) string {
 	s = loginDigit.ReplaceAllString(s, "${1}${2}${3}${4}:"+Redacted)
 	s = element.ReplaceAllString(s, "${1}"+Redacted+"${2}")
 	s = dsn.ReplaceAllString(s, "${1}"+Redacted+"${2}")
-	s = arguments.ReplaceAllString(s, "${1}"+Redacted)
+	for _, form := range arguments {
+		s = form.ReplaceAllString(s, "${1}"+Redacted)
+	}
 	s = piped.ReplaceAllString(s, "${1}"+Redacted+"${3}")
 	s = header.ReplaceAllString(s, "${1}${2}"+Redacted)
 	s = bearer.ReplaceAllString(s, "${1} "+Redacted)
@@ -333,9 +347,10 @@ func RedactManifest(text string) string {
 	hidden := InSecret(lines)
 	before, after := Beside(lines)
 	for i, line := range lines {
-		lines[i] = RedactLine(line, before[i], after[i])
 		if hidden[i] {
 			lines[i] = HideLine(line)
+		} else {
+			lines[i] = RedactLine(line, before[i], after[i])
 		}
 	}
 	return strings.Join(lines, "\n")
