@@ -30,12 +30,13 @@ func TestPageLog(t *testing.T) {
 		}
 	}
 	l := pageLog{j}
+	all := func(string) bool { return true }
 	places, err := l.Positions("run/r-7")
 	if err != nil || len(places) != 100 || places[0] != 7 {
 		t.Fatalf("%d places, %v", len(places), err)
 	}
 	i := 90
-	for e, err := range l.Stream("run/r-7", 90) {
+	for e, err := range l.Stream("run/r-7", 90, all) {
 		if err != nil || e.Seq != places[i] || e.By != "user:ada" {
 			t.Fatalf("record %d: %+v, %v", i, e, err)
 		}
@@ -44,12 +45,18 @@ func TestPageLog(t *testing.T) {
 	if i != 100 {
 		t.Errorf("the stream ends after %d", i)
 	}
-	for e, err := range l.Entries(0) {
+	for e, err := range l.Entries(0, all) {
 		if err != nil {
 			t.Fatal(err)
 		}
 		if e.By != "user:eve" {
 			t.Errorf("the decision is by %q", e.By)
+		}
+		break
+	}
+	for e, err := range l.Entries(0, func(string) bool { return false }) {
+		if err != nil || e.By != "" || e.Bytes == 0 {
+			t.Errorf("an entry of a kind that nobody looks for is read: %+v, %v", e, err)
 		}
 		break
 	}

@@ -172,19 +172,22 @@ type pageLog struct{ journal *audit.Journal }
 func (l pageLog) Size() uint64 { return l.journal.Size() }
 
 // Entries yields the entries from seq from on.
-func (l pageLog) Entries(from uint64) iter.Seq2[web.Entry, error] {
-	return entriesOf(l.journal.Log(from))
+func (l pageLog) Entries(from uint64, kinds func(kind string) bool) iter.Seq2[web.Entry, error] {
+	return entriesOf(l.journal.Log(from), kinds)
 }
 
 // Stream yields the entries of a stream from an index on.
-func (l pageLog) Stream(stream string, from uint64) iter.Seq2[web.Entry, error] {
-	return entriesOf(l.journal.Stream(stream, from))
+func (l pageLog) Stream(stream string, from uint64, kinds func(kind string) bool) iter.Seq2[web.Entry, error] {
+	return entriesOf(l.journal.Stream(stream, from), kinds)
 }
 
-func entriesOf(records iter.Seq2[audit.Record, error]) iter.Seq2[web.Entry, error] {
+func entriesOf(records iter.Seq2[audit.Record, error], kinds func(kind string) bool) iter.Seq2[web.Entry, error] {
 	return func(yield func(web.Entry, error) bool) {
 		for r, err := range records {
-			e := web.Entry{Seq: r.Seq, Time: r.Time, Stream: r.Stream, Kind: r.Kind, By: runview.EntryBy(r.Data), What: runview.EntrySummary(r.Data)}
+			e := web.Entry{Seq: r.Seq, Time: r.Time, Stream: r.Stream, Kind: r.Kind, Bytes: len(r.Data)}
+			if kinds(r.Kind) {
+				e.By, e.What = runview.EntryBy(r.Data), runview.EntrySummary(r.Data)
+			}
 			var absent *audit.ArchivedError
 			if errors.As(err, &absent) {
 				e, err = web.Entry{Seq: r.Seq, What: "archived in segment " + absent.Segment}, nil

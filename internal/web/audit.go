@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -9,6 +10,7 @@ import (
 	"sort"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Limits of one page of the log.
@@ -16,6 +18,12 @@ const (
 	pageEntries = 50   // shown
 	readEntries = 2000 // looked at, with a filter
 	entryChunk  = 200  // read at once
+
+	readBytes  = 8 << 20 // of the entries that are looked at
+	chunkBytes = 1 << 20 // of those that are read at once, but for a single one
+
+	pagesAtOnce = 2               // that read the log
+	pageWait    = 5 * time.Second // for one of them to end
 )
 
 // auditData is one page of the log, newest entry first.
@@ -25,6 +33,7 @@ type auditData struct {
 	Entries      []Entry
 	Size         uint64
 	Looked       int    // entries that were looked at for those
+	bytes        int    // that were read for them
 	Archived     int    // of those, entries of which only the segment tells whether they are looked for
 	Older, Newer string // addresses of the adjacent pages; empty: none
 	Newest       string // address of the first page; empty: this is it
@@ -46,12 +55,34 @@ func (s *Site) audit(w http.ResponseWriter, r *http.Request, v Visitor) error {
 	p := s.frame(r, v, "Audit log", "audit")
 	if r.Method != http.MethodHead {
 		if d.Wrong == "" {
-			s.fillAudit(&d)
+			done := s.turn(r.Context())
+			if done == nil {
+				w.Header().Set("Retry-After", "5")
+				s.Problem(w, r, Problem{Status: http.StatusServiceUnavailable, Message: "Too many people look through the audit log at the moment.", Hint: "Try again in a few seconds."})
+				return nil
+			}
+			func() {
+				defer done()
+				s.fillAudit(r.Context(), &d)
+			}()
 		}
 		d.Checkpoint = s.checkpoint(&d.Unreadable)
 		p.Main = auditView(p, &d)
 	}
 	return s.write(w, r, status, p)
+}
+
+// turn waits until few other pages read the log. It returns what ends the turn; nil: it
+// took too long, or the reader left.
+func (s *Site) turn(ctx context.Context) (done func()) {
+	ctx, cancel := context.WithTimeout(ctx, pageWait)
+	defer cancel()
+	select {
+	case s.turns <- struct{}{}:
+		return func() { <-s.turns }
+	case <-ctx.Done():
+		return nil
+	}
 }
 
 // checkpoint returns the newest signed checkpoint.
@@ -86,7 +117,7 @@ func (p places) at(i int) uint64 {
 	return uint64(i) //nolint:gosec // it counts entries
 }
 
-func (s *Site) fillAudit(d *auditData) {
+func (s *Site) fillAudit(ctx context.Context, d *auditData) {
 	all := places{size: d.Size}
 	if d.runID != "" {
 		var err error
@@ -105,10 +136,17 @@ func (s *Site) fillAudit(d *auditData) {
 	if !d.narrow() {
 		most = pageEntries
 	}
-	lowest, done := end, false
-	for !done && lowest > 0 && d.Looked < most && len(d.Entries) < pageEntries && !d.Unreadable {
-		first := max(0, lowest-min(entryChunk, most-d.Looked))
+	lowest, done, chunk := end, false, entryChunk
+	for !done && lowest > 0 && d.Looked < most && (d.Looked == 0 || d.bytes < readBytes) && len(d.Entries) < pageEntries && !d.Unreadable && ctx.Err() == nil {
+		first := max(0, lowest-min(chunk, most-d.Looked))
+		before := d.bytes
 		lowest, done = s.chunkOf(d, all, first, lowest)
+		switch read := d.bytes - before; {
+		case lowest > first: // its entries are large
+			chunk = 1
+		case read < chunkBytes/4:
+			chunk = min(2*chunk, entryChunk)
+		}
 	}
 	if lowest > 0 && !done {
 		d.Older = d.address(strconv.FormatUint(all.at(lowest), 10))
@@ -123,9 +161,14 @@ func (s *Site) fillAudit(d *auditData) {
 }
 
 // chunkOf takes the entries that are looked for out of a stretch of places, newest first.
-// It returns the first place that it looked at; done: everything before is too old.
+// It returns the first place that it looked at, end if the entries are too large to be read
+// at once; done: everything before is too old.
 func (s *Site) chunkOf(d *auditData, all places, first, end int) (lowest int, done bool) {
-	entries, err := s.entriesAt(all, first, end)
+	entries, read, err := s.entriesAt(all, first, end, d.readsKind)
+	d.bytes += read
+	if errors.Is(err, errLarge) {
+		return end, false
+	}
 	if err != nil {
 		s.unreadable(d, err)
 	}
@@ -152,21 +195,29 @@ func (s *Site) unreadable(d *auditData, err error) {
 	d.Unreadable = true
 }
 
-// entriesAt reads the entries of a stretch of places, ascending.
-func (s *Site) entriesAt(all places, i, end int) (out []Entry, err error) {
-	read := s.o.Log.Entries(all.at(i))
+// errLarge reports that entries are too large to be read at once.
+var errLarge = errors.New("the entries are large")
+
+// entriesAt reads the entries of a stretch of places, ascending, and returns how many bytes
+// it read for them. Of kinds that are not read it returns what needs no reading.
+func (s *Site) entriesAt(all places, i, end int, kinds func(kind string) bool) (out []Entry, bytes int, err error) {
+	read := s.o.Log.Entries(all.at(i), kinds)
 	if all.stream != "" {
-		read = s.o.Log.Stream(all.stream, uint64(i)) //nolint:gosec // it counts entries
+		read = s.o.Log.Stream(all.stream, uint64(i), kinds) //nolint:gosec // it counts entries
 	}
 	for e, err := range read {
 		if err != nil {
-			return out, err
+			return out, bytes, err
+		}
+		bytes += e.Bytes
+		if end-i > 1 && bytes > chunkBytes {
+			return nil, bytes, errLarge
 		}
 		if out = append(out, e); len(out) == end-i {
-			return out, nil
+			return out, bytes, nil
 		}
 	}
-	return out, fmt.Errorf("the log ends before entry %d", all.at(end-1))
+	return out, bytes, fmt.Errorf("the log ends before entry %d", all.at(end-1))
 }
 
 // lastUntil returns the end of the entries that are not later than the query wants. Times
@@ -176,7 +227,7 @@ func (s *Site) lastUntil(d *auditData, all places, end int) int {
 		return end
 	}
 	return sort.Search(end, func(i int) bool {
-		one, err := s.entriesAt(all, i, i+1)
+		one, _, err := s.entriesAt(all, i, i+1, func(string) bool { return false })
 		if err != nil {
 			s.unreadable(d, err)
 			return true
@@ -207,7 +258,7 @@ func (s *Site) oneEntry(w http.ResponseWriter, r *http.Request, v Visitor, text 
 	p := s.frame(r, v, "Entry "+strconv.FormatUint(seq, 10), "audit")
 	p.Here = entryAddress(p, seq)
 	if r.Method != http.MethodHead {
-		all, err := s.entriesAt(places{size: d.Size}, int(seq), int(seq)+1) //nolint:gosec // below the size
+		all, _, err := s.entriesAt(places{size: d.Size}, int(seq), int(seq)+1, func(string) bool { return true }) //nolint:gosec // below the size
 		if err == nil {
 			d.Entry = all[0]
 			d.Leaf, err = s.o.Log.Leaf(seq)

@@ -39,9 +39,13 @@ func (q *auditQuery) address(before string) string {
 // passes reports whether an entry is looked for, its time and run apart. Case does not
 // count.
 func (q *auditQuery) passes(e Entry) bool {
-	has := func(s, part string) bool { return strings.Contains(strings.ToLower(s), strings.ToLower(part)) }
-	return has(e.Kind, q.Kind) && has(e.By, q.Person)
+	return q.readsKind(e.Kind) && within(e.By, q.Person)
 }
+
+// readsKind reports whether entries of a kind are looked for.
+func (q *auditQuery) readsKind(kind string) bool { return within(kind, q.Kind) }
+
+func within(s, part string) bool { return strings.Contains(strings.ToLower(s), strings.ToLower(part)) }
 
 // auditQueryOf reads a query from an address. What was typed is in it with an error too.
 func (s *Site) auditQueryOf(values url.Values) (q auditQuery, err error) {

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -8,6 +9,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
@@ -147,6 +149,60 @@ func TestAuditReadsLittle(t *testing.T) {
 	if body := look(t, s, ada, http.MethodGet, "/audit?person=nobody&before=1000").Body.String(); !strings.Contains(body, "10 entries of those are archived") || !strings.Contains(body, "0 of 1000 entries") {
 		t.Error("the page does not say that archived entries are not searched")
 	}
+}
+
+// A page reads a bounded part of a log of large entries, and goes on where it stopped.
+func TestAuditReadsFewBytes(t *testing.T) {
+	h := logged(100)
+	for i := range h.entries {
+		h.entries[i].Bytes = 3 << 20
+	}
+	s := site(t, h)
+	for query, want := range map[string]int{"kind=zzz": 0, "person=ada": 1, "since=2020-01-01&kind=sampled": 81, "": 100} {
+		path := "/audit?" + query
+		found, pages := allOf(t, s, path)
+		if len(found) != want || pages < 20 {
+			t.Errorf("%q finds %d entries on %d pages, want %d", query, len(found), pages, want)
+		}
+		h.bytes = 0
+		if look(t, s, ada, http.MethodGet, path); h.bytes > readBytes+4*chunkBytes+2*(3<<20) {
+			t.Errorf("%q reads %d MiB", query, h.bytes>>20)
+		}
+	}
+	left, leave := context.WithCancel(t.Context())
+	leave()
+	h.bytes = 0
+	r := httptest.NewRequestWithContext(left, http.MethodGet, "/audit?kind=zzz", nil)
+	if _ = s.Page(httptest.NewRecorder(), r, ada); h.bytes > 0 {
+		t.Errorf("%d MiB are read for somebody who left", h.bytes>>20)
+	}
+}
+
+// Few pages read the log at once. The others wait, and then say so.
+func TestAuditTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := logged(100)
+		h.hold = make(chan struct{})
+		s := site(t, h)
+		answers := make(chan *httptest.ResponseRecorder, pagesAtOnce)
+		for range pagesAtOnce {
+			go func() { answers <- look(t, s, ada, http.MethodGet, "/audit") }()
+		}
+		synctest.Wait()
+		w := look(t, s, ada, http.MethodGet, "/audit")
+		if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" || !strings.Contains(w.Body.String(), "Too many people look through the audit log") {
+			t.Errorf("one page too many is answered %d", w.Code)
+		}
+		close(h.hold)
+		for range pagesAtOnce {
+			if w := <-answers; w.Code != http.StatusOK {
+				t.Errorf("answered %d", w.Code)
+			}
+		}
+		if w := look(t, s, ada, http.MethodGet, "/audit"); w.Code != http.StatusOK {
+			t.Errorf("afterwards answered %d", w.Code)
+		}
+	})
 }
 
 // Wrong input is a message beside what was typed, and reads nothing.

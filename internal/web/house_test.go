@@ -40,8 +40,10 @@ type house struct {
 	applied   []Applied
 	budgets   []Budget
 
-	asked int // runs that a search may look at
-	read  int // entries
+	asked int           // runs that a search may look at
+	read  int           // entries
+	bytes int           // of those
+	hold  chan struct{} // reading entries waits for it; nil: it does not
 	from  uint64
 }
 
@@ -94,9 +96,13 @@ func (h *house) Events(id string, from uint64) ([]machine.Event, error) {
 
 func (h *house) Size() uint64 { return uint64(len(h.entries)) }
 
-func (h *house) Entries(from uint64) iter.Seq2[Entry, error] {
+func (h *house) Entries(from uint64, _ func(string) bool) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
+		if h.hold != nil {
+			<-h.hold
+		}
 		for _, e := range h.entries[min(from, h.Size()):] {
+			h.bytes += e.Bytes
 			if h.read++; !yield(e, nil) {
 				return
 			}
@@ -104,7 +110,7 @@ func (h *house) Entries(from uint64) iter.Seq2[Entry, error] {
 	}
 }
 
-func (h *house) Stream(stream string, from uint64) iter.Seq2[Entry, error] {
+func (h *house) Stream(stream string, from uint64, _ func(string) bool) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		all, _ := h.Positions(stream)
 		for _, seq := range all[min(from, uint64(len(all))):] {

@@ -65,10 +65,11 @@ type Found struct {
 type Log interface {
 	// Size returns the number of entries.
 	Size() uint64
-	// Entries yields the entries from a sequence number on, ascending.
-	Entries(from uint64) iter.Seq2[Entry, error]
+	// Entries yields the entries from a sequence number on, ascending. Those of other kinds
+	// have neither By nor What.
+	Entries(from uint64, kinds func(kind string) bool) iter.Seq2[Entry, error]
 	// Stream yields the entries of a stream from an index on, ascending; the first is 0.
-	Stream(stream string, from uint64) iter.Seq2[Entry, error]
+	Stream(stream string, from uint64, kinds func(kind string) bool) iter.Seq2[Entry, error]
 	// Positions returns the sequence numbers of all of them.
 	Positions(stream string) ([]uint64, error)
 	// Leaf returns the hash of an entry in the Merkle tree, as text.
@@ -85,6 +86,7 @@ type Entry struct {
 	Kind   string
 	By     string // the person; empty: nobody is named
 	What   string
+	Bytes  int // that it takes to read it
 }
 
 // archived reports whether only the entry's place is known.
@@ -193,8 +195,9 @@ type Site struct {
 	o      Options
 	policy string // Content-Security-Policy
 	css    string
-	clocks string // the script of every page
-	live   string // the script of a page that can still change
+	clocks string        // the script of every page
+	live   string        // the script of a page that can still change
+	turns  chan struct{} // one for each page that reads the log now
 }
 
 // New returns a site. It refuses incomplete options.
@@ -216,7 +219,7 @@ func New(o Options) (*Site, error) {
 	}
 	policy := "default-src 'none'; style-src " + hashSource(style) + "; script-src " + hashSource(clocks) + " " + hashSource(live) +
 		"; connect-src 'self'; img-src data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-	return &Site{o: o, policy: policy, css: string(style), clocks: string(clocks), live: string(live)}, nil
+	return &Site{o: o, policy: policy, css: string(style), clocks: string(clocks), live: string(live), turns: make(chan struct{}, pagesAtOnce)}, nil
 }
 
 // hashSource returns the source of an inline style or script for a

@@ -14,7 +14,7 @@ import (
 // read the whole log in one request, nor a page of large entries fill memory.
 const (
 	maxScan  = 50_000  // entries looked at
-	maxBytes = 8 << 20 // of entries found
+	maxBytes = 8 << 20 // of them
 )
 
 // auditEntries lists entries from from= on: at most limit=, of stream= (or of
@@ -43,15 +43,17 @@ func (s *Server) auditEntries(c echo.Context, _ Identity) error {
 			page.More = true
 			break
 		}
+		if err := c.Request().Context().Err(); err != nil {
+			return err
+		}
 		page.Next = e.Seq + 1
-		seen++
+		seen, size = seen+1, size+len(e.Data)
 		if e.Archived != "" && (streamName != "" || kind != "") {
 			page.Archived++
 			continue
 		}
 		if inStream(e.Stream, streamName) && (kind == "" || kind == e.Kind) {
 			page.Entries = append(page.Entries, e)
-			size += len(e.Data)
 		}
 	}
 	return reply(c, page)

@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -53,6 +54,26 @@ func TestArchivedRun(t *testing.T) {
 		if p := problemIn(t, w); w.Code != http.StatusGone || p.Code != "archived" || !strings.Contains(p.Message, "in segment s") {
 			t.Errorf("%s: %d %+v", path, w.Code, p)
 		}
+	}
+}
+
+// TestAuditLooksAtFewBytes: a filter that finds nothing does not read the whole log at once.
+func TestAuditLooksAtFewBytes(t *testing.T) {
+	h := newHouse()
+	for i := range 30 {
+		h.entries = append(h.entries, api.Entry{Seq: uint64(i), Kind: "a", Data: json.RawMessage(`"` + strings.Repeat("x", 1<<20) + `"`)})
+	}
+	h.entries = append(h.entries, api.Entry{Seq: 30, Kind: "b"})
+	s := mustNew(t, options(t, h))
+	page, pages := get[api.AuditPage](t, s, "/api/v1/audit?kind=b"), 1
+	if !page.More || page.Next != 8 {
+		t.Errorf("the first page looks at %d entries of a mebibyte", page.Next)
+	}
+	for ; page.More; pages++ {
+		page = get[api.AuditPage](t, s, fmt.Sprintf("/api/v1/audit?kind=b&from=%d", page.Next))
+	}
+	if len(page.Entries) != 1 || pages != 4 {
+		t.Errorf("%d entries on the last of %d pages", len(page.Entries), pages)
 	}
 }
 
