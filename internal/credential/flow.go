@@ -23,13 +23,14 @@ func hidesPath(path string) bool {
 // flows hides values in objects of JSON within a text, also where a string holds them, and
 // with bare keys in those of YAML on one line: the value next to the name of a variable or
 // a credential, the value of a JSON patch on such a one, and all below the name of a
-// credential that names no Secret. What is cut off counts as complete. The time is in
-// proportion to the length.
-func flows(s string, bareKeys bool) string {
+// credential that names no Secret. What is not closed counts as complete. If the text was cut,
+// what was cut off may name the value of an object that is not closed, so that it is hidden.
+// The time is in proportion to the length.
+func flows(s string, bareKeys, isCut bool) string {
 	if !strings.Contains(s, "{") {
 		return s
 	}
-	f := flow{text: s, bareKeys: bareKeys}
+	f := flow{text: s, bareKeys: bareKeys, isCut: isCut}
 	f.scan(0, len(s), 0)
 	slices.SortFunc(f.found, func(a, b part) int { return cmp.Compare(a.from, b.from) })
 	var b strings.Builder
@@ -47,6 +48,7 @@ func flows(s string, bareKeys bool) string {
 type flow struct {
 	text     string
 	bareKeys bool
+	isCut    bool
 	found    []part // to be hidden
 }
 
@@ -61,6 +63,7 @@ type opened struct {
 	value  bool   // a value comes next
 	fields map[string][]part
 	refers bool // has only fields of what names a Secret
+	isCut  bool // may go on behind the text
 }
 
 // scan reads what stands between two places of the text.
@@ -105,6 +108,7 @@ func (f *flow) scan(from, to, depth int) {
 		}
 	}
 	for _, o := range open {
+		o.isCut = f.isCut
 		f.judge(o)
 	}
 }
@@ -172,7 +176,7 @@ func (f *flow) quoteEnd(from, to int, quote byte, escapes int) (textEnd, end int
 // judge hides in an object or a list that is complete what has to be.
 func (f *flow) judge(o *opened) {
 	for key, parts := range o.fields {
-		if o.below && !o.refers || !o.list && Named(key) && !refers(key) || key == "value" && !o.list && f.hidesValue(o, parts) {
+		if o.below && (!o.refers || o.isCut) || !o.list && Named(key) && !refers(key) || key == "value" && !o.list && (o.isCut || f.hidesValue(o, parts)) {
 			f.found = append(f.found, slices.DeleteFunc(parts, func(p part) bool { return nothing(f.text[p.from:p.to]) })...)
 		}
 	}

@@ -89,8 +89,12 @@ func TestLongTexts(t *testing.T) {
 	if got, want := RedactLine(strings.Repeat("MY_PAT=x ", most), "", ""), strings.Repeat("MY_PAT="+Redacted+" ", most); got != want {
 		t.Errorf("a long line became one of %d bytes", len(got))
 	}
-	if got := Redact("password: canary " + strings.Repeat("x", maxText-30) + " hf_0123456789abcdefghij"); !strings.HasSuffix(got, " (23 more bytes not shown)") || strings.Contains(got, "canary") {
-		t.Errorf("the end of a long text is %q", got[len(got)-60:])
+	if got := Redact("password: canary " + strings.Repeat("x ", maxText/2)); len(got) < maxText-beyond || len(got) > maxText+50 || !strings.HasSuffix(got, " (the rest of 65553 bytes is not shown)") || strings.Contains(got, "canary") {
+		t.Errorf("a long text becomes one of %d bytes, which ends with %q", len(got), got[max(0, len(got)-60):])
+	}
+	const member = `{"name":"A_PATH","size":"4"},`
+	if got := Redact("[" + strings.Repeat(member, 2*maxText/len(member))); len(got) < maxText-beyond {
+		t.Errorf("of a long line of JSON %d bytes are shown", len(got))
 	}
 	const doc = "kind: Deployment\nspec:\n  args: [--model, x]\n---\nkind: Secret\ndata:\n  a: b\n---\n"
 	for size, isRead := range map[int]bool{1 << 20: true, maxManifest + 1<<10: false} {
@@ -101,6 +105,49 @@ func TestLongTexts(t *testing.T) {
 				t.Errorf("of %d bytes %q is hidden: %t", size, line, hidden[i])
 			}
 		}
+	}
+}
+
+// TestCut: where a long text is cut, no part of a credential is left over, whatever names it
+// stands behind the cut, near it or far.
+func TestCut(t *testing.T) {
+	far := strings.Repeat(" more", 2*beyond/5)
+	for _, c := range [][2]string{
+		{"postgres://u:canary,", "rest@db/x"},
+		{"postgres://u:canary&", "lf@db/x"},
+		{"redis://:canary,", "lf@h"},
+		{"u:canary,", "lf@tcp(h)"},
+		{"https://canarycanarycanary12,", "rest@github.com/x"},
+		{"https://hooks.slack.com/services/T0/B0/canary,", "frest"},
+		{"https://x?sig=canary,", "cd"},
+		{"https://x?sig=canary&", "cd"},
+		{`curl -u "u:canary `, `rest"`},
+		{`curl -u "u:canary&`, `rest"`},
+		{"<password>canary two ", "words</password>"},
+		{"<password>canary two ", far + "</password>"},
+		{"echo canary ", " | docker login --password-stdin"},
+		{"echo canary", " | docker login " + far + " --password-stdin"},
+		{"echo canary | docker", " login --password-stdin"},
+		{`{"value":"canary",`, `"name":"LICENCE"}`},
+		{`{"value":"canary",`, `"name":"DB_PASSWORD"}`},
+		{`{"value":"canary", "a":"`, far + `", "name":"DB_PASSWORD"}`},
+		{`[{"a": [{"value":"canary", "a":"`, far + `", "name":"LICENCE"}]}]`},
+		{`{"env":"[{\"value\":\"canary\",`, far + `\"name\":\"LICENCE\"}]"}`},
+		{`password: "canary `, `rest"`},
+		{`password: "canary `, far + `rest"`},
+		{"Authorization: Basic Y2FuYXJ5canary==,", "a"},
+		{"-----BEGIN PRIVATE KEY-----\ncanary\nMII\n", "MII\n-----END PRIVATE KEY-----"},
+		{`{"secret":{"name":"canary",`, far + `"x":"y"}}`},
+	} {
+		for _, end := range []int{maxText, maxText + beyond} { // of what stands before the cut
+			text := strings.Repeat("x ", end)[:end-len(c[0])-1] + " " + c[0] + c[1] + strings.Repeat(" tail", beyond)
+			if got := RedactLine(text, "", ""); strings.Contains(Redact(text), "canary") || strings.Contains(got, "canary") {
+				t.Errorf("%q is cut as %q", c[0], got[max(0, len(got)-90):])
+			}
+		}
+	}
+	if got := RedactLine(strings.Repeat("x ", maxText/2-20)+"{value: canary, a: "+far+", name: LICENCE}", "", ""); strings.Contains(got, "canary") {
+		t.Error("a value of YAML whose name is behind the cut is shown")
 	}
 }
 

@@ -1,7 +1,6 @@
 package credential
 
 import (
-	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -113,25 +112,17 @@ var (
 	endOfKey   = regexp.MustCompile(`(?s)\A.*-----END [A-Z0-9 ]*PRIVATE KEY[A-Z ]*-----`) // its begin was not read
 )
 
-// maxText is how much of a text is read, in bytes.
-const maxText = 64 << 10
-
-// bounded returns a text that is not too long to be read. Of one that is, it returns what
-// stands before a blank or a separator, so that no part of a credential is left over at
-// its end, and a note.
-func bounded(s string) string {
-	if len(s) <= maxText {
-		return s
-	}
-	kept := s[:strings.LastIndexAny(s[:maxText], " \t\r\n,&")+1]
-	return fmt.Sprintf("%s(%d more bytes not shown)", kept, len(s)-len(kept))
-}
-
 // Redact replaces the credentials inside a text: of an error, an event, a shell
 // line, JSON. Of more than 64 KiB the rest is left out, with a note. The time is in
 // proportion to the length.
-func Redact(s string) string {
-	s = flows(bounded(WithoutKeys(s)), false)
+func Redact(s string) string { return bounded(WithoutKeys(s), redact) }
+
+func redact(s string, isCut bool) string {
+	s = flows(s, false, isCut)
+	if isCut {
+		s = openElement.ReplaceAllString(s, "${1}"+Redacted)
+		s = openPipe.ReplaceAllString(s, "${1}"+Redacted+"${2}")
+	}
 	s = slashed.ReplaceAllString(s, "${1}:"+Redacted+"@") // before userinfo, which ends at the first @
 	s = userinfo.ReplaceAllString(s, "${1}:"+Redacted+"@")
 	s = alone.ReplaceAllString(s, "${1}"+Redacted+"@")
@@ -204,7 +195,8 @@ var (
 // environment variables that are not known to hold none. before and after are the lines
 // around it, as [Beside] finds them: one of them may be the name of its value.
 func RedactLine(line, before, after string) string {
-	line = named(member, flows(Redact(line), true))
+	line = bounded(WithoutKeys(line), func(s string, isCut bool) string { return flows(redact(s, isCut), true, isCut) })
+	line = named(member, line)
 	line = flags(assignments(line))
 	names := namesOf(line, before, after)
 	line = variables(line, names)
