@@ -16,7 +16,6 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -145,16 +144,6 @@ func reportPages(t *testing.T, url string) {
 		}
 		fmt.Println("figure", float64(took.Microseconds())/1000, "ms-to-"+name)
 	}
-}
-
-// processorTime returns what the process has used.
-func processorTime(t *testing.T) time.Duration {
-	t.Helper()
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		t.Fatal(err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 func waitingName(i int) string { return fmt.Sprintf("chat-%05d", i) }
