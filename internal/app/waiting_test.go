@@ -135,10 +135,9 @@ func reportPages(t *testing.T, url string) {
 				t.Fatal(err)
 			}
 			page, err := io.ReadAll(resp.Body)
-			if err != nil || resp.StatusCode != http.StatusOK {
+			if err := errors.Join(err, resp.Body.Close()); err != nil || resp.StatusCode != http.StatusOK {
 				t.Fatalf("%s: %v %s", path, err, resp.Status)
 			}
-			resp.Body.Close()
 			took = max(took, time.Since(asked))
 			fmt.Println("figure", float64(len(page))/1000, "KB-of-"+name)
 		}

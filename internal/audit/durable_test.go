@@ -23,8 +23,8 @@ func TestOpenRegular(t *testing.T) {
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", path, err, want)
 		}
-		if err == nil {
-			f.Close()
+		if err == nil && f.Close() != nil {
+			t.Error("not closed")
 		}
 	}
 }

@@ -17,7 +17,7 @@ reports:
 		"{name: weekly, to: [platform]}": "",
 		"{name: daily, every: day, at: 08:05, zone: Europe/Berlin, to: [platform], services: [serving/chat], skip_empty: true}": "",
 		"{name: A b, to: [platform]}":                              `f.yaml:7:12: reports[0].name: "A b" is not a report's name (up to 63 lower-case`,
-		"{name: w, to: [platfrom]}":                                `f.yaml:7:20: reports[0].to[0]: no channel is called "platfrom" (did you mean "platform"? allowed: platform, oncall)`,
+		"{name: w, to: [platfor]}":                                 `f.yaml:7:20: reports[0].to[0]: no channel is called "platfor" (did you mean "platform"? allowed: platform, oncall)`,
 		"{name: w, to: [oncall]}":                                  `f.yaml:7:20: reports[0].to[0]: channel "oncall" would page people for a report`,
 		"{name: w}":                                                `f.yaml:7:5: reports[0].to: must name a channel`,
 		"{name: w, to: [platform], at: 9am}":                       `f.yaml:7:35: reports[0].at: "9am" is not a time of day (write it like "09:00")`,

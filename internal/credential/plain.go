@@ -125,7 +125,8 @@ func RedactScript(s string) string { return script(Redact(s)) }
 func script(s string) string {
 	s = replaceValue(scriptVariable, s, func(m []string) bool {
 		v, isList := strings.CutPrefix(shellEnd(bare(m[4])), "(")
-		return v != "" && !Plain(m[2], v) && !expands(v) && !(isList && PlainArgument(v))
+		isPlain := v == "" || Plain(m[2], v) || expands(v) || isList && PlainArgument(v)
+		return !isPlain
 	})
 	return replaceValue(scriptFlag, s, func(m []string) bool { return !plainWord(m[2], bare(m[4])) })
 }

@@ -47,9 +47,12 @@ func TestReportSurvivesCrash(t *testing.T) {
 			}
 			until, stopped := time.Now(), h.stopAt(n)
 			h.start()
-			_ = h.e.RecordReport(t.Context(), week(until)) // the crash is its error
+			err := h.e.RecordReport(t.Context(), week(until))
 			h.pass(time.Minute)
-			if crashed = stopped.at() != ""; crashed {
+			if crashed = stopped.at() != ""; !crashed && err != nil {
+				t.Fatal(err)
+			}
+			if crashed {
 				h.crashed()
 			} else if err := h.stop(); err != nil {
 				t.Fatal(err)

@@ -329,7 +329,9 @@ func (s *script) outcome(words []string, opts map[string]string, has func(string
 			if loading := opts["loading"]; loading != "" {
 				out.Plan.Loading = s.duration(loading)
 			}
-			out.Plan.Rounds, _ = strconv.Atoi(opts["rounds"])
+			if rounds, err := strconv.Atoi(opts["rounds"]); err == nil {
+				out.Plan.Rounds = rounds
+			}
 			if has("back") {
 				out.Plan.Back = map[string]any{"by": -1}
 			}

@@ -8,6 +8,7 @@ import (
 	"bytes"
 	"context"
 	_ "embed"
+	"errors"
 	"flag"
 	"fmt"
 	"net"
@@ -48,10 +49,10 @@ func TestMain(m *testing.M) {
 	code := 1
 	if err == nil {
 		code = m.Run()
-	} else {
+	}
+	if err = errors.Join(err, os.RemoveAll(dir)); err != nil {
 		fmt.Fprintln(os.Stderr, "browser:", err)
 	}
-	os.RemoveAll(dir)
 	os.Exit(code)
 }
 
@@ -66,7 +67,9 @@ func start(t *testing.T, args ...string) service {
 		t.Fatal(err)
 	}
 	address, dir := l.Addr().String(), t.TempDir()
-	l.Close()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
 	var out bytes.Buffer
 	cmd := exec.Command(program, append([]string{"serve", "--listen", address}, args...)...)
 	cmd.Stdout, cmd.Stderr, cmd.Dir = &out, &out, dir
@@ -76,8 +79,9 @@ func start(t *testing.T, args ...string) service {
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	t.Cleanup(func() {
-		_ = cmd.Process.Signal(os.Interrupt)
-		<-ended
+		if err := errors.Join(cmd.Process.Signal(os.Interrupt), <-ended); err != nil {
+			t.Error(err)
+		}
 		if t.Failed() {
 			t.Logf("the service wrote:\n%s", out.String())
 		}
@@ -85,8 +89,7 @@ func start(t *testing.T, args ...string) service {
 	s := service{"http://" + address, dir}
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		if r, err := http.Get(s.url + "/readyz"); err == nil {
-			r.Body.Close()
-			if r.StatusCode == http.StatusOK {
+			if err := r.Body.Close(); err == nil && r.StatusCode == http.StatusOK {
 				return s
 			}
 		}
@@ -107,9 +110,8 @@ func (s service) fire(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.Body.Close()
-	if r.StatusCode != http.StatusOK {
-		t.Fatalf("the notification was answered %s", r.Status)
+	if err := r.Body.Close(); err != nil || r.StatusCode != http.StatusOK {
+		t.Fatalf("the notification was answered %s, %v", r.Status, err)
 	}
 }
 
