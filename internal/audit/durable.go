@@ -56,7 +56,11 @@ func OpenRegular(path string) (*os.File, error) {
 		return nil, err
 	}
 	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
+	switch {
+	case err != nil:
+	case info.IsDir():
+		err = fmt.Errorf("%s is a directory", path)
+	case !info.Mode().IsRegular():
 		err = fmt.Errorf("%s is no regular file", path)
 	}
 	if err != nil {

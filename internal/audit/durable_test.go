@@ -18,7 +18,7 @@ func TestOpenRegular(t *testing.T) {
 	if err := os.WriteFile(file, []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for path, want := range map[string]string{pipe: "is no regular file", dir: "is no regular file", file: ""} {
+	for path, want := range map[string]string{pipe: "is no regular file", dir: "is a directory", file: ""} {
 		f, err := OpenRegular(path)
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", path, err, want)
