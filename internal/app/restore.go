@@ -74,7 +74,7 @@ func RestoreJournal(ctx context.Context, o RestoreOptions) (out api.Restored, er
 	if err := copyVerified(ctx, source, filepath.Join(stage, JournalFile), report, o.Public, check); err != nil {
 		return out, err
 	}
-	if sameFile(o.Key, filepath.Join(o.Backup, audit.KeyFile)) { // the service looks for it next to the journal
+	if o.Key == filepath.Join(o.Backup, audit.KeyFile) { // the service looks for it next to the journal
 		own := filepath.Join(stage, audit.KeyFile)
 		if err := copyFile(o.Key, own); err != nil {
 			return out, fmt.Errorf("restore: %w; nothing was restored", err)
@@ -85,16 +85,6 @@ func RestoreJournal(ctx context.Context, o RestoreOptions) (out api.Restored, er
 		return out, err
 	}
 	return out, takeOver(stage, o, &out)
-}
-
-// sameFile reports whether two names are of one file.
-func sameFile(a, b string) bool {
-	one, err := os.Stat(a)
-	if err != nil {
-		return false
-	}
-	other, err := os.Stat(b)
-	return err == nil && os.SameFile(one, other)
 }
 
 // copyVerified copies a backup that was verified, and verifies that the copy has the same
@@ -293,7 +283,7 @@ func replacedFiles(stage, dir string) (journal, keys []string, err error) {
 
 // copyFile copies a file and syncs the copy, which only its owner may read.
 func copyFile(from, to string) error {
-	in, err := audit.OpenRegular(from)
+	in, err := os.Open(from)
 	if err != nil {
 		return err
 	}

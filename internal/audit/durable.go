@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"syscall"
 )
 
 // writeFile writes b under a temporary name, syncs it and renames it to path.
@@ -46,27 +45,6 @@ func WriteNew(path string, r io.Reader) error {
 		err = f.Sync()
 	}
 	return errors.Join(err, f.Close())
-}
-
-// OpenRegular opens a file for reading. What is no regular file, such as a pipe that
-// nobody writes to, is an error instead of a wait.
-func OpenRegular(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	info, err := f.Stat()
-	switch {
-	case err != nil:
-	case info.IsDir():
-		err = fmt.Errorf("%s is a directory", path)
-	case !info.Mode().IsRegular():
-		err = fmt.Errorf("%s is no regular file", path)
-	}
-	if err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	return f, nil
 }
 
 // SyncDir makes the names in a directory durable.

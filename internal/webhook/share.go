@@ -131,7 +131,6 @@ func (s *Server) recallShares(ctx context.Context, began time.Time) {
 	}
 	left, known := s.o.Left()
 	if !known {
-		s.log.Warn("the room of the journal is not known at the start: each sender has its whole share of it again")
 		return
 	}
 	if err := s.quotas.recall(s.o.Earlier(ctx, began.Add(-shareOver)), left, began); err != nil && ctx.Err() == nil {

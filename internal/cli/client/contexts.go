@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -72,47 +71,25 @@ func ReadContexts(getenv func(string) string) (Contexts, error) {
 	case err != nil:
 		return Contexts{}, fmt.Errorf("read contexts: %w", err)
 	}
-	data, err := readOwn(filepath.Dir(file), target)
+	for _, path := range []string{filepath.Dir(file), filepath.Dir(target), target} {
+		if err := ownAlone(path, os.Getuid()); err != nil {
+			return Contexts{}, fmt.Errorf("read contexts: %w", err)
+		}
+	}
+	data, err := os.ReadFile(file)
 	if err != nil {
 		return Contexts{}, fmt.Errorf("read contexts: %w", err)
 	}
 	return parseContexts(file, data)
 }
 
-// readOwn reads a file that nobody but this user and root may write or replace, nor what
-// else stands in a directory. What is checked is what is read: names may be given to
-// another file meanwhile.
-func readOwn(dir, target string) ([]byte, error) {
-	f, err := os.OpenFile(target, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is no regular file", target)
-	}
-	if err := ownAlone(target, info, os.Getuid()); err != nil {
-		return nil, err
-	}
-	for _, dir := range []string{dir, filepath.Dir(target)} {
-		info, err := os.Stat(dir)
-		if err != nil {
-			return nil, err
-		}
-		if err := ownAlone(dir, info, os.Getuid()); err != nil {
-			return nil, err
-		}
-	}
-	return io.ReadAll(io.LimitReader(f, maxContexts+1))
-}
-
 // ownAlone returns an error if anybody but a user and root may write a file, or replace
 // files in a directory.
-func ownAlone(path string, info fs.FileInfo, user int) error {
+func ownAlone(path string, user int) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
 	mode := "600"
 	if info.IsDir() {
 		mode = "700"
