@@ -123,6 +123,9 @@ func (q *quotas) recall(all iter.Seq2[Stored, error], left int64, before time.Ti
 	return nil
 }
 
+// roomAgain is how soon a room that is unknown is asked for again.
+const roomAgain = 10 * time.Second
+
 // recallShares reads what senders stored before the server began to serve. Meanwhile their
 // share is counted from then on.
 func (s *Server) recallShares(ctx context.Context, began time.Time) {
@@ -130,8 +133,16 @@ func (s *Server) recallShares(ctx context.Context, began time.Time) {
 		return
 	}
 	left, known := s.o.Left()
-	if !known {
-		return
+	for warned := false; !known; left, known = s.o.Left() {
+		if !warned {
+			s.log.Warn("the room on the journal's volume is unknown: each sender has its whole share of the journal again until it is known")
+			warned = true
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(roomAgain):
+		}
 	}
 	if err := s.quotas.recall(s.o.Earlier(ctx, began.Add(-shareOver)), left, began); err != nil && ctx.Err() == nil {
 		s.log.Warn("what senders stored before the start cannot be read: each has its whole share of the journal again", "err", err)

@@ -2,8 +2,10 @@ package webhook
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"net/http"
 	"strconv"
@@ -165,4 +167,25 @@ func TestShareOfLittleRoom(t *testing.T) {
 	if w := post(s, notice(``, ``)); w.Code != http.StatusOK {
 		t.Errorf("with room that is unknown: %d", w.Code)
 	}
+}
+
+// Where the room is unknown at the start, the log says so, and what senders stored is read
+// when it is known.
+func TestSharesWaitForTheRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		asked, began := 0, time.Now()
+		s := &Server{log: slog.New(slog.NewTextHandler(&log, nil)), quotas: newQuotas(Quota{Burst: 1, Rate: 1, Share: 25})}
+		s.o.Left = func() (int64, bool) {
+			asked++
+			return 1 << 30, asked > 3
+		}
+		s.o.Earlier = func(context.Context, time.Time) iter.Seq2[Stored, error] {
+			return func(yield func(Stored, error) bool) { yield(Stored{"a", 1, 1 << 20, began.Add(-time.Second)}, nil) }
+		}
+		s.recallShares(t.Context(), began)
+		if got := int64(s.quotas.of("a").stored.bytes); got < 1<<19 || strings.Count(log.String(), "level=WARN") != 1 {
+			t.Errorf("%d bytes are counted; the log: %s", got, log.String())
+		}
+	})
 }
