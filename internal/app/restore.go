@@ -14,6 +14,7 @@ import (
 
 	"github.com/inference-responder/responder/internal/api"
 	"github.com/inference-responder/responder/internal/audit"
+	"github.com/inference-responder/responder/internal/config"
 	"github.com/inference-responder/responder/internal/executor"
 	"github.com/inference-responder/responder/internal/executor/machine"
 )
@@ -74,7 +75,7 @@ func RestoreJournal(ctx context.Context, o RestoreOptions) (out api.Restored, er
 	if err := copyVerified(ctx, source, filepath.Join(stage, JournalFile), report, o.Public, check); err != nil {
 		return out, err
 	}
-	if o.Key == filepath.Join(o.Backup, audit.KeyFile) { // the service looks for it next to the journal
+	if sameFile(o.Key, filepath.Join(o.Backup, audit.KeyFile)) { // the service looks for it next to the journal
 		own := filepath.Join(stage, audit.KeyFile)
 		if err := copyFile(o.Key, own); err != nil {
 			return out, fmt.Errorf("restore: %w; nothing was restored", err)
@@ -282,8 +283,17 @@ func replacedFiles(stage, dir string) (journal, keys []string, err error) {
 }
 
 // copyFile copies a file and syncs the copy, which only its owner may read.
+func sameFile(a, b string) bool {
+	first, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	second, err := os.Stat(b)
+	return err == nil && os.SameFile(first, second)
+}
+
 func copyFile(from, to string) error {
-	in, err := os.Open(from)
+	in, err := config.OpenRegular(from)
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -260,7 +261,7 @@ func TestRestoreKeepsReplacedKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := other.options(t, backup)
-	o.Dir, o.Key, o.Force = j.dir, filepath.Join(backup, audit.KeyFile), true
+	o.Dir, o.Key, o.Force = j.dir, backup+"/../"+filepath.Base(backup)+"/"+audit.KeyFile, true // the same, in other words
 	before := map[string][]byte{}
 	for _, name := range []string{JournalFile, audit.KeyFile, audit.PublicKeyFile} {
 		text, err := os.ReadFile(filepath.Join(j.dir, name))
@@ -280,6 +281,17 @@ func TestRestoreKeepsReplacedKeys(t *testing.T) {
 	}
 	o.Key = ""
 	restored(t, o, got.Entries)
+}
+
+// TestRestoreWaitsForNoPipe: a pipe in the place of a file is refused, and not waited for.
+func TestRestoreWaitsForNoPipe(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := copyFile(pipe, pipe+".copy"); err == nil || !strings.Contains(err.Error(), "is no regular file") {
+		t.Errorf("a pipe is copied: %v", err)
+	}
 }
 
 // TestRestoredCopyIsVerified: a backup that is another one by the time it is copied is not

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/inference-responder/responder/internal/app"
 	"github.com/inference-responder/responder/internal/audit"
@@ -51,7 +52,11 @@ func journalAdvice(err error) error {
 
 // readNote reads a small file of text, a public key or a checkpoint.
 func readNote(what, path, advice string) ([]byte, error) {
-	f, err := os.Open(path)
+	open := config.OpenRegular
+	if strings.HasPrefix(path, "/dev/") { // standard input, or a pipe that the caller's shell made
+		open = os.Open
+	}
+	f, err := open(path)
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w; %s", what, err, advice)
 	}

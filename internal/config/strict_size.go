@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strconv"
 	"strings"
+	"syscall"
 )
 
 // ByteSize is a number of bytes, written as a number or with KiB, MiB or GiB.
@@ -39,6 +41,22 @@ func (b *ByteSize) UnmarshalText(text []byte) error {
 	}
 	*b = ByteSize(n * factor)
 	return nil
+}
+
+// OpenRegular opens a regular file to be read. It waits for nobody who writes to a pipe.
+func OpenRegular(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s is no regular file", path)
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
 }
 
 // ReadAtMost reads a file that must not be larger than limit.
