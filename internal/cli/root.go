@@ -45,7 +45,8 @@ Environment:
 
 Flags come before --context, which comes before the environment, which comes before
 the current context ('responder config use-context'). The service of a context is
-sent no credential of the environment.`
+sent no credential of the environment. Of the environment only RESPONDER_CA_FILE,
+where the context names no CA, and RESPONDER_PLAINTEXT count for it.`
 
 // helpWidth is how wide --help is at most.
 const helpWidth = 100

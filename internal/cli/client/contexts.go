@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -64,32 +65,70 @@ func ReadContexts(getenv func(string) string) (Contexts, error) {
 	if err != nil || file == "" {
 		return Contexts{}, err
 	}
-	target, err := filepath.EvalSymlinks(file)
+	data, err := readOwn(file)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return Contexts{File: file}, nil
 	case err != nil:
 		return Contexts{}, fmt.Errorf("read contexts: %w", err)
 	}
-	for _, path := range []string{filepath.Dir(file), filepath.Dir(target), target} {
-		if err := ownAlone(path, os.Getuid()); err != nil {
-			return Contexts{}, fmt.Errorf("read contexts: %w", err)
-		}
-	}
-	data, err := os.ReadFile(file)
-	if err != nil {
-		return Contexts{}, fmt.Errorf("read contexts: %w", err)
-	}
 	return parseContexts(file, data)
+}
+
+// maxLinks is how many symbolic links lead to a file.
+const maxLinks = 40
+
+// readOwn reads a file that nobody but this user and root may write or replace: itself, each
+// link that leads to it, and their directories. What is read is the file that was checked.
+func readOwn(file string) ([]byte, error) {
+	for range maxLinks {
+		info, err := os.Stat(filepath.Dir(file))
+		if err != nil {
+			return nil, err
+		}
+		if err := ownAlone(filepath.Dir(file), info, os.Getuid()); err != nil {
+			return nil, err
+		}
+		next, err := os.Readlink(file)
+		if err != nil { // it is no link, or is missing
+			break
+		}
+		if info, err = os.Lstat(file); err != nil {
+			return nil, err
+		}
+		if err := ownedBy(file, info, os.Getuid()); err != nil {
+			return nil, err
+		}
+		if !filepath.IsAbs(next) {
+			dir, err := filepath.EvalSymlinks(filepath.Dir(file))
+			if err != nil {
+				return nil, err
+			}
+			next = filepath.Join(dir, next)
+		}
+		file = next
+	}
+	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%s is no regular file", file)
+	}
+	if err := ownAlone(file, info, os.Getuid()); err != nil {
+		return nil, err
+	}
+	return io.ReadAll(io.LimitReader(f, maxContexts+1)) // more is refused where it is parsed
 }
 
 // ownAlone returns an error if anybody but a user and root may write a file, or replace
 // files in a directory.
-func ownAlone(path string, user int) error {
-	info, err := os.Stat(path)
-	if err != nil {
-		return err
-	}
+func ownAlone(path string, info fs.FileInfo, user int) error {
 	mode := "600"
 	if info.IsDir() {
 		mode = "700"
@@ -97,6 +136,11 @@ func ownAlone(path string, user int) error {
 	if info.Mode().Perm()&0o022 != 0 && (!info.IsDir() || info.Mode()&fs.ModeSticky == 0) {
 		return fmt.Errorf("others may write %s, and so choose where your token is sent; check the servers in contexts.yaml, then run 'chmod %s %s'", path, mode, path)
 	}
+	return ownedBy(path, info, user)
+}
+
+// ownedBy returns an error if a file belongs to anybody but a user and root.
+func ownedBy(path string, info fs.FileInfo, user int) error {
 	if stat, ok := info.Sys().(*syscall.Stat_t); ok && stat.Uid != 0 && int(stat.Uid) != user {
 		return fmt.Errorf("%s belongs to the user with ID %d, who so chooses where your token is sent; check the servers in contexts.yaml, then make it your own with chown", path, stat.Uid)
 	}
@@ -246,11 +290,11 @@ func (c Contexts) Write() (err error) {
 // context that --context names, of the environment, and of the current context. A
 // context is used as a whole or not at all: the current one's token is never sent to a
 // server that a flag or the environment names, and no credential of the environment to
-// the server of a context.
+// the server of a context: for that, the environment says only what a context does not, its
+// CA and whether plain http will do.
 func (c *Client) settle() (server string, from Credentials, err error) {
 	getenv := c.Process.Getenv
 	server, from = c.Server, c.Credentials
-	var current Context
 	inContext := c.context != ""
 	if inContext {
 		named, err := c.namedContext(c.context)
@@ -267,7 +311,10 @@ func (c *Client) settle() (server string, from Credentials, err error) {
 		if err != nil {
 			return "", from, fmt.Errorf("%w; --server or $%s names the service without it", err, serverVariable)
 		}
-		current, inContext = all.find(all.Current)
+		var current Context
+		if current, inContext = all.find(all.Current); inContext {
+			server, from = current.fill(server, from)
+		}
 	}
 	credentials := getenv
 	if inContext {
@@ -275,9 +322,6 @@ func (c *Client) settle() (server string, from Credentials, err error) {
 	}
 	if from, err = from.complete(getenv, credentials); err != nil {
 		return "", from, err
-	}
-	if current.Name != "" {
-		server, from = current.fill(server, from)
 	}
 	if server == "" {
 		server = defaultServer

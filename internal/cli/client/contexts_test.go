@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/inference-responder/responder/internal/cli/command"
@@ -164,6 +165,33 @@ func TestContextsOfOthers(t *testing.T) {
 		}
 		if err := read(); err == nil || !strings.Contains(err.Error(), "belongs to the user with ID 12345") {
 			t.Errorf("a file of somebody else: %v", err)
+		}
+		own := filepath.Join(t.TempDir(), "own")
+		if err := errors.Join(os.Rename(filepath.Join(elsewhere, "c"), own), os.Chown(own, 0, -1), os.Symlink(own, filepath.Join(elsewhere, "c")), os.Chown(elsewhere, 12345, -1)); err != nil {
+			t.Fatal(err)
+		}
+		if err := read(); err == nil || !strings.Contains(err.Error(), elsewhere+" belongs to the user with ID 12345") {
+			t.Errorf("a link through a directory of somebody else, who may turn it: %v", err)
+		}
+	}
+	if err := errors.Join(os.Remove(file), syscall.Mkfifo(file, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if err := read(); err == nil || !strings.Contains(err.Error(), "is no regular file") {
+		t.Errorf("a pipe: %v", err)
+	}
+}
+
+// TestEnvironmentOfContexts: for the server of a context, named or current, the environment
+// says whether plain http will do, and names a CA where the context names none.
+func TestEnvironmentOfContexts(t *testing.T) {
+	home := writeContexts(t, strings.ReplaceAll(twoContexts, "https://", "http://"), 0o600)
+	for _, name := range []string{"", "prod"} {
+		env := map[string]string{"HOME": home, clearVariable: "true", caVariable: "/env.ca"}
+		client := Client{context: name, Process: &command.Process{Getenv: func(v string) string { return env[v] }}}
+		server, from, err := client.settle()
+		if err != nil || from.TokenFile != "/prod.token" || from.caFile != "/prod.ca" || from.keepsSecret(server) != nil {
+			t.Errorf("context %q: %+v, %v, %v", name, from, err, from.keepsSecret(server))
 		}
 	}
 }
