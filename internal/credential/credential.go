@@ -40,7 +40,7 @@ var (
 )
 
 // specials are words before a token of a model's vocabulary, and specialIDs before the id
-// of one: eos_token_id, image_token_id.
+// of one: eos_token_id, image_token_index.
 var (
 	specials   = []string{"eos", "bos", "pad", "unk", "sep", "cls"}
 	specialIDs = []string{"mask", "stop", "start", "image", "video", "audio", "vision"}
@@ -56,7 +56,7 @@ func special(name string) bool {
 // vocabulary reports whether the word token at a place of a name is of a model's vocabulary.
 func vocabulary(words []string, at int) bool {
 	return at > 0 && (slices.Contains(specials, words[at-1]) ||
-		at+1 < len(words) && words[at+1] == "id" && slices.Contains(specialIDs, words[at-1]))
+		at+1 < len(words) && (words[at+1] == "id" || words[at+1] == "index") && slices.Contains(specialIDs, words[at-1]))
 }
 
 // tokenCounts are words of a variable that counts tokens: MAX_TOTAL_TOKENS.

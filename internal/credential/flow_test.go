@@ -48,10 +48,31 @@ func TestObjects(t *testing.T) {
 	}
 }
 
+// TestComplaintsStay: an error says what is wrong with a credential. A value in its place is
+// hidden.
+func TestComplaintsStay(t *testing.T) {
+	for _, text := range []string{
+		"Get https://10.0.0.1/api/v1/namespaces/x/secrets/hf-token: dial tcp: i/o timeout", "could not read secret: permission denied", "invalid token: unexpected EOF", "cookie: none",
+		"service account token: audience mismatch", "authorization: failed for user system:anonymous", "auth: context deadline exceeded", "token: has expired", "password: must be at least 8",
+	} {
+		if got := Redact(text); got != text {
+			t.Errorf("%q became %q", text, got)
+		}
+	}
+	for _, text := range []string{
+		"password: dial", "password: permission", "password: failedfor user", "password=permission denied", "password: 'permission denied'", "DB_PASSWORD: permission denied",
+		"Authorization: failed", "x-api-key: failed for user", "Cookie: nonesuch", "secret: unexpectedly good",
+	} {
+		if got := Redact(text); !strings.Contains(got, Redacted) {
+			t.Errorf("%q is shown", text)
+		}
+	}
+}
+
 // TestOrdinaryTextsStay: what engines and Kubernetes write and people need to read.
 func TestOrdinaryTextsStay(t *testing.T) {
 	for _, text := range []string{
-		"eos_token_id: 2", "eos_token_id=128001", `"eos_token_id": [2, 3]`, `{"bos_token_id":1,"eos_token_id":[2,3]}`, "--eos-token-id 2", "image_token_id: 151655", "pad_token: </s>",
+		"eos_token_id: 2", "eos_token_id=128001", `"eos_token_id": [2, 3]`, `{"bos_token_id":1,"eos_token_id":[2,3]}`, "--eos-token-id 2", "image_token_id: 151655", "image_token_index=32000", "pad_token: </s>",
 		"--max-num-batched-tokens", "--max-num-batched-tokens 8192", "--max-num-batched-tokens=8192", "hf_token=None", "Namespace(hf_token=None, api_key=None, max_num_batched_tokens=8192)",
 		"'hf_token': None", `{"hf_token":null}`, "hf_token: ~", `token=''`, "trust_remote_code=True, token=True",
 		`--rope-scaling {"rope_type":"yarn","factor":4.0}`, `--rope-scaling='{"rope_type":"yarn","factor":4.0}'`,

@@ -163,15 +163,16 @@ func replaceValue(form *regexp.Regexp, s string, hide func(m []string) bool) str
 	})
 }
 
-// replaceWith replaces the fourth part of what a form finds.
+// replaceWith replaces the fourth part of what a form finds. A sixth one is what follows it.
 func replaceWith(form *regexp.Regexp, s string, with func(m []string) string) string {
 	var b strings.Builder
 	at := 0
 	for _, i := range form.FindAllStringSubmatchIndex(s, -1) {
-		m := make([]string, 5)
+		m := make([]string, 5, 6)
 		for n := range m {
 			m[n] = s[i[2*n]:i[2*n+1]]
 		}
+		m = append(m, s[i[9]:])
 		b.WriteString(s[at:i[8]] + with(m))
 		at = i[9]
 	}

@@ -33,7 +33,7 @@ var (
 	loginQuote = regexp.MustCompile(userFlag + `(\s*|=)("[^":]+|'[^':]+):(?:[^"'\n]*\s[^"'\n]*)`)    // with a blank in the password
 	loginDigit = regexp.MustCompile(`(\bcurl\b[^|;&\n]*?)` + userFlag + `(\s*|=)(["']?[^\s"':=]+):[^\s"']+`)
 	// header is a header that carries a credential, up to the end of its quotes or line.
-	header = regexp.MustCompile(`(?i)\b((?:proxy-)?authorization|(?:set-)?cookie|x-(?:[a-z0-9]+-)*(?:key|token|auth|secret)(?:-[a-z0-9]+)*)(\\?["']?\s*:\s*\\?["']?)[^"'\\\n{}\s][^"'\\\n{}]*`)
+	header = regexp.MustCompile(`(?i)()\b((?:proxy-)?authorization|(?:set-)?cookie|x-(?:[a-z0-9]+-)*(?:key|token|auth|secret)(?:-[a-z0-9]+)*)(\\?["']?\s*:\s*\\?["']?)([^"'\\\n{}\s][^"'\\\n{}]*)`)
 	// arguments are those of programs whose flag for a password says nothing. Each is a
 	// form of its own: where one is looked for up to the end of a line, so is every other one
 	// of the same form, and a line of many would take the square of its length.
@@ -137,11 +137,13 @@ func redact(s string, isCut bool) string {
 		s = form.ReplaceAllString(s, "${1}"+Redacted)
 	}
 	s = piped.ReplaceAllString(s, "${1}"+Redacted+"${3}")
-	s = header.ReplaceAllString(s, "${1}${2}"+Redacted)
+	s = replaceValue(header, s, func(m []string) bool { return !nothing(m[4]) && !complains(m[2], m[3], m[4]) })
 	s = bearer.ReplaceAllString(s, "${1} "+Redacted)
 	s = forms.ReplaceAllString(s, Redacted)
 	s = replaceValue(flagEnds, s, func(m []string) bool { return !special(m[2]) && !nothing(m[4]) })
-	s = replaceValue(memberEnds, s, func(m []string) bool { return !special(m[2]) && !harmless(m[2], m[4]) })
+	s = replaceValue(memberEnds, s, func(m []string) bool {
+		return !special(m[2]) && !harmless(m[2], m[4]) && !complains(m[2], m[3], m[4]+m[5])
+	})
 	s = replaceValue(several, s, func(m []string) bool { return Named(m[2]) && !refers(m[2]) && !namesIts.MatchString(m[4]) })
 	s = judged(object, s, func(name string) bool { return Named(name) && !refers(name) }, harmless)
 	return named(flagged, named(assigned, s))
@@ -160,6 +162,15 @@ func harmless(name, value string) bool {
 	return slices.Contains([]string{"expired", "invalid", "missing", "required", "denied", "not"}, v) ||
 		last == "token" && short.MatchString(v) || last == "webhook" && !strings.Contains(value, "/")
 }
+
+// complains reports whether what follows the name of a credential in a sentence is the
+// beginning of what is wrong with it: could not read secret: permission denied. Names of
+// variables and headers of clients are in no sentence.
+func complains(name, separator, rest string) bool {
+	return separator == ": " && complaint.MatchString(rest) && !environment.MatchString(name) && !strings.HasPrefix(strings.ToLower(name), "x-")
+}
+
+var complaint = regexp.MustCompile(`^(?:dial (?:tcp|unix)|permission denied|unexpected (?:EOF|end)|audience mismatch|failed (?:for|to)|context (?:deadline|canceled)|has (?:expired|been)|must (?:be|have)|could not|cannot be|connection (?:refused|reset))\b`)
 
 // hidden stands for a value, in its quotes.
 func hidden(v string) string {
