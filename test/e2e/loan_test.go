@@ -17,6 +17,7 @@ import (
 func loanReturn(t *testing.T) string {
 	t.Helper()
 	return scaled(t, "playbooks/loan-return.yaml", []string{
+		`until: out.status == "met", every: 1m, within: 15m`, `until: out.status == "met", every: 5s, within: 5s`,
 		`with: {by: '${"by" in`, `with: {window: 10s, load: 10s, lookback: 2m, by: '${"by" in`, "every: 5m", "every: 5s",
 		"every: 1m", "every: 5s", "wait: 5m", "wait: 1s", "back: true, left: '${left}', replicas: '${before}'}\n      approve: {by: service.owners, within: 24h, on_expiry: escalate}\n",
 		"back: true, left: '${left}', replicas: '${before}'}\n" + strings.Replace(quickProof, "within: 15m", "within: 24h", 1),
