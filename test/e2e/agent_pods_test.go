@@ -50,6 +50,8 @@ func TestAgentsThatAskTheKubeletAreAdmitted(t *testing.T) {
 		}
 	}
 	cp.Kubectl(t, "apply", "--dry-run=server", "-k", dir)
+	// Without its account the responder's namespace would refuse the pod for another reason.
+	cp.Apply(t, "", fmt.Sprintf("apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: %s, namespace: %s}\n", daemons.Spec.Template.Spec.ServiceAccountName, rig.ResponderNamespace))
 
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{GenerateName: "responder-agent-"}, Spec: daemons.Spec.Template.Spec}
 	dry := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
