@@ -94,7 +94,7 @@ func grown(l slo.Load, earlier []slo.Load) growth {
 		if times := l.Times(before); !(times <= out.times) && !math.IsNaN(times) {
 			out.times = times
 		}
-		if tokens := l.Tokens / before.Tokens; tokens >= muchMoreTokens {
+		if tokens := l.Tokens / before.Tokens; tokens >= muchMoreTokens && !math.IsInf(tokens, 0) {
 			out.prompts = max(out.prompts, tokens*before.Rate/l.Rate)
 		}
 	}

@@ -38,6 +38,7 @@ func TestGrown(t *testing.T) {
 		"longer prompts":            {slo.Load{Rate: 5.7, Tokens: 13000}, slo.Load{Rate: 5.7, Tokens: 5000}, true},
 		"more requests of the same": {slo.Load{Rate: 13, Tokens: 11000}, slo.Load{Rate: 6, Tokens: 5000}, false},
 		"a little longer":           {slo.Load{Rate: 6, Tokens: 8500}, slo.Load{Rate: 6, Tokens: 5000}, false},
+		"no tokens counted before":  {slo.Load{Rate: 6, Tokens: 8500}, slo.Load{Rate: 6, Tokens: 0}, false},
 		"nothing before":            {slo.Load{Rate: 6, Tokens: 8500}, slo.Load{Rate: math.NaN(), Tokens: math.NaN()}, false},
 	} {
 		if got := grown(tt.now, []slo.Load{tt.before}); got.explains() != tt.explains {
