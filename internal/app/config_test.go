@@ -87,7 +87,7 @@ func TestCrossChecks(t *testing.T) {
 		"kubernetes: {in_cluster: true, kubeconfig: k}":                                                                              "kubernetes: in_cluster and kubeconfig exclude each other",
 		"kubernetes: {qps: 0}":        "kubernetes.qps: must be between 1 and 10000",
 		"discovery: {enabled: true}":  "discovery.enabled: there is no cluster to look in",
-		"receiver: {max_body: 32MiB}": "receiver.max_in_flight: must be at least receiver.max_body",
+		"receiver: {max_body: 32MiB}": "receiver.max_in_flight: must be at least twice receiver.max_body",
 		"guards: {min_ready: -1}":     "guards.min_ready: must not be negative",
 		"auth: {tokens: [{name: a, file: b, scopes: [read]}], people: [{name: ada, credentials: [b]}]}":                `auth.people[0].credentials[0]: "b" is no entry of auth.tokens, auth.basic or auth.mtls.clients`,
 		"auth: {insecure: true, people: [{name: ada, credentials: [x]}, {name: bob, credentials: [x]}]}":               `"x" is also in auth.people[0].credentials[0], of ada`,

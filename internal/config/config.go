@@ -122,7 +122,7 @@ type MTLSClient struct {
 type Receiver struct {
 	DropLabels    []string `yaml:"drop_labels" doc:"Labels removed before an alert's identity is computed, so that replicas of one Prometheus mean one alert."`
 	MaxBody       ByteSize `yaml:"max_body" doc:"Largest body of one notification. More is answered 413."`
-	MaxInFlight   ByteSize `yaml:"max_in_flight" doc:"Bytes of bodies being read at once, over all senders. More is answered 503."`
+	MaxInFlight   ByteSize `yaml:"max_in_flight" doc:"Bytes of bodies being read at once, over all senders, of one sender half at most. More is answered 503. At least twice max_body."`
 	MaxConcurrent int      `yaml:"max_concurrent" doc:"Open connections. One more takes the place of one on which nobody has authenticated, or else of one that is idle, at once if the address of that one has more than its own; no request is cut while a connection has none. When all are at work, the oldest of an address that has more than three quarters makes room."`
 	Quota         Quota    `yaml:"quota" doc:"What one credential may deliver: an alert counts as one, and each KiB of its notification as one more. More is answered 503, so that Alertmanager delivers it later."`
 }
@@ -219,7 +219,7 @@ func Default() Config {
 		Receiver: Receiver{
 			DropLabels:    []string{"prometheus_replica", "__replica__", "replica"},
 			MaxBody:       16 << 20,
-			MaxInFlight:   16 << 20,
+			MaxInFlight:   32 << 20,
 			MaxConcurrent: 2048,
 			Quota:         Quota{Burst: 200_000, Rate: 1000, Share: 25},
 		},

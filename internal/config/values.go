@@ -237,8 +237,8 @@ func (c *Config) checkLimits(bad setting.Report) {
 	if s := c.Receiver.Quota.Share; s < 1 || s > 100 {
 		bad("receiver.quota.share", "", "must be 1 to 100")
 	}
-	if c.Receiver.MaxInFlight < c.Receiver.MaxBody {
-		bad("receiver.max_in_flight", "", "must be at least receiver.max_body")
+	if c.Receiver.MaxInFlight/2 < c.Receiver.MaxBody {
+		bad("receiver.max_in_flight", "", "must be at least twice receiver.max_body")
 	}
 	for path, n := range map[string]int{
 		"receiver.max_concurrent": c.Receiver.MaxConcurrent, "guards.min_ready": c.Guards.MinReady,

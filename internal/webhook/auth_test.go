@@ -250,7 +250,7 @@ func TestNewRefusesWhatCannotBeSafe(t *testing.T) {
 		"no intake":                         func(o *Options) { o.Intake = nil },
 		"no logger":                         func(o *Options) { o.Logger = nil },
 		"negative":                          func(o *Options) { o.MaxBody = -1 },
-		"16777216 bytes in flight are less": func(o *Options) { o.MaxBody, o.InFlightBytes = 17<<20, 16<<20 },
+		"16777216 bytes in flight are less": func(o *Options) { o.MaxBody, o.InFlightBytes = 9<<20, 16<<20 },
 		"alertname cannot be dropped":       func(o *Options) { o.DropLabels = []string{"alertname"} },
 		"no such file":                      func(o *Options) { o.Auth.Tokens = []Token{{grant, filepath.Join(dir, "none")}} },
 		"empty":                             func(o *Options) { o.Auth.Tokens = []Token{{grant, write(t, dir, "empty", "\n")}} },

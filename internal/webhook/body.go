@@ -5,7 +5,6 @@ import (
 	"io"
 	"net/http"
 	"sync"
-	"sync/atomic"
 )
 
 const (
@@ -18,43 +17,121 @@ var (
 	errShed     = errors.New("too many bytes in flight")
 )
 
-// budget bounds the bytes of bodies over all senders.
+// budget bounds the bytes of bodies, and how many are being read: over all senders, and
+// of one sender to half of that.
 type budget struct {
-	limit int64
-	used  atomic.Int64
+	limit   int64 // bytes over all senders
+	each    int64 // bytes of one sender
+	reading int   // bodies of one sender that are being read
+
+	mu      sync.Mutex // guards used and senders
+	used    int64
+	senders map[string]*holding // those that hold something
 }
 
-// take takes n bytes, or nothing and false.
-func (b *budget) take(n int64) bool {
-	if b.used.Add(n) > b.limit {
-		b.used.Add(-n)
+// holding is what the bodies of one sender hold.
+type holding struct {
+	bytes   int64
+	bodies  int // not released
+	reading int // not read whole
+}
+
+// newBudget is a budget of n bytes, and of so many connections. One byte more goes, also of
+// one sender: it is what a body that is as large as can be, or larger, is asked for to see
+// that it has ended.
+func newBudget(n int64, connections int) *budget {
+	return &budget{limit: n + 1, each: n/2 + 1, reading: max(1, connections/2), senders: map[string]*holding{}}
+}
+
+// begin counts one more body of a sender, or returns false: it has half of them already.
+func (b *budget) begin(name string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	h := b.senders[name]
+	if h == nil {
+		h = &holding{}
+		b.senders[name] = h
+	}
+	if h.reading >= b.reading {
 		return false
 	}
+	h.bodies++
+	h.reading++
 	return true
 }
 
-// newBudget is a budget of n bytes. One more goes: it is what a body that is as
-// large as can be, or larger, is asked for to see that it has ended.
-func newBudget(n int64) budget { return budget{limit: n + 1} }
+// ended records that a body of a sender is not read any more.
+func (b *budget) ended(name string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.senders[name].reading--
+}
+
+// take takes n bytes for a sender, or nothing and false.
+func (b *budget) take(name string, n int64) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	h := b.senders[name]
+	if b.used+n > b.limit || h.bytes+n > b.each {
+		return false
+	}
+	b.used += n
+	h.bytes += n
+	return true
+}
+
+// release returns what a body of a sender held.
+func (b *budget) release(name string, n int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	h := b.senders[name]
+	b.used -= n
+	h.bytes -= n
+	if h.bodies--; h.bodies == 0 {
+		delete(b.senders, name)
+	}
+}
+
+// held returns the bytes that are taken.
+func (b *budget) held() int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.used
+}
+
+// largest returns the sender that holds most, its bytes, and how many of its bodies are
+// being read; an empty name: none holds anything.
+func (b *budget) largest() (name string, bytes int64, reading int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for n, h := range b.senders {
+		if name == "" || h.bytes > bytes {
+			name, bytes, reading = n, h.bytes, h.reading
+		}
+	}
+	return name, bytes, reading
+}
 
 // bodies reads request bodies into buffers it uses again.
 type bodies struct {
 	max    int64
-	flying budget
+	flying *budget
 	pool   sync.Pool // of *body
 }
 
 // body is one body in memory. It counts against the budget until it is
 // released, its buffer can go earlier.
 type body struct {
-	owner *bodies
-	buf   []byte
-	taken int64
+	owner  *bodies
+	sender string
+	begun  bool // counts as one of its sender's
+	buf    []byte
+	taken  int64
 }
 
-// read reads the whole body of r. The caller releases what it gets, also
+// read reads the whole body of a sender's r. The caller releases what it gets, also
 // beside an error.
-func (o *bodies) read(r *http.Request) (*body, error) {
+func (o *bodies) read(r *http.Request, sender string) (*body, error) {
 	b, _ := o.pool.Get().(*body)
 	if b == nil {
 		b = &body{owner: o}
@@ -62,6 +139,10 @@ func (o *bodies) read(r *http.Request) (*body, error) {
 	if r.ContentLength > o.max {
 		return b, errTooLarge
 	}
+	if b.sender, b.begun = sender, o.flying.begin(sender); !b.begun {
+		return b, errShed
+	}
+	defer o.flying.ended(sender)
 	// A kept buffer that is large enough costs the budget what it can hold,
 	// but no more than the sender could fill.
 	want := min(4<<10, o.max+1)
@@ -97,7 +178,7 @@ func (o *bodies) read(r *http.Request) (*body, error) {
 // grow raises what is taken, and the buffer, to size bytes.
 func (b *body) grow(size int64) error {
 	if size > b.taken {
-		if !b.owner.flying.take(size - b.taken) {
+		if !b.owner.flying.take(b.sender, size-b.taken) {
 			return errShed
 		}
 		b.taken = size
@@ -121,8 +202,10 @@ func (b *body) drop() {
 
 // release returns the body's share of the budget.
 func (b *body) release() {
-	b.owner.flying.used.Add(-b.taken)
-	b.taken = 0
+	if b.begun {
+		b.owner.flying.release(b.sender, b.taken)
+	}
+	b.sender, b.begun, b.taken = "", false, 0
 	b.drop()
 	b.owner.pool.Put(b)
 }

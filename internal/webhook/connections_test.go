@@ -141,19 +141,23 @@ func (c *idleConn) open(t *testing.T) bool {
 	return errors.Is(err, os.ErrDeadlineExceeded)
 }
 
-// Requests with a credential whose bodies do not come, as many as there may be
+// Requests with two credentials whose bodies do not come, as many as there may be
 // connections, do not keep the next one out.
 func TestSlowBodiesKeepNobodyOut(t *testing.T) {
 	o := options(t, newHouse())
 	o.MaxConns = 16
+	tokens := []string{intakeToken, "second-token-0123456789", "alertmanager-0123456789"}
+	for _, token := range tokens[1:] {
+		o.Auth.Tokens = append(o.Auth.Tokens, Token{Grant: Grant{Name: token[:6], Scopes: []Scope{ScopeIntake}}, File: write(t, t.TempDir(), "token", token)})
+	}
 	url := serve(t, mustNew(t, o))
-	for range o.MaxConns {
+	for i := range o.MaxConns {
 		conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = conn.Close() })
-		if _, err := io.WriteString(conn, "POST / HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer "+intakeToken+"\r\nContent-Length: 99\r\nExpect: 100-continue\r\n\r\n"); err != nil {
+		if _, err := io.WriteString(conn, "POST / HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer "+tokens[i%2]+"\r\nContent-Length: 99\r\nExpect: 100-continue\r\n\r\n"); err != nil {
 			t.Fatal(err)
 		}
 		if line, err := bufio.NewReader(conn).ReadString('\n'); err != nil || !strings.Contains(line, " 100 ") {
@@ -165,7 +169,7 @@ func TestSlowBodiesKeepNobodyOut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.Header.Set("Authorization", "Bearer "+intakeToken)
+	r.Header.Set("Authorization", "Bearer "+tokens[2])
 	resp, err := client.Do(r)
 	if err != nil || resp.StatusCode != http.StatusOK {
 		t.Fatalf("Alertmanager: %v, %v", resp, err)

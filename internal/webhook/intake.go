@@ -29,7 +29,7 @@ func (s *Server) intake(c echo.Context, id Identity) error {
 	if err := s.withinShare(c, id.Name, 1, max(0, r.ContentLength)); err != nil {
 		return err
 	}
-	b, err := s.bodies.read(r)
+	b, err := s.bodies.read(r, id.Name)
 	defer b.release()
 	if err != nil {
 		return s.readProblem(err)
@@ -66,11 +66,23 @@ func (s *Server) readProblem(err error) error {
 		return problem(http.StatusRequestEntityTooLarge, "too_large", "the body is larger than "+strconv.FormatInt(s.o.MaxBody, 10)+" bytes",
 			"group alerts by more labels, or raise receiver.max_body")
 	case errors.Is(err, errShed):
+		s.crowded()
 		return err
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return problem(http.StatusServiceUnavailable, "slow", "the body did not arrive within "+s.o.SlowTimeout.String(), "try again")
 	default:
 		return problem(http.StatusBadRequest, "incomplete", "the body ended early", "")
+	}
+}
+
+// crowded tells the log which sender holds most of what is being read. It is told of one
+// sender once in ten minutes.
+func (s *Server) crowded() {
+	name, bytes, reading := s.bodies.flying.largest()
+	if s.quotas.crowds(name, time.Now()) {
+		s.log.Warn("notifications are refused: too many are being read or admitted; one sender gets half of receiver.max_in_flight and of the connections at most; "+
+			"if the one that holds most is no storm of alerts, it sends slowly or its credential may be stolen: replace it; else raise receiver.max_in_flight",
+			"sender", name, "bytes", bytes, "reading", reading)
 	}
 }
 

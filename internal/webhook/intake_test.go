@@ -186,7 +186,7 @@ func TestRefusalsOfTheJournalAreTriedAgain(t *testing.T) {
 func TestLimits(t *testing.T) {
 	h := newHouse()
 	o := options(t, h)
-	o.MaxBody, o.InFlightBytes = 300, 300 // what is too large alone is said to be, however little may be in flight
+	o.MaxBody, o.InFlightBytes = 300, 600 // what is too large alone is said to be, however little may be in flight
 	s := mustNew(t, o)
 	small, large := notice(``, ``), notice(`,"a":"`+strings.Repeat("x", 300)+`"`, ``)
 	for _, c := range []struct {
@@ -213,7 +213,7 @@ func TestLimits(t *testing.T) {
 		if c.want == 413 && w.Header().Get("Connection") != "close" {
 			t.Errorf("%s: the rest of the body would be read", c.name)
 		}
-		if used := s.bodies.flying.used.Load(); used != 0 {
+		if used := s.bodies.flying.held(); used != 0 {
 			t.Fatalf("%s: %d bytes stay in flight", c.name, used)
 		}
 	}
@@ -237,7 +237,7 @@ func TestCompressedBodiesAndOddContentTypes(t *testing.T) {
 	}
 }
 
-func TestBytesInFlightAreBoundedOverAllSenders(t *testing.T) {
+func TestBytesInFlightOfOneSenderAreBounded(t *testing.T) {
 	h := newHouse()
 	arrived, release := make(chan struct{}), make(chan struct{})
 	h.admit = func(context.Context, playbook.Notification) error {
@@ -246,7 +246,7 @@ func TestBytesInFlightAreBoundedOverAllSenders(t *testing.T) {
 		return nil
 	}
 	o := options(t, h)
-	o.MaxBody, o.InFlightBytes = 2000, 4000
+	o.MaxBody, o.InFlightBytes = 2000, 8000
 	s := mustNew(t, o)
 	padded := notice(``, ``) + strings.Repeat(" ", 1500-len(notice(``, ``)))
 	answers := make(chan int, 2)
@@ -256,7 +256,7 @@ func TestBytesInFlightAreBoundedOverAllSenders(t *testing.T) {
 	}
 	w := post(s, padded)
 	if p := problemIn(t, w); w.Code != http.StatusServiceUnavailable || p.Code != "busy" {
-		t.Errorf("third of 1,500 bytes with 4,000 in all: %d %+v, want 503 busy", w.Code, p)
+		t.Errorf("third of 1,500 bytes of one sender, with 4,000 for it: %d %+v, want 503 busy", w.Code, p)
 	}
 	if n := figure(t, s.metrics.notifications.WithLabelValues("busy")); n != 1 {
 		t.Errorf("counted %v shed notifications", n)
@@ -271,7 +271,7 @@ func TestBytesInFlightAreBoundedOverAllSenders(t *testing.T) {
 	if w := post(s, padded); w.Code != http.StatusOK {
 		t.Errorf("after room was made: %d %s", w.Code, w.Body)
 	}
-	if used := s.bodies.flying.used.Load(); used != 0 {
+	if used := s.bodies.flying.held(); used != 0 {
 		t.Errorf("%d bytes stay in flight", used)
 	}
 }
@@ -287,7 +287,7 @@ func TestAPanicIsOneAnswer(t *testing.T) {
 	if n := figure(t, s.metrics.panics); n != 1 {
 		t.Errorf("counted %v panics", n)
 	}
-	if used := s.bodies.flying.used.Load(); used != 0 {
+	if used := s.bodies.flying.held(); used != 0 {
 		t.Errorf("%d bytes stay in flight", used)
 	}
 }

@@ -106,7 +106,7 @@ type Options struct {
 
 	DropLabels    []string      // labels removed before an alert's identity is computed
 	MaxBody       int64         // bytes of one notification; default 16 MiB
-	InFlightBytes int64         // bytes of bodies being read or admitted, over all senders, >= MaxBody; default 16 MiB. Memory needed is about four times that
+	InFlightBytes int64         // bytes of bodies being read or admitted, over all senders, >= twice MaxBody: one sender gets half; default 32 MiB. Memory needed is about four times that
 	MaxConns      int           // open connections; default 2048
 	Quota         Quota         // of one sender; default 200000 at once, 1000 a second, 25 % of the room at once and in each day
 	SlowTimeout   time.Duration // for headers and body of a request together; default 10 s
@@ -164,7 +164,7 @@ func (o Options) withDefaults() (Options, error) {
 		o.MaxBody = 16 * mib
 	}
 	if o.InFlightBytes == 0 {
-		o.InFlightBytes = max(16*mib, o.MaxBody)
+		o.InFlightBytes = max(32*mib, 2*o.MaxBody)
 	}
 	if o.MaxConns == 0 {
 		o.MaxConns = 2048
@@ -188,8 +188,8 @@ func (o Options) withDefaults() (Options, error) {
 		return o, errors.New("webhook: no logger")
 	case o.MaxBody < 0 || o.MaxConns < 0 || o.SlowTimeout < 0 || o.Quota.Burst < 1 || o.Quota.Rate < 1 || o.Quota.Share < 1 || o.Quota.Share > 100:
 		return o, errors.New("webhook: a limit is negative")
-	case o.InFlightBytes < o.MaxBody:
-		return o, fmt.Errorf("webhook: %d bytes in flight are less than one body of %d", o.InFlightBytes, o.MaxBody)
+	case o.InFlightBytes < 2*o.MaxBody:
+		return o, fmt.Errorf("webhook: %d bytes in flight are less than two bodies of %d", o.InFlightBytes, o.MaxBody)
 	case slices.Contains(o.DropLabels, "alertname"):
 		return o, errors.New("webhook: the label alertname cannot be dropped: alerts are told apart by it")
 	}

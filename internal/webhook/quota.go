@@ -39,6 +39,7 @@ type sender struct {
 	refused bool      // since it had half of its burst
 	stored  stored    // of late; see [stored]
 	full    time.Time // when a notification last did not fit its share; zero: long ago
+	crowded time.Time // when the log was last told that its bodies hold most
 }
 
 func newQuotas(q Quota) *quotas { return &quotas{Quota: q, senders: map[string]*sender{}} }
@@ -67,6 +68,19 @@ func (q *quotas) refuse(name string) bool {
 	s := q.of(name)
 	news := !s.refused
 	s.refused = true
+	return news
+}
+
+// crowds reports whether the log is to be told that a sender's bodies hold most: it was not
+// of late.
+func (q *quotas) crowds(name string, now time.Time) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	s := q.of(name)
+	news := now.Sub(s.crowded) >= refusedFor
+	if news {
+		s.crowded = now
+	}
 	return news
 }
 

@@ -3,6 +3,7 @@ package webhook
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -84,6 +85,71 @@ func TestQuota(t *testing.T) {
 			t.Errorf("the log was told %d times:\n%s", n, &log)
 		}
 	})
+}
+
+// held is a body that does not end before the test does.
+type held struct {
+	reading chan<- struct{}
+	end     <-chan struct{}
+}
+
+func (h held) Read([]byte) (int, error) {
+	h.reading <- struct{}{}
+	<-h.end
+	return 0, io.ErrUnexpectedEOF
+}
+
+// Bodies of one credential that do not end leave half of the bytes, and of the
+// connections, to others. The log names the credential, once.
+func TestUnfinishedBodiesOfOneSenderKeepNobodyOut(t *testing.T) {
+	for name, c := range map[string]struct{ connections, hold int }{
+		"bytes":       {2048, 16}, // 4 KiB each
+		"connections": {8, 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var log lockedBuffer
+			o := options(t, newHouse())
+			o.MaxBody, o.InFlightBytes, o.MaxConns, o.Logger = 64<<10, 128<<10, c.connections, slog.New(slog.NewTextHandler(&log, nil))
+			const other = "other-token-0123456789"
+			o.Auth.Tokens = append(o.Auth.Tokens, Token{Grant: Grant{Name: "other", Scopes: []Scope{ScopeIntake}}, File: write(t, t.TempDir(), "other", other)})
+			s := mustNew(t, o)
+			reading, end := make(chan struct{}), make(chan struct{})
+			answers := make(chan int)
+			for range 2 * c.hold {
+				go func() { answers <- ask(s, http.MethodPost, "/", intakeToken, held{reading, end}).Code }()
+			}
+			holding := 0
+			for range 2 * c.hold {
+				select {
+				case <-reading:
+					holding++
+				case code := <-answers:
+					if code != http.StatusServiceUnavailable {
+						t.Errorf("refused with %d, want 503", code)
+					}
+				}
+			}
+			if holding != c.hold {
+				t.Errorf("%d unfinished bodies are read, want %d", holding, c.hold)
+			}
+			if w := ask(s, http.MethodPost, "/", other, strings.NewReader(many(1))); w.Code != http.StatusOK {
+				t.Errorf("another credential: %d %s", w.Code, w.Body)
+			}
+			close(end)
+			for range holding {
+				<-answers
+			}
+			if n := strings.Count(log.String(), "level=WARN"); n != 1 || !strings.Contains(log.String(), "sender=intake") {
+				t.Errorf("the log was told %d times:\n%s", n, log.String())
+			}
+			if held, senders := s.bodies.flying.held(), len(s.bodies.flying.senders); held != 0 || senders != 0 {
+				t.Errorf("%d bytes of %d senders stay in flight", held, senders)
+			}
+			if w := ask(s, http.MethodPost, "/", intakeToken, strings.NewReader(many(1))); w.Code != http.StatusOK {
+				t.Errorf("afterwards: %d %s", w.Code, w.Body)
+			}
+		})
+	}
 }
 
 // A storm of a whole fleet, from a pair of Alertmanagers, and its resolution is within

@@ -60,9 +60,9 @@ func New(o Options) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{o: o, log: o.Logger, streams: make(chan struct{}, maxStreams), stopping: make(chan struct{})}
-	s.bodies = &bodies{max: o.MaxBody, flying: newBudget(o.InFlightBytes)}
+	s.bodies = &bodies{max: o.MaxBody, flying: newBudget(o.InFlightBytes, o.MaxConns)}
 	s.quotas = newQuotas(o.Quota)
-	s.metrics = newMetrics(s.bodies.flying.used.Load)
+	s.metrics = newMetrics(s.bodies.flying.held)
 	if s.auth, err = newAuthenticator(o.Auth, o.Logger, s.metrics); err != nil {
 		return nil, err
 	}

@@ -58,7 +58,7 @@ func TestSlowSendersAreCutOff(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if used := s.bodies.flying.used.Load(); used != 0 {
+	if used := s.bodies.flying.held(); used != 0 {
 		t.Errorf("%d bytes stay in flight", used)
 	}
 	resp, err := http.Get(url + "/healthz")
