@@ -5,6 +5,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/inference-responder/responder/internal/credential"
 )
 
 // podContainers returns the containers of a pod, without those that only prepare it.
@@ -42,7 +44,7 @@ func healthProbe(c corev1.Container, p *corev1.Probe) HealthProbe {
 	case p == nil:
 		return HealthProbe{}
 	case p.HTTPGet != nil:
-		return HealthProbe{Kind: "http", Path: p.HTTPGet.Path, Port: portNumber(c, p.HTTPGet.Port)}
+		return HealthProbe{Kind: "http", Path: credential.Redact(p.HTTPGet.Path), Port: portNumber(c, p.HTTPGet.Port)}
 	case p.TCPSocket != nil:
 		return HealthProbe{Kind: "tcp", Port: portNumber(c, p.TCPSocket.Port)}
 	case p.GRPC != nil:

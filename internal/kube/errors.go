@@ -9,7 +9,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"github.com/inference-responder/responder/internal/credential"
 	"github.com/inference-responder/responder/internal/fault"
 )
 
@@ -18,7 +17,7 @@ import (
 type cause struct{ err error }
 
 // Error returns the redacted text.
-func (c cause) Error() string { return clip(credential.Redact(c.err.Error())) }
+func (c cause) Error() string { return clip(c.err.Error()) }
 
 // Unwrap returns the cause as the API server or the library returned it.
 func (c cause) Unwrap() error { return c.err }

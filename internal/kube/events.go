@@ -11,8 +11,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/inference-responder/responder/internal/credential"
 )
 
 // eventAge is the age up to which a warning counts as current.
@@ -144,7 +142,7 @@ func merged(list []corev1.Event) []EventCount {
 	for i := range list {
 		e := &list[i]
 		last, count := occurred(e)
-		key := EventCount{Reason: e.Reason, Object: objectOf(e), Message: clip(credential.Redact(e.Message))}
+		key := EventCount{Reason: e.Reason, Object: objectOf(e), Message: clip(e.Message)}
 		m := counts[key]
 		m.Reason, m.Object, m.Message = key.Reason, key.Object, key.Message
 		m.Normal = e.Type == corev1.EventTypeNormal

@@ -14,7 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/inference-responder/responder/internal/credential"
 	"github.com/inference-responder/responder/internal/fault"
 )
 
@@ -224,11 +223,11 @@ func hasRun(p *corev1.Pod) bool {
 }
 
 func describeJobPod(p *corev1.Pod) JobPod {
-	out := JobPod{Name: p.Name, Phase: string(p.Status.Phase), Reason: p.Status.Reason, Message: clip(credential.Redact(p.Status.Message))}
+	out := JobPod{Name: p.Name, Phase: string(p.Status.Phase), Reason: p.Status.Reason, Message: clip(p.Status.Message)}
 	for _, cs := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
 		if e := cs.State.Terminated; e != nil {
 			out.Ends = append(out.Ends, ContainerEnd{
-				Container: cs.Name, ExitCode: int(e.ExitCode), Reason: e.Reason, Message: clip(credential.Redact(e.Message)), At: e.FinishedAt.Time,
+				Container: cs.Name, ExitCode: int(e.ExitCode), Reason: e.Reason, Message: clip(e.Message), At: e.FinishedAt.Time,
 			})
 		}
 	}

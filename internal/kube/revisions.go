@@ -12,6 +12,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/inference-responder/responder/internal/credential"
 	"github.com/inference-responder/responder/internal/fault"
 )
 
@@ -57,6 +58,7 @@ func (o *object) history() ([]Revision, error) {
 	}
 	var before time.Time // when the revision before became current
 	for i := range out {
+		out[i].Cause = credential.RedactScript(out[i].Cause) // often a command
 		out[i].Active = out[i].Created
 		if before.After(out[i].Active) {
 			// It was current before and came back, which gave it a higher number. The

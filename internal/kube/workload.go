@@ -9,6 +9,8 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/inference-responder/responder/internal/credential"
 )
 
 // Workload returns the state of one workload, its pods, its warnings and who
@@ -165,10 +167,10 @@ func (c *Client) Nodes(ctx context.Context, ref Ref) ([]Node, error) {
 	return c.nodesOf(ctx, pods)
 }
 
-// clip keeps messages of the cluster to a length that fits evidence.
+// clip keeps messages of the cluster to a length that fits evidence, without credentials.
 func clip(s string) string {
 	const most = 300
-	s = strings.Join(strings.Fields(s), " ")
+	s = strings.Join(strings.Fields(credential.Redact(s)), " ")
 	if len(s) <= most {
 		return s
 	}

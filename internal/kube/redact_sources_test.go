@@ -1,0 +1,86 @@
+package kube
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// Texts of the cluster that evidence shows hold no credentials, whoever wrote them, and
+// say the rest.
+func TestCredentialsOfMessagesStayHidden(t *testing.T) {
+	const message = "could not read secret: permission denied: Get https://u:canary@h/x password=canary"
+	condition := func(kind string, status corev1.ConditionStatus) map[string]any {
+		return map[string]any{"type": kind, "status": string(status), "reason": "R", "message": message}
+	}
+	var hpa autoscalingv2.HorizontalPodAutoscaler
+	hpa.Status.Conditions = []autoscalingv2.HorizontalPodAutoscalerCondition{
+		{Type: autoscalingv2.ScalingLimited, Status: corev1.ConditionTrue, Message: message}, {Type: autoscalingv2.ScalingActive, Status: corev1.ConditionFalse, Message: message},
+	}
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&hpa)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var scaler Autoscaler
+	if err := scaler.judge(&unstructured.Unstructured{Object: fields}); err != nil {
+		t.Fatal(err)
+	}
+	deployment := func(kind appsv1.DeploymentConditionType, status corev1.ConditionStatus) *object {
+		return &object{deployment: &appsv1.Deployment{Status: appsv1.DeploymentStatus{Conditions: []appsv1.DeploymentCondition{{Type: kind, Status: status, Message: message}}}}}
+	}
+	var waiting, unscheduled corev1.Pod
+	waiting.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: message}}}}
+	unscheduled.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: message}}
+	for name, got := range map[string]string{
+		"waiting":        describePod(waiting, nil).Message,
+		"PodScheduled":   describePod(unscheduled, nil).Message,
+		"ReplicaFailure": deployment(appsv1.DeploymentReplicaFailure, corev1.ConditionTrue).stuck(),
+		"Progressing":    deployment(appsv1.DeploymentProgressing, corev1.ConditionFalse).stuck(),
+		"limited":        scaler.Limited,
+		"broken":         scaler.Broken,
+		"job":            describeJob(&batchv1.Job{Status: batchv1.JobStatus{Conditions: []batchv1.JobCondition{{Type: batchv1.JobFailed, Status: corev1.ConditionTrue, Message: message}}}}).Message,
+		"route":          conditionOf(map[string]any{"conditions": []any{condition("Accepted", corev1.ConditionFalse)}}, "Accepted").message,
+	} {
+		if strings.Contains(got, "canary") || !strings.Contains(got, "could not read secret: permission denied: Get https://u:") {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}
+
+// The path of a probe is shown, and what people record of a rollout, which is often a
+// command.
+func TestCredentialsOfProbesAndCausesStayHidden(t *testing.T) {
+	probe := healthProbe(corev1.Container{}, &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/health?token=canary"}}})
+	const command = "kubectl set env deploy/chat DB_PASSWORD=canary LICENCE=canary --record=true"
+	marks := map[string]string{changeCause: command, "deployment.kubernetes.io/revision": "1"}
+	raw, err := json.Marshal(map[string]any{"spec": map[string]any{"template": corev1.PodTemplateSpec{}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	texts := map[string]string{"probe": probe.Path}
+	for kind, o := range map[string]*object{
+		"Deployment": {deployment: &appsv1.Deployment{}, replicaSets: []appsv1.ReplicaSet{{ObjectMeta: metav1.ObjectMeta{Annotations: marks}}}},
+		"StatefulSet": {statefulSet: &appsv1.StatefulSet{}, revisions: []appsv1.ControllerRevision{{
+			ObjectMeta: metav1.ObjectMeta{Annotations: marks}, Revision: 1, Data: runtime.RawExtension{Raw: raw},
+		}}},
+	} {
+		all, err := o.history()
+		if err != nil || len(all) != 1 {
+			t.Fatalf("%s: %+v, %v", kind, all, err)
+		}
+		texts[kind] = all[0].Cause
+	}
+	for name, got := range texts {
+		if strings.Contains(got, "canary") || name != "probe" && !strings.HasPrefix(got, "kubectl set env deploy/chat DB_PASSWORD=") || name == "probe" && !strings.HasPrefix(got, "/health?token=") {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}
