@@ -92,8 +92,8 @@ var mayImport = map[string][]string{
 	"internal/gitops/argocd":     {"internal/fault", "internal/gitops", "internal/outbound", "internal/credential"}, // argo-cd's packages are heavy: one edge package holds them, and only internal/app imports it
 
 	"internal/engine":           {"internal/spelling"},
-	"internal/engine/golden":    {"internal/outbound"}, // asks engines, and knows neither their metrics nor their pods
-	"internal/slo":              {"internal/fault", "internal/outbound"},
+	"internal/engine/golden":    {"internal/outbound"},                                                        // asks engines, and knows neither their metrics nor their pods
+	"internal/slo":              {"internal/fault", "internal/outbound", "internal/credential"},               // what Prometheus writes may hold some
 	"internal/slo/rules":        {"internal/engine", "internal/slo", "internal/spelling", "internal/yamldoc"}, // objectives as rules: what it knows of them are engines' series and documents
 	"internal/cli/agentflags":   {},                                                                           // flags that the agent and `responder agent` share
 	"internal/gpu":              {},

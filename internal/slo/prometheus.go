@@ -39,7 +39,8 @@ type Options struct {
 // is safe for concurrent use.
 type Prometheus struct {
 	api     promv1.API
-	where   string // for messages: the URL without credentials
+	where   string                   // for messages: the URL without credentials
+	clean   func(text string) string // takes credentials out of what the server writes
 	timeout time.Duration
 }
 
@@ -60,7 +61,7 @@ func NewPrometheus(o Options) (*Prometheus, error) {
 	if err != nil {
 		return nil, err
 	}
-	client := outbound.Client(&boundary{next: transport, maxBody: defaulted(o.MaxBody, 16<<20)})
+	client := outbound.Client(&boundary{next: transport, clean: transport.clean, maxBody: defaulted(o.MaxBody, 16<<20)})
 	c, err := api.NewClient(api.Config{Address: o.URL, Client: client})
 	if err != nil {
 		return nil, fmt.Errorf("prometheus client: %w", err)
@@ -68,6 +69,7 @@ func NewPrometheus(o Options) (*Prometheus, error) {
 	return &Prometheus{
 		api:     promv1.NewAPI(c),
 		where:   u.String(),
+		clean:   transport.clean,
 		timeout: defaulted(o.Timeout, 10*time.Second),
 	}, nil
 }
@@ -88,7 +90,7 @@ func (p *Prometheus) Instant(ctx context.Context, expr string, at time.Time) (Ve
 	if err != nil {
 		return Vector{}, p.fail(expr, err)
 	}
-	v := Vector{Warnings: warnings}
+	v := Vector{Warnings: p.cleaned(warnings)}
 	switch value := value.(type) {
 	case model.Vector:
 		for _, s := range value {
@@ -117,7 +119,7 @@ func (p *Prometheus) Range(ctx context.Context, expr string, from, to time.Time,
 	if !ok {
 		return Matrix{}, p.fail(expr, fmt.Errorf("%w: a %s, not a matrix", errKind, value.Type()))
 	}
-	m := Matrix{Warnings: warnings}
+	m := Matrix{Warnings: p.cleaned(warnings)}
 	for _, stream := range matrix {
 		if len(stream.Histograms) > 0 {
 			return Matrix{}, p.fail(expr, errHistogram)
@@ -149,7 +151,27 @@ var (
 func (p *Prometheus) fail(expr string, err error) error {
 	reason, hint := classify(err)
 	msg := fmt.Sprintf("query %s at %s: %s", clip(expr, 200), p.where, hint)
-	return &fault.Error{Reason: reason, Message: msg, Err: err}
+	return &fault.Error{Reason: reason, Message: msg, Err: cleanError{err, p.clean(err.Error())}}
+}
+
+// cleanError is what went wrong, without credentials that the server wrote.
+type cleanError struct {
+	error
+	text string
+}
+
+// Error returns the text.
+func (e cleanError) Error() string { return e.text }
+
+// Unwrap returns what went wrong.
+func (e cleanError) Unwrap() error { return e.error }
+
+// cleaned returns warnings of the server without credentials.
+func (p *Prometheus) cleaned(warnings []string) []string {
+	for i := range warnings {
+		warnings[i] = p.clean(warnings[i])
+	}
+	return warnings
 }
 
 func classify(err error) (fault.Reason, string) {
@@ -188,6 +210,7 @@ func classify(err error) (fault.Reason, string) {
 // client forgets the status code.
 type boundary struct {
 	next    http.RoundTripper
+	clean   func(text string) string
 	maxBody int64
 }
 
@@ -202,9 +225,9 @@ func (b *boundary) RoundTrip(req *http.Request) (*http.Response, error) {
 	case req.Method == http.MethodPost && (code == http.StatusForbidden || code == http.StatusMethodNotAllowed || code == http.StatusNotImplemented):
 		// The API client asks again with GET: some proxies allow only that.
 	default:
-		defer func() { _ = resp.Body.Close() }()              // nothing more is read from it
-		text, _ := io.ReadAll(io.LimitReader(resp.Body, 512)) // only for the message
-		return nil, &statusError{code: code, text: strings.TrimSpace(string(text))}
+		defer func() { _ = resp.Body.Close() }()                 // nothing more is read from it
+		text, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10)) // only for the message, which is cut when it is clean
+		return nil, &statusError{code: code, text: clip(strings.TrimSpace(b.clean(string(text))), 512)}
 	}
 	outbound.SetBody(resp, outbound.Limit(resp.Body, b.maxBody, errTooLarge))
 	return resp, nil

@@ -135,6 +135,40 @@ func TestUnreachable(t *testing.T) {
 }
 
 // TestTokenRotates: a mounted token changes while the service runs.
+// What Prometheus, or a proxy before it, writes into warnings and errors holds no
+// credential, and never our own.
+func TestTextsShowNoCredential(t *testing.T) {
+	const begin = `could not read secret: permission denied; canary/own, https://u:canary@h/ password=canary`
+	file := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(file, []byte("canary/own\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for sent, o := range map[string]Options{"Bearer canary/own": {BearerTokenFile: file}, "Basic bWU6Y2FuYXJ5L293bg==": {Username: "me", PasswordFile: file}} {
+		echo := begin + " " + sent
+		for name, handler := range map[string]http.HandlerFunc{
+			"warnings":  answer(200, `{"status":"success","warnings":["`+echo+`"],"data":{"resultType":"scalar","result":[1,"1"]}}`),
+			"500":       answer(500, echo),
+			"500, long": answer(500, strings.Repeat("x", 195)+" "+echo),
+			"422":       answer(422, `{"status":"error","errorType":"execution","error":"`+echo+`"}`),
+			"text":      answer(200, echo),
+		} {
+			srv := httptest.NewServer(handler)
+			o.URL = srv.URL
+			p, err := NewPrometheus(o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			v, err := p.Instant(t.Context(), "1", t0)
+			m, err2 := p.Range(t.Context(), "1", t0, t0, time.Minute)
+			srv.Close()
+			got := fmt.Sprint(v.Warnings, err, m.Warnings, err2)
+			if strings.Contains(got, "canary") || strings.Contains(got, "bWU6") || name != "500, long" && name != "text" && !strings.Contains(got, "could not read secret: permission denied") {
+				t.Errorf("%s: %s", name, got)
+			}
+		}
+	}
+}
+
 func TestTokenRotates(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "token")
 	write := func(s string) {

@@ -34,9 +34,9 @@ func (p *Prometheus) Rules(ctx context.Context) ([]Rule, error) {
 		for _, r := range g.Rules {
 			switch r := r.(type) {
 			case promv1.RecordingRule:
-				out = append(out, Rule{Name: r.Name, Expr: r.Query, Labels: labelSet(r.Labels), LastError: r.LastError})
+				out = append(out, Rule{Name: r.Name, Expr: r.Query, Labels: labelSet(r.Labels), LastError: p.clean(r.LastError)})
 			case promv1.AlertingRule:
-				x := Rule{Name: r.Name, Alerts: true, Expr: r.Query, Labels: labelSet(r.Labels), LastError: r.LastError}
+				x := Rule{Name: r.Name, Alerts: true, Expr: r.Query, Labels: labelSet(r.Labels), LastError: p.clean(r.LastError)}
 				for _, a := range r.Alerts {
 					x.Active = append(x.Active, labelSet(a.Labels))
 				}

@@ -1,10 +1,13 @@
 package slo
 
 import (
+	"encoding/base64"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
+	"github.com/inference-responder/responder/internal/credential"
 	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/outbound"
 )
@@ -16,7 +19,7 @@ const mostQueries = 20
 // transport is the HTTP transport the options ask for. Files that can be read
 // now are read now, so that a wrong path is found at the start and not in an
 // incident.
-func (o Options) transport() (http.RoundTripper, error) {
+func (o Options) transport() (*credentials, error) {
 	t, err := outbound.Options{
 		CAFile: o.CAFile, CertFile: o.CertFile, KeyFile: o.KeyFile, ServerName: o.ServerName, SkipVerify: o.InsecureSkipVerify,
 		AnyAddress: true, // only the operator writes it
@@ -63,6 +66,26 @@ func (c *credentials) header() (func(*http.Request), error) {
 	default:
 		return func(*http.Request) {}, nil
 	}
+}
+
+// clean takes out of a text of the server what it echoes of ours, and what else looks like
+// a credential.
+func (c *credentials) clean(text string) string {
+	var own []string
+	switch {
+	case c.tokenFile != "":
+		token, _ := secret("bearer token", c.tokenFile) // without one nothing was sent
+		own = append(own, token)
+	case c.user != "":
+		password, _ := secret("password", c.passwordFile)
+		own = append(own, base64.StdEncoding.EncodeToString([]byte(c.user+":"+password)), password)
+	}
+	for _, s := range own {
+		if s != "" {
+			text = strings.ReplaceAll(text, s, credential.Redacted)
+		}
+	}
+	return credential.Redact(text)
 }
 
 func secret(what, file string) (string, error) {
