@@ -61,6 +61,8 @@ var repeated = [][3]string{
 	{"", "{name: A, value: ", ""},
 	{"", "curl -u a:b ", ""},
 	{"", "<token>a</", ""},
+	{"", "<token><![CDATA[ <token>a</", ""},
+	{"", "<token><![CDATA[a]]>", ""},
 	{"", "api key: a ", ""},
 	{"", "1//0", ""},
 	{"", "https://a.svc/hooks/a ", ""},

@@ -27,11 +27,14 @@ var (
 	flagEnds   = regexp.MustCompile(`(?i)()(--?[a-z0-9_-]*` + ends + `)(=|\s+(?:-\s+)?)(` + value + `)`)
 	memberEnds = regexp.MustCompile(`(?i)()(\b[a-z0-9_-]*` + ends + `)(\\?["']?\s*(?:=>|==|:=|[=:]|%3[Dd])\s*)(` + value + `)`)
 	// element is one of XML.
-	element    = regexp.MustCompile(`(?i)(<[a-z0-9_.:-]*` + ends + `(?:\s[^<>]*)?>)[^<>]+(</)`)
-	bearer     = regexp.MustCompile(`(?i)\b(bearer|authorization["']?\s*[=:]\s*["']?basic)\s+[A-Za-z0-9+/._~=-]{8,}`)
-	login      = regexp.MustCompile(userFlag + `(\s*|=)(["']?[^\s"':=]+):[^\s"']*[^\d\s"'][^\s"']*`) // curl's; a user and a group by their numbers are none
-	loginQuote = regexp.MustCompile(userFlag + `(\s*|=)("[^":]+|'[^':]+):(?:[^"'\n]*\s[^"'\n]*)`)    // with a blank in the password
-	loginDigit = regexp.MustCompile(`(\bcurl\b[^|;&\n]*?)` + userFlag + `(\s*|=)(["']?[^\s"':=]+):[^\s"']+`)
+	element = regexp.MustCompile(`(?i)(<[a-z0-9_.:-]*` + ends + `(?:\s[^<>]*)?>)[^<>]+(</)`)
+	// literalElement is one of XML whose text is not read as XML; without an end it reaches to
+	// the end of the text.
+	literalElement = regexp.MustCompile(`(?is)(<[a-z0-9_.:-]*` + ends + `(?:\s[^<>]*)?>\s*<!\[CDATA\[).*?(\]\]>|\z)`)
+	bearer         = regexp.MustCompile(`(?i)\b(bearer|authorization["']?\s*[=:]\s*["']?basic)\s+[A-Za-z0-9+/._~=-]{8,}`)
+	login          = regexp.MustCompile(userFlag + `(\s*|=)(["']?[^\s"':=]+):[^\s"']*[^\d\s"'][^\s"']*`) // curl's; a user and a group by their numbers are none
+	loginQuote     = regexp.MustCompile(userFlag + `(\s*|=)("[^":]+|'[^':]+):(?:[^"'\n]*\s[^"'\n]*)`)    // with a blank in the password
+	loginDigit     = regexp.MustCompile(`(\bcurl\b[^|;&\n]*?)` + userFlag + `(\s*|=)(["']?[^\s"':=]+):[^\s"']+`)
 	// header is a header that carries a credential, up to the end of its quotes or line.
 	header = regexp.MustCompile(`(?i)()\b((?:proxy-)?authorization|(?:set-)?cookie|x-(?:[a-z0-9]+-)*(?:key|token|auth|secret)(?:-[a-z0-9]+)*)(\\?["']?\s*:\s*\\?["']?)([^"'\\\n{}\s][^"'\\\n{}]*)`)
 	// arguments are those of programs whose flag for a password says nothing. Each is a
@@ -132,6 +135,7 @@ func redact(s string, isCut bool) string {
 	s = login.ReplaceAllString(s, "${1}${2}${3}:"+Redacted)
 	s = loginDigit.ReplaceAllString(s, "${1}${2}${3}${4}:"+Redacted)
 	s = element.ReplaceAllString(s, "${1}"+Redacted+"${2}")
+	s = literalElement.ReplaceAllString(s, "${1}"+Redacted+"${2}")
 	s = dsn.ReplaceAllString(s, "${1}"+Redacted+"${2}")
 	for _, form := range arguments {
 		s = form.ReplaceAllString(s, "${1}"+Redacted)

@@ -9,8 +9,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-
-	"github.com/inference-responder/responder/internal/credential"
 )
 
 // flatten converts a pod template to paths and values as people compare them:
@@ -100,7 +98,7 @@ func (r *redactor) brief(v any) string {
 		panic("kube: cannot decode: " + err.Error()) // unreachable: it was encoded
 	}
 	if s, ok := fields.(string); ok {
-		return r.text(s, credential.Redact(s))
+		return r.text(s, shown(s))
 	}
 	if b, err = json.Marshal(r.fields(fields)); err != nil {
 		panic("kube: cannot encode: " + err.Error()) // unreachable: it was decoded

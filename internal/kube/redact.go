@@ -25,8 +25,18 @@ func (r *redactor) value(name, v string) string {
 	case credential.Hides(name, v):
 		return r.number(v)
 	default:
-		return r.text(v, credential.Redact(v))
+		return r.text(v, shown(v))
 	}
+}
+
+// shown returns a text of a template without credentials. One of several lines, or one
+// that holds a Secret, is a manifest, or a file that is read like one.
+func shown(v string) string {
+	lines := strings.Split(v, "\n")
+	if len(lines) > 1 || credential.InSecret(lines)[0] {
+		v = credential.RedactManifest(v)
+	}
+	return credential.Redact(v)
 }
 
 // number stands for a value of which nothing is shown.
@@ -115,7 +125,7 @@ func (r *redactor) fields(v any) any {
 			case key == "volumeAttributes", key == "options" && v["driver"] != nil:
 				v[key] = r.options(field)
 			case isText:
-				v[key] = r.text(text, credential.Redact(text)) // by its form alone: secretName is a name
+				v[key] = r.text(text, shown(text)) // by its form alone: secretName is a name
 			default:
 				v[key] = r.fields(field)
 			}

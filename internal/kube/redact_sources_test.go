@@ -84,3 +84,28 @@ func TestCredentialsOfProbesAndCausesStayHidden(t *testing.T) {
 		}
 	}
 }
+
+// The text of an annotation may be a file of any kind.
+func TestCredentialsOfAnnotationsStayHidden(t *testing.T) {
+	for name, text := range map[string]string{
+		"a name and a value":  "replicas: 2\nusers:\n- name: DB_PASSWORD\n  value: canary\n",
+		"a block":             "replicas: 2\npassword: |\n  canary\n",
+		"a list":              "replicas: 2\npassword:\n  - canary\n",
+		"a Secret":            "kind: Secret\nstringData:\n  a: canary\n",
+		"a Secret in JSON":    `{"kind":"Secret","data":{"a":"canary"}}`,
+		"a Secret in JSON, 2": `{"apiVersion":"v1","kind":"List","items":[{"kind":"Secret","stringData":{"a":"canary"}}]}`,
+		"XML":                 "<replicas: 2><password><![CDATA[canary]]></password>",
+		"XML on lines":        "<replicas: 2>\n<password>\n<![CDATA[\ncanary\n]]></password>",
+	} {
+		got := (&redactor{}).flatten(corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"cfg": text}}})["annotations[cfg]"]
+		if strings.Contains(got, "canary") || strings.Contains(text, "replicas: 2") && !strings.Contains(got, "replicas: 2") {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+	for _, text := range []string{"first line\nsecond line", "could not read secret: permission denied", `{"a": 1, "b": {"c": "x"}}`} {
+		got := (&redactor{}).flatten(corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"cfg": text}}})["annotations[cfg]"]
+		if got != text {
+			t.Errorf("%q became %q", text, got)
+		}
+	}
+}
