@@ -112,8 +112,8 @@ var mayImport = map[string][]string{
 	"internal/notify":           {"internal/audit", "internal/setting", "internal/executor/machine", "internal/fault", "internal/playbook"},
 	"internal/notify/webhook":   {"internal/setting", "internal/executor/machine", "internal/fault", "internal/notify", "internal/outbound", "internal/outbound/endpoint", "internal/playbook", "internal/runview"},
 	"internal/notify/pagerduty": {"internal/setting", "internal/executor/machine", "internal/fault", "internal/notify", "internal/outbound/endpoint", "internal/runview"},
-	"internal/notify/report":    {"internal/setting"}, // when reports fall due: what they say and who records them it does not know
-	"internal/notify/slack":     {"internal/setting", "internal/fault", "internal/notify", "internal/outbound"},
+	"internal/notify/report":    {"internal/setting"},                                                                                  // when reports fall due: what they say and who records them it does not know
+	"internal/notify/slack":     {"internal/setting", "internal/credential", "internal/fault", "internal/notify", "internal/outbound"}, // what a proxy answers may hold the token
 	// Approvals turn runs into messages and clicks into decisions, and show the error budget.
 	"internal/notify/slack/approvals": {
 		"internal/audit", "internal/executor/machine", "internal/fault", "internal/notify/slack", "internal/playbook", "internal/runview", "internal/slo",

@@ -13,6 +13,7 @@ import (
 
 	"github.com/slack-go/slack"
 
+	"github.com/inference-responder/responder/internal/credential"
 	"github.com/inference-responder/responder/internal/fault"
 )
 
@@ -115,10 +116,11 @@ func classify(method string, err error) error {
 	case errors.As(err, &status):
 		e.fromStatus(status.Code)
 	case errors.As(err, &answer):
-		e.reason, e.code, e.needed = reason(answer.Err), answer.Err, answer.Needed
+		// A proxy may echo the request, with the token in it.
+		e.reason, e.code, e.needed = reason(answer.Err), credential.Redact(answer.Err), credential.Redact(answer.Needed)
 		e.unknown = e.reason == fault.SlackServerError
 		if details := answer.ResponseMetadata.Messages; len(details) > 0 {
-			e.err = errors.New(strings.Join(details, "; "))
+			e.err = errors.New(credential.Redact(strings.Join(details, "; ")))
 		}
 	case errors.Is(err, slack.ErrParametersMissing), errors.Is(err, slack.ErrBlockIDNotUnique):
 		e.reason, e.err = fault.Invalid, err

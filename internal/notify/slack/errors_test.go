@@ -1,7 +1,10 @@
 package slack
 
 import (
+	"strings"
 	"testing"
+
+	"github.com/slack-go/slack"
 
 	"github.com/inference-responder/responder/internal/fault"
 )
@@ -24,5 +27,16 @@ func TestReasons(t *testing.T) {
 		if got := reason(code); got != want {
 			t.Errorf("%s is %s, want %s", code, got, want)
 		}
+	}
+}
+
+// An answer that echoes the request shows no token.
+func TestAnswersShowNoToken(t *testing.T) {
+	const echo = "must provide a channel: channel=C1&token=xoxb-canary-canary-0001&text=x xapp-1-canary-0001"
+	refused := slack.SlackErrorResponse{Err: "invalid_arguments " + echo, Needed: echo}
+	refused.ResponseMetadata.Messages = []string{echo, "missing required field: channel"}
+	got := classify("chat.postMessage", refused).Error()
+	if strings.Contains(got, "canary") || !strings.Contains(got, "missing required field: channel") {
+		t.Error(got)
 	}
 }
