@@ -111,7 +111,7 @@ func presentJournal(ctx context.Context, out *api.Restored, o RestoreOptions) (*
 	if err != nil {
 		return nil, err
 	}
-	r, err := audit.OpenReader(ctx, out.File, check)
+	r, err := openPresent(ctx, out.File, check)
 	switch {
 	case errors.Is(err, audit.ErrLocked):
 		return nil, fmt.Errorf("%w; nothing was restored: stop the service first", err)
@@ -140,10 +140,22 @@ func presentJournal(ctx context.Context, out *api.Restored, o RestoreOptions) (*
 	return r, nil
 }
 
+// openPresent opens a journal that may be any file.
+func openPresent(ctx context.Context, file string, check audit.Checker) (*audit.Reader, error) {
+	f, err := config.OpenRegular(file)
+	if err == nil {
+		err = f.Close()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return audit.OpenReader(ctx, file, check)
+}
+
 // prepareRestored opens the copy as a service would, lists what is open in it, and
 // appends the pause.
 func prepareRestored(ctx context.Context, file string, o RestoreOptions, check audit.Checker, out *api.Restored) (err error) {
-	key, err := os.ReadFile(o.Key)
+	key, err := readRegular(o.Key)
 	if err == nil {
 		err = audit.CheckKey(file, string(key))
 	}
@@ -264,13 +276,13 @@ func replacedFiles(stage, dir string) (journal, keys []string, err error) {
 		}
 	}
 	for _, name := range []string{audit.KeyFile, audit.PublicKeyFile} {
-		present, err := os.ReadFile(filepath.Join(dir, name))
+		present, err := readRegular(filepath.Join(dir, name))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		} else if err != nil {
 			return nil, nil, err
 		}
-		staged, err := os.ReadFile(filepath.Join(stage, name))
+		staged, err := readRegular(filepath.Join(stage, name))
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 		case err != nil:
@@ -282,7 +294,20 @@ func replacedFiles(stage, dir string) (journal, keys []string, err error) {
 	return journal, keys, nil
 }
 
-// copyFile copies a file and syncs the copy, which only its owner may read.
+// maxKeyBytes is more than any key has.
+const maxKeyBytes = 64 << 10
+
+// readRegular reads a key's file. It waits for nobody who writes to a pipe.
+func readRegular(file string) ([]byte, error) {
+	f, err := config.OpenRegular(file)
+	if err != nil {
+		return nil, err
+	}
+	data, err := config.ReadAtMost(f, maxKeyBytes)
+	return data, errors.Join(err, f.Close())
+}
+
+// sameFile reports whether two paths lead to one file.
 func sameFile(a, b string) bool {
 	first, err := os.Stat(a)
 	if err != nil {
@@ -292,6 +317,7 @@ func sameFile(a, b string) bool {
 	return err == nil && os.SameFile(first, second)
 }
 
+// copyFile copies a file and syncs the copy, which only its owner may read.
 func copyFile(from, to string) error {
 	in, err := config.OpenRegular(from)
 	if err != nil {

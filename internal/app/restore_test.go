@@ -292,6 +292,40 @@ func TestRestoreWaitsForNoPipe(t *testing.T) {
 	if err := copyFile(pipe, pipe+".copy"); err == nil || !strings.Contains(err.Error(), "is no regular file") {
 		t.Errorf("a pipe is copied: %v", err)
 	}
+	j := newLiveJournal(t)
+	j.add(t, "noise", "a")
+	o := j.options(t, j.backup(t))
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for name, force := range map[string]bool{JournalFile: false, audit.KeyFile: true} {
+		o.Dir, o.Force = t.TempDir(), force
+		o.Key = filepath.Join(j.dir, audit.KeyFile)
+		if name == audit.KeyFile { // of a backup with the key in it
+			inside := filepath.Join(o.Backup, name)
+			if err := copyFile(o.Key, inside); err != nil {
+				t.Fatal(err)
+			}
+			o.Key = inside
+		}
+		if err := syscall.Mkfifo(filepath.Join(o.Dir, name), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := RestoreJournal(t.Context(), o); err == nil || !strings.Contains(err.Error(), "is no regular file") {
+			t.Errorf("a pipe %s is there: %v", name, err)
+		}
+	}
+	o.Dir, o.Force, o.Key = t.TempDir(), true, filepath.Join(j.dir, audit.KeyFile)
+	if err := syscall.Mkfifo(filepath.Join(o.Dir, JournalFile), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got, err := RestoreJournal(t.Context(), o)
+	if err != nil {
+		t.Fatalf("with --force: %v", err)
+	}
+	if _, err := os.Lstat(filepath.Join(got.Replaced, JournalFile)); err != nil {
+		t.Errorf("the pipe is not put aside: %v", err)
+	}
 }
 
 // TestRestoredCopyIsVerified: a backup that is another one by the time it is copied is not

@@ -53,7 +53,7 @@ func journalAdvice(err error) error {
 // readNote reads a small file of text, a public key or a checkpoint.
 func readNote(what, path, advice string) ([]byte, error) {
 	open := config.OpenRegular
-	if strings.HasPrefix(path, "/dev/") { // standard input, or a pipe that the caller's shell made
+	if path == "/dev/stdin" || strings.HasPrefix(filepath.Clean(path), "/dev/fd/") { // standard input, or a pipe that the caller's shell made
 		open = os.Open
 	}
 	f, err := open(path)
