@@ -78,35 +78,19 @@ func ReadContexts(getenv func(string) string) (Contexts, error) {
 // maxLinks is how many symbolic links lead to a file.
 const maxLinks = 40
 
-// readOwn reads a file that nobody but this user and root may write or replace: itself, each
-// link that leads to it, and their directories. What is read is the file that was checked.
+// readOwn reads a file that nobody but this user and root may write or replace: itself, and
+// each directory and link of its path, from the root on. What is read is the file that was
+// checked.
 func readOwn(file string) ([]byte, error) {
-	for range maxLinks {
-		info, err := os.Stat(filepath.Dir(file))
-		if err != nil {
-			return nil, err
-		}
-		if err := ownAlone(filepath.Dir(file), info, os.Getuid()); err != nil {
-			return nil, err
-		}
-		next, err := os.Readlink(file)
-		if err != nil { // it is no link, or is missing
-			break
-		}
-		if info, err = os.Lstat(file); err != nil {
-			return nil, err
-		}
-		if err := ownedBy(file, info, os.Getuid()); err != nil {
-			return nil, err
-		}
-		if !filepath.IsAbs(next) {
-			dir, err := filepath.EvalSymlinks(filepath.Dir(file))
-			if err != nil {
-				return nil, err
-			}
-			next = filepath.Join(dir, next)
-		}
-		file = next
+	if _, err := os.Stat(file); err != nil { // who has none may have a home directory that others write
+		return nil, err
+	}
+	file, err := filepath.Abs(file)
+	if err != nil {
+		return nil, err
+	}
+	if file, err = ownPath(file); err != nil {
+		return nil, err
 	}
 	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -124,6 +108,48 @@ func readOwn(file string) ([]byte, error) {
 		return nil, err
 	}
 	return io.ReadAll(io.LimitReader(f, maxContexts+1)) // more is refused where it is parsed
+}
+
+// ownPath follows an absolute path, and returns it without links.
+func ownPath(path string) (string, error) {
+	at, rest, links := "/", elements(path), 0
+	for len(rest) > 0 {
+		info, err := os.Stat(at)
+		if err != nil {
+			return "", err
+		}
+		if err := ownAlone(at, info, os.Getuid()); err != nil {
+			return "", err
+		}
+		next := filepath.Join(at, rest[0])
+		if info, err = os.Lstat(next); err != nil {
+			return "", err
+		}
+		if info.Mode()&fs.ModeSymlink == 0 {
+			at, rest = next, rest[1:]
+			continue
+		}
+		if err := ownedBy(next, info, os.Getuid()); err != nil {
+			return "", err
+		}
+		target, err := os.Readlink(next)
+		if err != nil {
+			return "", err
+		}
+		if links++; links > maxLinks {
+			return "", fmt.Errorf("%s: too many links lead to it", path)
+		}
+		if filepath.IsAbs(target) {
+			at = "/"
+		}
+		rest = append(elements(target), rest[1:]...)
+	}
+	return at, nil
+}
+
+// elements returns the names that a path consists of.
+func elements(path string) []string {
+	return strings.FieldsFunc(path, func(r rune) bool { return r == '/' })
 }
 
 // ownAlone returns an error if anybody but a user and root may write a file, or replace

@@ -182,6 +182,48 @@ func TestContextsOfOthers(t *testing.T) {
 	}
 }
 
+// TestWayToContexts: every directory and link on the way to the file counts.
+func TestWayToContexts(t *testing.T) {
+	home := writeContexts(t, twoContexts, 0o600)
+	read := func() error {
+		_, err := ReadContexts(func(v string) string { return map[string]string{"HOME": home}[v] })
+		return err
+	}
+	if err := os.Chmod(home, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := read(); err == nil || !strings.Contains(err.Error(), "others may write "+home) {
+		t.Errorf("a home directory that others write: %v", err)
+	}
+	dir := filepath.Join(home, ".config", "responder")
+	mine, others := filepath.Join(t.TempDir(), "mine"), filepath.Join(t.TempDir(), "others")
+	if err := errors.Join(os.Chmod(home, 0o700), os.Mkdir(mine, 0o700), os.Mkdir(others, 0o700), os.Rename(dir, filepath.Join(mine, "responder")),
+		os.Symlink(mine, filepath.Join(others, "x")), os.Symlink(filepath.Join(others, "x", "responder"), dir)); err != nil {
+		t.Fatal(err)
+	}
+	if err := read(); err != nil {
+		t.Errorf("links of one's own: %v", err)
+	}
+	if err := os.Chmod(others, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := read(); err == nil || !strings.Contains(err.Error(), "others may write "+others) {
+		t.Errorf("a link in the middle that others may turn: %v", err)
+	}
+	if err := errors.Join(os.Remove(dir), os.Symlink(dir, dir)); err != nil {
+		t.Fatal(err)
+	}
+	if err := read(); err == nil {
+		t.Error("a loop is read")
+	}
+	if err := errors.Join(os.Remove(dir), os.Chmod(home, 0o777)); err != nil {
+		t.Fatal(err)
+	}
+	if err := read(); err != nil {
+		t.Errorf("no contexts, and a home directory that others write: %v", err)
+	}
+}
+
 // TestEnvironmentOfContexts: for the server of a context, named or current, the environment
 // says whether plain http will do, and names a CA where the context names none.
 func TestEnvironmentOfContexts(t *testing.T) {
