@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -263,8 +264,31 @@ func decodeRequest(c echo.Context, to any, reason *string) error {
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return invalid("body", "has data after the JSON object")
 	}
+	if name := doubled(data); name != "" {
+		return invalid("body", "has the field "+strconv.Quote(name)+" twice")
+	}
 	*reason = strings.TrimSpace(*reason) // one of blanks only is empty
 	return checkReason(*reason)
+}
+
+// doubled returns a field that a valid JSON object has twice, in any case of its letters;
+// empty: none.
+func doubled(object []byte) string {
+	d := json.NewDecoder(bytes.NewReader(object))
+	_, _ = d.Token() // its brace: it is valid
+	for seen := []string{}; d.More(); {
+		token, _ := d.Token()
+		name, _ := token.(string)
+		if slices.ContainsFunc(seen, func(s string) bool { return strings.EqualFold(s, name) }) {
+			return name
+		}
+		seen = append(seen, name)
+		var value json.RawMessage
+		if d.Decode(&value) != nil {
+			return "" // unreachable: it is valid
+		}
+	}
+	return ""
 }
 
 // checkReason keeps reasons short and printable, because they are shown everywhere.
