@@ -54,13 +54,14 @@ func TestComplaintsStay(t *testing.T) {
 	for _, text := range []string{
 		"Get https://10.0.0.1/api/v1/namespaces/x/secrets/hf-token: dial tcp: i/o timeout", "could not read secret: permission denied", "invalid token: unexpected EOF", "cookie: none",
 		"service account token: audience mismatch", "authorization: failed for user system:anonymous", "auth: context deadline exceeded", "token: has expired", "password: must be at least 8",
+		`{"error":"could not read secret: permission denied"}`, "(invalid token: connection refused)", "could not read secret: permission denied.", "could not read secret: permission denied; retrying",
 	} {
 		if got := Redact(text); got != text {
 			t.Errorf("%q became %q", text, got)
 		}
 	}
 	for _, text := range []string{
-		"password: dial", "password: permission", "password: failedfor user", "password=permission denied", "password: 'permission denied'", "DB_PASSWORD: permission denied",
+		"password: dial", "password: permission", "password: connection refused-canary", "password: permission denied.canary", "password: could not-canary", "token: has expired_x", "password: failedfor user", "password=permission denied", "password: 'permission denied'", "DB_PASSWORD: permission denied",
 		"Authorization: failed", "x-api-key: failed for user", "Cookie: nonesuch", "secret: unexpectedly good",
 	} {
 		if got := Redact(text); !strings.Contains(got, Redacted) {

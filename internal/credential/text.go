@@ -174,7 +174,7 @@ func complains(name, separator, rest string) bool {
 	return separator == ": " && complaint.MatchString(rest) && !environment.MatchString(name) && !strings.HasPrefix(strings.ToLower(name), "x-")
 }
 
-var complaint = regexp.MustCompile(`^(?:dial (?:tcp|unix)|permission denied|unexpected (?:EOF|end)|audience mismatch|failed (?:for|to)|context (?:deadline|canceled)|has (?:expired|been)|must (?:be|have)|could not|cannot be|connection (?:refused|reset))\b`)
+var complaint = regexp.MustCompile(`^(?:dial (?:tcp|unix)|permission denied|unexpected (?:EOF|end)|audience mismatch|failed (?:for|to)|context (?:deadline|canceled)|has (?:expired|been)|must (?:be|have)|could not|cannot be|connection (?:refused|reset))(?:[\s,:;)"'\\]|\.(?:\s|$)|$)`)
 
 // hidden stands for a value, in its quotes.
 func hidden(v string) string {
