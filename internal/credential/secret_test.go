@@ -133,6 +133,7 @@ func TestCut(t *testing.T) {
 		{`{"value":"canary", "a":"`, far + `", "name":"DB_PASSWORD"}`},
 		{`[{"a": [{"value":"canary", "a":"`, far + `", "name":"LICENCE"}]}]`},
 		{`{"env":"[{\"value\":\"canary\",`, far + `\"name\":\"LICENCE\"}]"}`},
+		{"{value: canary, pad: ", far + ", name: DB_PASSWORD}"},
 		{`password: "canary `, `rest"`},
 		{`password: "canary `, far + `rest"`},
 		{"Authorization: Basic Y2FuYXJ5canary==,", "a"},

@@ -121,7 +121,7 @@ var (
 func Redact(s string) string { return bounded(WithoutKeys(s), redact) }
 
 func redact(s string, isCut bool) string {
-	s = flows(s, false, isCut)
+	s = flows(s, isCut, isCut)
 	if isCut {
 		s = openElement.ReplaceAllString(s, "${1}"+Redacted)
 		s = openPipe.ReplaceAllString(s, "${1}"+Redacted+"${2}")
