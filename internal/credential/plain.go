@@ -131,6 +131,22 @@ func script(s string) string {
 	return replaceValue(scriptFlag, s, func(m []string) bool { return !plainWord(m[2], bare(m[4])) })
 }
 
+// continued hides the first word of a line if it is the value of the flag that ends the line
+// of a shell before it, behind a backslash.
+func continued(line, before string) string {
+	m := flagBroken.FindStringSubmatch(before)
+	if m == nil {
+		return line
+	}
+	in, word := indent(line), flagWord.FindString(strings.TrimSpace(line))
+	if word == "" || strings.ContainsAny(word[:1], "&|;<>#") || plainWord(m[1], bare(word)) {
+		return line
+	}
+	return in + hidden(word) + line[len(in)+len(word):]
+}
+
+var flagBroken = regexp.MustCompile(`(?:^|\s)(--[A-Za-z][A-Za-z0-9_.-]*)\s+\\$`)
+
 // shellEnd is a word without what ends a command of a shell.
 func shellEnd(word string) string {
 	word = strings.TrimRight(word, ";")

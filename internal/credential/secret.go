@@ -168,7 +168,7 @@ func mentions(text string) bool {
 
 // namesOne is in a text that may hold a Secret, or a field that is called like a
 // credential, or options of a driver.
-var namesOne = regexp.MustCompile(`(?im)secret|stringData|(?:name|value)["']?\s*:\s*(?:#.*)?$|value["']?\s*:[^\n{}]*\n\s+[^-\s][^:\n]*$|/env/|\benv["']?\s*:|docker|token|key|passw|passphrase|pwd|pass\b|pw\b|credential|auth|dsn|jwt|cookie|private|webhook|volumeAttributes|flexVolume`)
+var namesOne = regexp.MustCompile(`(?im)secret|stringData|(?:name|value)["']?\s*:\s*(?:#.*)?$|value["']?\s*:[^\n{}]*\n\s+[^-\s][^:\n]*$|/env/|\b(?:env|extraEnv(?:Vars)?|envVars|httpHeaders)["']?\s*:|docker|token|key|passw|passphrase|pwd|pass\b|pw\b|credential|auth|dsn|jwt|cookie|private|webhook|volumeAttributes|flexVolume`)
 
 // spans finds the lines of a document's hidden nodes. A node does not tell where
 // it ends, but the node behind it where it begins.
@@ -179,7 +179,7 @@ type spans struct {
 	from, to, depth int
 	secrets         map[*yaml.Node]bool
 	keys            map[*yaml.Node]bool
-	variables       map[*yaml.Node]bool // lists of variables and their elements
+	variables       map[*yaml.Node]bool // lists of variables, or of headers, and their elements; mappings of variables
 	inside          bool                // a value that is hidden
 	nodes           []*yaml.Node        // in the order of the text
 	found           []span
@@ -236,10 +236,12 @@ func (s *spans) field(of mapping, key, value *yaml.Node) {
 	options := key.Value == "volumeAttributes" || key.Value == "options" && of.isVolume
 	s.keys[key] = true
 	s.visit(key)
-	if list := resolve(value); key.Value == "env" && list.Kind == yaml.SequenceNode && !s.variables[list] {
+	if list := resolve(value); slices.Contains(variableFields, key.Value) && list.Kind != yaml.ScalarNode && !s.variables[list] {
 		s.variables[list] = true
 		for _, c := range list.Content {
-			s.variables[resolve(c)] = true
+			if list.Kind == yaml.SequenceNode {
+				s.variables[resolve(c)] = true
+			}
 		}
 	}
 	valued, apart := s.valued(of, key, value)
@@ -261,6 +263,9 @@ func (s *spans) field(of mapping, key, value *yaml.Node) {
 		}
 	}
 }
+
+// variableFields are the fields that hold variables, also of values of charts, or headers.
+var variableFields = []string{"env", "extraEnv", "extraEnvVars", "envVars", "httpHeaders"}
 
 // mapping is what the fields of a mapping say together. It is read once: a mapping may
 // repeat each of them.
@@ -299,6 +304,10 @@ func (s *spans) mapping(n *yaml.Node) mapping {
 // valued reports whether a field holds the value of a variable or of a JSON patch that is
 // hidden, and whether what names it stands apart, so that its line does not tell.
 func (s *spans) valued(of mapping, key, value *yaml.Node) (is, apart bool) {
+	if of.names == nil && s.variables[of.node] && value.Kind == yaml.ScalarNode && !variable.MatchString(key.Value) {
+		is = !plainLiteral("", value.Value) // the key is the name of a variable
+		return is, is
+	}
 	if key.Value != "value" || value.Kind != yaml.ScalarNode || value.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0 || of.names == nil {
 		return false, false
 	}

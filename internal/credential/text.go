@@ -226,7 +226,7 @@ func RedactLine(line, before, after string) string {
 	if m := flagAlone.FindStringSubmatch(before); m != nil && item != nil && !plainWord(m[1]+m[2], trimmed(strings.TrimRight(item[2], ", "))) {
 		return item[1] + Redacted
 	}
-	return line
+	return continued(line, before)
 }
 
 // flags replaces the values of flags that are not known to hold no credential: in a list
