@@ -31,8 +31,9 @@ type graphState struct {
 // graphSteps are the steps of a lever.
 type graphSteps struct {
 	Parameter string `json:"parameter"`
-	By        string `json:"by"`    // a number or an expression
-	Times     any    `json:"times"` // a number, or an expression as text
+	By        string `json:"by"`            // a number or an expression
+	Times     any    `json:"times"`         // a number, or an expression as text
+	Via       string `json:"via,omitempty"` // the state between two steps
 }
 
 // graphEdge is a way from a state to another. OnError is the one that is taken
@@ -49,7 +50,7 @@ func graphOf(pb *playbook.Playbook, path []string, format, drawn string) graphAn
 	for _, s := range pb.States {
 		state := graphState{Name: s.Name, Title: s.Title, Kind: string(s.Kind), Step: s.Step, Divert: s.Divert, End: string(s.End)}
 		if w := s.Steps; w != nil {
-			state.Steps = &graphSteps{Parameter: w.Param, By: w.By.Source(), Times: w.Times.Source()}
+			state.Steps = &graphSteps{Parameter: w.Param, By: w.By.Source(), Times: w.Times.Source(), Via: w.Via}
 			if times, ok := w.Times.Constant(); ok {
 				state.Steps.Times = times
 			}

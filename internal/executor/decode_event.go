@@ -12,7 +12,7 @@ import (
 func (d *decoder) fields(e *machine.Event) *problem {
 	fields := [...]string{
 		"at", "state", "visit", "effect", "action", "attempt", "observe", "start", "alert", "with", "data", "facts", "plan", "digest",
-		"guards", "terms", "gate", "tier", "decision", "verify", "sample", "before", "verdict", "then", "loan", "to", "again", "notUntil", "heldFrom", "ending", "reason", "message", "waits", "progress",
+		"guards", "terms", "gate", "tier", "decision", "verify", "sample", "before", "verdict", "then", "loan", "to", "again", "further", "notUntil", "heldFrom", "ending", "reason", "message", "waits", "progress",
 		"gathered", "examined", "once",
 	}
 	return d.scan.Object(fields[:], func(field string) *problem {
@@ -53,6 +53,8 @@ func (d *decoder) fields(e *machine.Event) *problem {
 			return text(d, &e.Waits)
 		case "again":
 			return d.truth(&e.Again)
+		case "further":
+			return d.truth(&e.Further)
 		case "once":
 			return text(d, &e.Once)
 		default:

@@ -31,6 +31,7 @@ func (r *reader) analyse() {
 		return
 	}
 	r.reachable(start)
+	r.stepsOn()
 	r.endless()
 	r.looksFirst(start)
 	r.gathered(start)
@@ -170,6 +171,9 @@ func steps(s *State) []step {
 	for _, e := range s.Next {
 		out = append(out, step{to: e.To})
 	}
+	if s.Steps != nil && s.Steps.Via != "" {
+		out = append(out, step{to: s.Steps.Via})
+	}
 	if s.OnError != "" {
 		out = append(out, step{to: s.OnError, error: true})
 	}
@@ -228,6 +232,20 @@ func (r *reader) reachable(start *State) {
 	for _, s := range r.p.States {
 		if _, ok := seen[s.Name]; !ok {
 			r.d.Report(r.at(s), r.pathOf(s), "unreachable state", "add an edge to it or remove it")
+		}
+	}
+}
+
+// stepsOn reports levers to which nothing leads back from the state between two
+// steps: the second one would never be made.
+func (r *reader) stepsOn() {
+	for _, s := range r.p.States {
+		if s.Steps == nil || s.Steps.Via == "" {
+			continue
+		}
+		via := r.p.byName[s.Steps.Via]
+		if _, ok := r.walk(via, func(at *State) bool { return at == s })[s.Name]; !ok {
+			r.d.Report(r.at(s), r.pathOf(s)+".step.via", "no edge leads from "+via.Name+" back to "+s.Name, "add one, or remove via: the next step then follows at once")
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package playbook
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -66,11 +67,12 @@ func (g graph) followed(from, to string) bool {
 }
 
 // links lists the edges that leave a state. A lever with steps leads back to
-// itself.
+// itself, or to the state between two steps.
 func (g graph) links(s *State) []link {
 	var out []link
 	if s.Steps != nil {
-		out = append(out, link{from: s, to: s, text: s.Steps.Text(), taken: g.followed(s.Name, s.Name)})
+		next := cmp.Or(s.Steps.Via, s.Name)
+		out = append(out, link{from: s, to: g.p.byName[next], text: s.Steps.Text(), taken: g.followed(s.Name, next)})
 	}
 	for _, e := range s.Next {
 		text := e.Text()

@@ -93,6 +93,10 @@ func TestGraphSteps(t *testing.T) {
 			t.Errorf("%s lacks %q:\n%s", format, want, got)
 		}
 	}
+	got, err := Graph(p, nil, GraphMermaid)
+	if want := "Scale --> Look: not enough#58; a further step, 3 steps at most"; err != nil || !strings.Contains(got, want) {
+		t.Errorf("a lever with a state between two steps does not lead there, %v: no %q in\n%s", err, want, got)
+	}
 }
 
 // The data of a diagram is what the other formats draw: every state once, the start first,

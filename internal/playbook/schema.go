@@ -205,6 +205,7 @@ func stateSchema(kinds []Kind, with schemaObject) schemaObject {
 		"step": closed([]string{"by", "times"}, schemaObject{
 			"by":    schemaObject{"anyOf": []any{schemaObject{"type": "number"}, def("expression")}, "description": "What each step changes: of kube.scale, kube.autoscaler and gitops.set_replicas the replicas to add, of gitops.set_flag the difference to the value of the step before."},
 			"times": numberSchema(NumberTimes),
+			"via":   schemaObject{"$ref": "#/$defs/name", "description": "The gather or check state that the run enters between two steps. Its edges lead to the next step, or elsewhere. Without it, the next step follows at once."},
 		}),
 		"undo": oneOrMore(wordsSchema("A verdict after which the change is taken back at once, whatever its class says.", string(OnNoEffect), string(OnInconclusive))),
 	}

@@ -29,15 +29,24 @@ type Stepwise struct {
 	Stepping
 	By    *Value // size of a step; of a relative parameter also the state's With
 	Times *Value // most steps of one run, a whole number
+	Via   string // state that the run enters between two steps, whose edges lead to the next one; empty: none
 }
 
 // Text describes the steps for people.
 func (w *Stepwise) Text() string {
 	by := w.By.Source()
-	if !strings.HasPrefix(by, "-") && !strings.HasPrefix(by, "${") {
-		by = "+" + by
+	switch {
+	case strings.HasPrefix(by, "${"):
+		by = "a further step"
+	case strings.HasPrefix(by, "-"):
+		by = w.Param + " " + by
+	default:
+		by = w.Param + " +" + by
 	}
-	return fmt.Sprintf("not enough: %s %s, %s steps at most", w.Param, by, w.Times.Source())
+	if _, ok := w.Times.Constant(); !ok {
+		return "not enough: " + by
+	}
+	return fmt.Sprintf("not enough: %s, %s steps at most", by, w.Times.Source())
 }
 
 // stepwise reads the steps of a lever; nil: it has none, or they are broken.
@@ -50,7 +59,7 @@ func (r *reader) stepwise(m *yamldoc.Mapping, s *State, k *Kind, at place) *Step
 		r.d.Report(n, m.At("step"), k.Name+" has no parameter that can be changed in steps", "kube.scale, kube.autoscaler, gitops.set_replicas and gitops.set_flag have one")
 		return nil
 	}
-	sm := r.d.Mapping(n, m.At("step"), "by", "times")
+	sm := r.d.Mapping(n, m.At("step"), "by", "times", "via")
 	if sm == nil {
 		return nil
 	}
@@ -69,6 +78,12 @@ func (r *reader) stepwise(m *yamldoc.Mapping, s *State, k *Kind, at place) *Step
 		out.Times = r.number(times, sm.At("times"), NumberTimes, at)
 		if out.Times.constant == int64(1) {
 			r.d.Report(times, sm.At("times"), "one step is no series of steps", fmt.Sprintf("write 2 to %d, or remove step", maxSteps))
+		}
+	}
+	if via := sm.Get("via"); via != nil {
+		out.Via = r.target(via, sm.At("via"))
+		if st := r.p.byName[out.Via]; st != nil && st.Kind != StateGather && st.Kind != StateCheck {
+			r.d.Report(via, sm.At("via"), "state "+st.Name+" gathers no evidence", "name a gather or check state whose edges lead to this lever")
 		}
 	}
 	return out

@@ -24,7 +24,7 @@ func branchesOf(pb *playbook.Playbook, st *playbook.State) []api.Branch {
 			fate := machine.FateOf(class, restarts, machine.Verdict(result))
 			b.First = fate.Text()
 			if st.Steps != nil && machine.Continues(result, fate) {
-				b.First += "; " + further(st.Steps) + ", then"
+				b.First += "; " + further(pb, st.Steps) + ", then"
 			}
 		}
 		b.To, b.What = follows(pb, st, result)
@@ -35,11 +35,15 @@ func branchesOf(pb *playbook.Playbook, st *playbook.State) []api.Branch {
 }
 
 // further describes how many steps follow the first one.
-func further(w *playbook.Stepwise) string {
+func further(pb *playbook.Playbook, w *playbook.Stepwise) string {
+	out := "more steps follow, up to " + w.Times.Source() + " in all"
 	if times, ok := w.Times.Constant(); ok {
-		return fmt.Sprintf("up to %v steps follow", times-1)
+		out = fmt.Sprintf("up to %v steps follow", times-1)
 	}
-	return "more steps follow, up to " + w.Times.Source() + " in all"
+	if w.Via != "" {
+		out += ", each after " + runview.StateWhat(pb.State(w.Via))
+	}
+	return out
 }
 
 // alone reports whether only an edge of its own handles a result.

@@ -52,7 +52,7 @@ const (
 	Unwound         EventKind = "lever.unwound"     // the undo is in effect
 	Notified        EventKind = "notified"
 	NoticeShared    EventKind = "notice.shared" // Once, Data, Message: another run told it, so this one tells nobody
-	EdgeTaken       EventKind = "edge.taken"    // State -> To, Message: which condition; Examined; Again
+	EdgeTaken       EventKind = "edge.taken"    // State -> To, Message: which condition; Examined; Again, Further
 	PauseSeen       EventKind = "run.paused"    // Message: which pause
 	PauseLifted     EventKind = "run.unpaused"
 	CancelRequested EventKind = "run.cancel-requested" // Decision.By, Decision.Reason
@@ -96,7 +96,8 @@ type Event struct {
 	Then     Consequence     `json:"then,omitempty"`
 	Loan     *Loan           `json:"loan,omitempty"`
 	To       string          `json:"to,omitempty"`
-	Again    bool            `json:"again,omitempty"` // of edge.taken: the run looks again, and has not tried the state that it leaves
+	Again    bool            `json:"again,omitempty"`   // of edge.taken: the run looks again, and has not tried the state that it leaves
+	Further  bool            `json:"further,omitempty"` // of edge.taken: the lever's next step may follow, if the evidence still calls for it
 	NotUntil time.Time       `json:"notUntil,omitzero"`
 	HeldFrom time.Time       `json:"heldFrom,omitzero"`
 	Waits    string          `json:"waits,omitempty"`

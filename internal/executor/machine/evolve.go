@@ -150,7 +150,13 @@ func evolvePath(s State, e Event) State {
 		s.Path = append(slices.Clip(s.Path), Visit{State: e.State, Visit: e.Visit, At: e.At})
 		s.Lever, s.GateConsent, s.Waiting, s.Tries, s.Fails, s.Wake = nil, nil, nil, Tries{}, 0, time.Time{}
 		s.Numbers = e.With
+		if s.Further == e.State {
+			s.Further = ""
+		}
 	case EdgeTaken:
+		if e.Further {
+			s.Further = e.State
+		}
 		if e.Again {
 			s.Untried = maps.Clone(s.Untried)
 			if s.Untried == nil {

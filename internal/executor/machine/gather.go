@@ -185,10 +185,10 @@ func choose(s State, edges []playbook.Edge, sig playbook.Signal, now time.Time) 
 }
 
 // tried reports why a lever is not tried again; empty: the state is no lever, or
-// was not entered yet, or left before anything was done.
+// was not entered yet, or left before anything was done, or its next step is due.
 func (s State) tried(name string) string {
 	st := s.Playbook.State(name)
-	if st == nil || st.Kind != playbook.StateLever || s.Visits[name] == s.Untried[name] || s.Start.Loan != "" {
+	if st == nil || st.Kind != playbook.StateLever || s.Visits[name] == s.Untried[name] || s.Further == name || s.Start.Loan != "" {
 		return ""
 	}
 	why := "not taken: " + st.Title + " was tried in this run"

@@ -159,7 +159,10 @@ func (d *driver) check(e Event) {
 		if d.left == nil {
 			d.left = map[string]bool{}
 		}
-		d.left[s.Current] = d.left[s.Current] || !e.Again
+		d.left[s.Current] = (d.left[s.Current] || !e.Again) && !e.Further
+		if e.Further {
+			d.checkStep(e)
+		}
 		if e.Again && (s.Levers > 0 && s.Lever != nil && !s.Lever.AppliedAt.IsZero() || s.InAir()) {
 			d.t.Fatalf("the run looks again with a change in place: %+v", s.Lever)
 		}

@@ -45,6 +45,7 @@ type State struct {
 	Visits   map[string]int       `json:"visits"`
 	Untried  map[string]int       `json:"untried,omitempty"` // visits that the run left to look again, before anything was done
 	Refused  map[string]bool      `json:"refused,omitempty"` // levers, by state, that were refused before they changed anything, since the last verified one
+	Further  string               `json:"further,omitempty"` // lever, by state, whose next step the run may make once the evidence was gathered anew
 	Results  map[string]string    `json:"results,omitempty"` // what became of a lever when the run left its state, by state, the latest
 	Made     []string             `json:"made,omitempty"`    // changes of the levers that the run has left, and what became of each, for people
 	Path     []Visit              `json:"path"`

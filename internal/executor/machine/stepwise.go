@@ -29,13 +29,22 @@ func (s State) Step() (n, of int) {
 
 // nextStep begins the next step of a lever, and reports whether it did. A step
 // follows one that helped without proving it, or had no effect. What made the
-// service worse, could not be proven, or needs people is followed by none.
+// service worse, could not be proven, or needs people is followed by none. Where the
+// playbook names a state between two steps, the run enters that, and comes to the
+// next step if its edges still lead there.
 func (t *turn) nextStep(sig playbook.Signal) bool {
 	if !t.s.stepsOn(sig) {
 		return false
 	}
 	st := t.s.current()
 	n, of := t.s.Step()
+	if via := st.Steps.Via; via != "" {
+		why := fmt.Sprintf("%s: step %d of %d may follow", sig, n+1, of)
+		t.emit(Event{Kind: EdgeTaken, State: st.Name, To: via, Message: why, Further: true})
+		t.untold = ""
+		t.enter(via)
+		return true
+	}
 	t.stepping = true
 	defer func() { t.stepping = false }()
 	t.take(st.Name, fmt.Sprintf("%s: step %d of %d follows", sig, n+1, of))
@@ -60,6 +69,9 @@ func (s State) follows(sig playbook.Signal) string {
 		return ""
 	}
 	n, of := s.Step()
+	if st := s.current(); st.Steps.Via != "" {
+		return fmt.Sprintf("; the evidence is gathered anew, and step %d of %d may follow", n+1, of)
+	}
 	return fmt.Sprintf("; step %d of %d is planned", n+1, of)
 }
 
