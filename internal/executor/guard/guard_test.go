@@ -116,10 +116,16 @@ func TestGuards(t *testing.T) {
 		{"own ladder has no cooldown", func(q *Question) { q.act("r-1", "a", time.Minute) }, "", false},
 		{"another service's lever", func(q *Question) { q.act("r-0", "b", time.Minute) }, "", false},
 		{"levers on the service", func(q *Question) {
-			for i := range 4 {
+			for i := range 6 {
 				q.act("r-1", "a", time.Duration(20+i)*time.Minute)
 			}
-		}, "budget: 4 levers on this service within 1h, limit 4", false},
+		}, "budget: 6 levers on this service within 1h, limit 6", false},
+		{"a loan goes back after many levers", func(q *Question) {
+			for i := range 6 {
+				q.act("r-0", "a", time.Duration(20+i)*time.Minute)
+			}
+			q.Run.Start.Loan = "r-0/levers#1"
+		}, "", false},
 		{"runs on the service", func(q *Question) {
 			for i := range 3 {
 				q.act(fmt.Sprint("r-0", i), "a", time.Duration(20+i)*time.Minute)
