@@ -24,6 +24,7 @@ func TestBound(t *testing.T) {
 		{"a request just came", slo.Load{Ended: 6, Rate: 6, Running: 20, Waiting: 2, Cache: 0.4}, 4, "none", 0, ""},
 		{"a queue grows", slo.Load{Ended: 16, Rate: 24, Running: 90, Waiting: 900, Cache: 0.7}, 4, "queue", 4, "4 replicas are ready, 4 more are called for"},
 		{"a queue stands", slo.Load{Ended: 16, Rate: 16, Running: 90, Waiting: 40, Cache: 0.7}, 4, "queue", 2, ""},
+		{"more wait than are computed", slo.Load{Ended: 16, Rate: 16, Running: 90, Waiting: 100, Cache: 0.7}, 8, "queue", 8, ""},
 		{"one replica", slo.Load{Ended: 4, Rate: 5, Running: 30, Waiting: 60, Cache: 0.7}, 1, "queue", 1, ""},
 		{"the cache is full", slo.Load{Ended: 16, Rate: 16, Running: 90, Waiting: 8, Cache: 0.99, Preempted: 0.4}, 4, "kv", 2, "99 % of the KV cache is in use, 0.4 per second lose their place in it"},
 		{"full, and nobody suffers", slo.Load{Ended: 5, Rate: 5, Running: 12, Cache: 0.97}, 4, "none", 0, ""},

@@ -367,6 +367,9 @@ func short(l slo.Load, bound string, ready int) int {
 	default:
 		needed = max(needed, math.Ceil((l.Rate+l.Waiting/queueDrained.Seconds())/(wantedUse*l.Ended/n)))
 	}
+	if l.Waiting >= l.Running && l.Running > 0 {
+		needed = max(needed, 2*n) // as many again would compute what waits
+	}
 	if bound == boundKV {
 		needed = max(needed, math.Ceil(n*l.Cache/wantedUse))
 	}
