@@ -27,6 +27,7 @@ func playbook(t testing.TB) string {
 		"{check: slo.burn}", "{check: slo.burn, " + burn + "}", "{check: engine.snapshot}", "{check: engine.snapshot, with: {window: 10s}}",
 		"{check: engine.compare}", "{check: engine.compare, with: {window: 10s}}", `duration("2m")`, `duration("0s")`, "wait: 1m", "wait: 1s",
 		"verify: {within: 8m}, approve: {by: service.owners, within: 15m, on_expiry: escalate}", "approve: {by: service.owners, within: 15m, on_expiry: escalate}, verify: {within: 25s, hold: 4s, interval: 1s}",
+		"      verify: {within: 8m}\n", "",
 		"{check: slo.burn, until", "{check: slo.burn, " + burn + ", until", "every: 30s", "every: 5s",
 		"      approve: {by: service.owners, within: 15m, on_expiry: escalate}\n", quickProof,
 		"autonomy: suggest", "autonomy: auto",
