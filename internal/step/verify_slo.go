@@ -18,6 +18,10 @@ import (
 // still arrive: a service that lost its traffic always meets its objectives.
 const leastTraffic = 0.5
 
+// muchTraffic is how many times the traffic before a change hides what the change
+// did: a burst during the proof of a rollback says nothing of the release.
+const muchTraffic = 1.5
+
 // leastEarly is how long a change must be in effect before it can be called worse.
 // Half of that time is looked at: four scrapes at the usual interval of 15 s.
 const leastEarly = 2 * time.Minute
@@ -204,7 +208,7 @@ func (w *windows) judge(m slo.Measurement) look {
 			l.say(x.Name(), d)
 			continue
 		}
-		d, end := w.lessTraffic(x, w.test(x, false).Decide()), w.lessTraffic(x, w.test(x, true).Decide())
+		d, end := w.otherTraffic(x, w.test(x, false).Decide()), w.otherTraffic(x, w.test(x, true).Decide())
 		if w.early && d.Verdict == slo.Worse && !(d.Ratio >= earlyBad && d.Ratio >= earlyBy**d.BeforeRatio) {
 			d.Verdict = slo.Watching
 		}
@@ -235,13 +239,19 @@ func (w *windows) judge(m slo.Measurement) look {
 	return l
 }
 
-// lessTraffic withholds the proof of an objective whose requests went away.
-func (w *windows) lessTraffic(x slo.Measured, d slo.Decision) slo.Decision {
-	if d.Verdict != slo.Verified || len(x.Counts) <= spanBefore || !(x.Counts[spanBefore].Total > 0) || w.before <= 0 {
+// otherTraffic withholds the proof of an objective whose requests went away, and what
+// speaks against a rollback where many more came.
+func (w *windows) otherTraffic(x slo.Measured, d slo.Decision) slo.Decision {
+	against := w.effect.Proof.Release && (d.Verdict == slo.NoEffect || d.Verdict == slo.Worse)
+	if d.Verdict != slo.Verified && !against || len(x.Counts) <= spanBefore || !(x.Counts[spanBefore].Total > 0) || w.before <= 0 {
 		return d
 	}
 	now, before := d.Total/w.now.Seconds(), x.Counts[spanBefore].Total/w.before.Seconds()
-	if now < leastTraffic*before {
+	switch {
+	case against && now >= muchTraffic*before:
+		d.Verdict = slo.Inconclusive
+		d.Text += fmt.Sprintf("; %.3g requests/s end, and %.3g before: more load may hide what it did", now, before)
+	case !against && now < leastTraffic*before:
 		d.Verdict, d.Reason = slo.Inconclusive, fault.NoTraffic
 		d.Text = fmt.Sprintf("%.3g requests/s, and %.3g before: where the others went is not known", now, before)
 	}

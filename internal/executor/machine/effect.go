@@ -72,7 +72,8 @@ type Proof struct {
 	HeldFrom time.Time  `json:"heldFrom,omitzero"` // start of the samples that satisfy the spec without interruption; zero: the last one did not
 	LastAt   time.Time  `json:"lastAt,omitzero"`   // time of the previous sample; a gap much longer than the interval breaks the hold
 	Deadline time.Time  `json:"deadline"`
-	Anew     bool       `json:"anew,omitempty"` // the change started everything that serves anew
+	Anew     bool       `json:"anew,omitempty"`    // the change started everything that serves anew
+	Release  bool       `json:"release,omitempty"` // the change took a release back
 }
 
 // VerifySpec is a playbook's verify block with its expressions filled in.

@@ -12,6 +12,79 @@ import (
 	"github.com/inference-responder/responder/internal/step/kinds"
 )
 
+// served is what a replica shows of requests that end every 15 s, from a time before a
+// change took effect at noon until five minutes after it.
+func served(before time.Duration, each func(since time.Duration) (requests, slow float64), queue func(since time.Duration) float64) slotest.Store {
+	store := slotest.Store{}
+	var fast, all, waiting, running []slo.Point
+	good, total := 0.0, 0.0
+	for since := -before; since <= 5*time.Minute; since += 15 * time.Second {
+		requests, slow := each(since)
+		total, good = total+requests, good+requests*(1-slow)
+		when := noon.Add(since)
+		fast, all = append(fast, slo.Point{At: when, Value: good}), append(all, slo.Point{At: when, Value: total})
+		running = append(running, slo.Point{At: when, Value: 8})
+		if queue != nil {
+			waiting = append(waiting, slo.Point{At: when, Value: queue(max(since, 0))})
+		}
+	}
+	labels := func(le string) map[string]string {
+		return map[string]string{"namespace": "serving", "pod": "chat-1", "instance": "chat-1", "model_name": "m", "le": le}
+	}
+	for _, name := range []string{"vllm:time_to_first_token_seconds_", "vllm:e2e_request_latency_seconds_"} {
+		store.Add(name+"bucket", labels("0.5"), fast)
+		store.Add(name+"bucket", labels("+Inf"), all)
+		store.Add(name+"count", labels(""), all)
+	}
+	store.Add("vllm:request_success_total", labels(""), all)
+	store.Add("vllm:num_requests_running", labels(""), running)
+	if queue != nil {
+		store.Add("vllm:num_requests_waiting", labels(""), waiting)
+	}
+	return store
+}
+
+// proofOfTTFT is the proof of a change that took effect at noon.
+func proofOfTTFT() machine.Effect {
+	e := proofOf(machine.Proof{})
+	e.Service = playbook.Service{Name: "chat", Engine: "vllm", Selector: `namespace="serving"`, SLOs: []playbook.SLO{{Name: "ttft", Threshold: 0.5, Objective: 0.99, Window: 28 * 24 * time.Hour}}}
+	e.Proof.Spec = machine.VerifySpec{SLO: true, Hold: 3 * time.Minute, Within: 20 * time.Minute, Interval: 15 * time.Second}
+	e.Proof.FixedAt, e.Proof.Planned = noon, noon.Add(-time.Minute)
+	e.Key, e.Run = "r-1/s#1/x#1", "r-1"
+	return e
+}
+
+// A burst during the proof of a rollback says nothing of the release: the rollback is
+// neither called worse nor without effect, and the release is not acquitted.
+func TestMoreTrafficHidesARollback(t *testing.T) {
+	for name, c := range map[string]struct {
+		times, slow float64 // requests in multiples of before, and the share that is slow now
+		release     bool
+		now, ends   machine.Verdict
+	}{
+		"worse":                    {1, 1, true, machine.VerdictWorse, machine.VerdictWorse},
+		"worse under a burst":      {2.5, 1, true, machine.VerdictInconclusive, machine.VerdictInconclusive},
+		"no effect":                {1, 0.5, true, machine.VerdictWatching, machine.VerdictNoEffect},
+		"no effect under a burst":  {2.5, 0.5, true, machine.VerdictWatching, machine.VerdictInconclusive},
+		"well under a burst":       {2.5, 0, true, machine.VerdictVerified, machine.VerdictImproved},
+		"another lever in a burst": {2.5, 1, false, machine.VerdictWorse, machine.VerdictWorse},
+	} {
+		store := served(30*time.Minute, func(since time.Duration) (requests, slow float64) {
+			if since > 0 {
+				return 150 * c.times, c.slow
+			}
+			return 150, 0.5
+		}, func(time.Duration) float64 { return 40 })
+		now := noon.Add(4 * time.Minute)
+		e := proofOfTTFT()
+		e.Proof.Release, e.Proof.Anew = c.release, c.release
+		o := kinds.New(step.Deps{Querier: store, Workloads: fleet{}, Now: func() time.Time { return now }}).Do(t.Context(), e)
+		if o.Status != machine.StatusOK || o.Sample.Verdict != c.now || o.Sample.Ends != c.ends {
+			t.Errorf("%s: %s, ends %s, want %s, ends %s: %+v", name, o.Sample.Verdict, o.Sample.Ends, c.now, c.ends, o)
+		}
+	}
+}
+
 // A change that does harm is called worse as soon as enough requests show it. Requests
 // that waited for a change that helps finish late, too, while the queue gets shorter.
 func TestWorseIsSaidEarly(t *testing.T) {
@@ -35,46 +108,16 @@ func TestWorseIsSaidEarly(t *testing.T) {
 		"told when a request ends":     {1, level, func(e *machine.Effect) { e.Service.SLOs[0].Indicator = "e2e" }, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			store := slotest.Store{}
-			var fast, all, waiting, running []slo.Point
-			good, total := 0.0, 0.0
-			for at := time.Duration(0); at <= fixed+5*time.Minute; at += 15 * time.Second {
-				since, slow := at-fixed, 0.5
+			store := served(fixed, func(since time.Duration) (requests, slow float64) {
 				if since > 0 {
-					slow = c.slow
+					return 150, c.slow
 				}
-				total, good = total+150, good+150*(1-slow)
-				when := noon.Add(since)
-				fast, all = append(fast, slo.Point{At: when, Value: good}), append(all, slo.Point{At: when, Value: total})
-				running = append(running, slo.Point{At: when, Value: 8})
-				if c.queue != nil {
-					waiting = append(waiting, slo.Point{At: when, Value: c.queue(max(since, 0))})
-				}
-			}
-			labels := func(le string) map[string]string {
-				return map[string]string{"namespace": "serving", "pod": "chat-1", "instance": "chat-1", "model_name": "m", "le": le}
-			}
-			const ttft = "vllm:time_to_first_token_seconds_"
-			store.Add(ttft+"bucket", labels("0.5"), fast)
-			store.Add(ttft+"bucket", labels("+Inf"), all)
-			store.Add(ttft+"count", labels(""), all)
-			const whole = "vllm:e2e_request_latency_seconds_"
-			store.Add(whole+"bucket", labels("0.5"), fast)
-			store.Add(whole+"bucket", labels("+Inf"), all)
-			store.Add(whole+"count", labels(""), all)
-			store.Add("vllm:request_success_total", labels(""), all)
-			store.Add("vllm:num_requests_running", labels(""), running)
-			if c.queue != nil {
-				store.Add("vllm:num_requests_waiting", labels(""), waiting)
-			}
+				return 150, 0.5
+			}, c.queue)
 			worse := time.Duration(0)
 			for since := 15 * time.Second; since < 3*time.Minute && worse == 0; since += 15 * time.Second {
 				now := noon.Add(since)
-				e := proofOf(machine.Proof{})
-				e.Service = playbook.Service{Name: "chat", Engine: "vllm", Selector: `namespace="serving"`, SLOs: []playbook.SLO{{Name: "ttft", Threshold: 0.5, Objective: 0.99, Window: 28 * 24 * time.Hour}}}
-				e.Proof.Spec = machine.VerifySpec{SLO: true, Hold: 3 * time.Minute, Within: 20 * time.Minute, Interval: 15 * time.Second}
-				e.Proof.FixedAt, e.Proof.Planned = noon, noon.Add(-time.Minute)
-				e.Key, e.Run = "r-1/s#1/x#1", "r-1"
+				e := proofOfTTFT()
 				if c.change != nil {
 					c.change(&e)
 				}
