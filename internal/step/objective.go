@@ -97,6 +97,9 @@ func BadWord(indicator string) string {
 	return "slow"
 }
 
+// IsErrors reports whether a bad request of an indicator is one that failed.
+func IsErrors(indicator string) bool { return indicator == engine.Errors }
+
 // HoldsPrefill reports whether the time of a request's prefill is part of an indicator.
 func HoldsPrefill(indicator string) bool {
 	return indicator == engine.TTFT || indicator == engine.E2E || indicator == engine.Goodput

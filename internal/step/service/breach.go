@@ -266,7 +266,8 @@ func (f *found) weight(b breach, window time.Duration) weight {
 	}
 	if b.known {
 		w.objective, w.factor, w.now = b.worst.Objective.Objective, b.factor, b.worst.Counts[0]
-		w.bad = step.BadWord(b.worst.Objective.Indicator)
+		w.bad, w.fails = step.BadWord(b.worst.Objective.Indicator), step.IsErrors(b.worst.Objective.Indicator)
+		w.prompt = step.HoldsPrefill(b.worst.Objective.Indicator)
 	}
 	return w
 }

@@ -57,17 +57,20 @@ func TestSlowedBy(t *testing.T) {
 		change func(now, before *slo.Stretch)
 		want   bool
 	}{
-		"slower":                    {func(_, _ *slo.Stretch) {}, true},
-		"no prefix cache":           {func(now, before *slo.Stretch) { now.HitRate, before.HitRate = nan, nan }, true},
-		"longer prompts":            {func(now, _ *slo.Stretch) { now.PromptMean = 2300 }, false},
-		"fewer hits":                {func(now, _ *slo.Stretch) { now.HitRate = 0.02 }, false},
-		"hits not known any more":   {func(now, _ *slo.Stretch) { now.HitRate = nan }, false},
-		"large batches":             {func(now, _ *slo.Stretch) { now.TokenSeconds = 0.2 }, false},
-		"a burst":                   {func(now, _ *slo.Stretch) { now.PrefillSecs = 0.14 }, false},
-		"tokens are not measured":   {func(now, _ *slo.Stretch) { now.TokenSeconds = nan }, false},
-		"nothing before":            {func(_, before *slo.Stretch) { *before = slo.Stretch{PrefillSecs: nan, PromptMean: nan, HitRate: nan} }, false},
-		"a few requests":            {func(_, before *slo.Stretch) { before.Ended = 0.05 }, false},
-		"first tokens, not prefill": {func(now, before *slo.Stretch) { now.Derived, before.Derived = true, true }, false},
+		"slower":                     {func(_, _ *slo.Stretch) {}, true},
+		"no prefix cache":            {func(now, before *slo.Stretch) { now.HitRate, before.HitRate = nan, nan }, true},
+		"longer prompts":             {func(now, _ *slo.Stretch) { now.PromptMean = 2300 }, false},
+		"more than longer prompts":   {func(now, _ *slo.Stretch) { now.PromptMean, now.PrefillSecs = 2270, 2.96 }, true},
+		"more than fewer hits":       {func(now, _ *slo.Stretch) { now.HitRate = 0.02 }, true},
+		"far fewer hits":             {func(now, before *slo.Stretch) { now.HitRate, before.HitRate = 0.02, 0.9 }, false},
+		"prompts not known any more": {func(now, _ *slo.Stretch) { now.PromptMean = nan }, false},
+		"hits not known any more":    {func(now, _ *slo.Stretch) { now.HitRate = nan }, false},
+		"large batches":              {func(now, _ *slo.Stretch) { now.TokenSeconds = 0.2 }, false},
+		"a burst":                    {func(now, _ *slo.Stretch) { now.PrefillSecs = 0.14 }, false},
+		"tokens are not measured":    {func(now, _ *slo.Stretch) { now.TokenSeconds = nan }, false},
+		"nothing before":             {func(_, before *slo.Stretch) { *before = slo.Stretch{PrefillSecs: nan, PromptMean: nan, HitRate: nan} }, false},
+		"a few requests":             {func(_, before *slo.Stretch) { before.Ended = 0.05 }, false},
+		"first tokens, not prefill":  {func(now, before *slo.Stretch) { now.Derived, before.Derived = true, true }, false},
 	} {
 		now, before := slow, usual
 		tt.change(&now, &before)

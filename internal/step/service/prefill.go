@@ -11,11 +11,11 @@ import (
 
 // The growth of the mean prefill that more load does not explain. A larger load makes
 // prefill longer where it makes batches larger, and with them every token, or where
-// prompts or the hits of the prefix cache change. Waiting for a place is not in it.
+// prompts get longer or the prefix cache has less of them: at most with the square of
+// the tokens, as attention does. Waiting for a place is not in it.
 const (
-	muchSlower    = 3   // times what prefill took, beyond what tokens take longer
-	sameWork      = 1.2 // times the tokens of a prompt that are computed, at most
-	leastRequests = 20  // that ended, so that a mean tells something
+	muchSlower    = 3  // times what prefill took, beyond what that explains
+	leastRequests = 20 // that ended, so that a mean tells something
 )
 
 // prefill is what the prompts of requests take; 0: not known, or load explains it.
@@ -23,7 +23,7 @@ type prefill struct{ now, before float64 } // seconds
 
 // text describes a prefill that takes longer.
 func (p prefill) text() string {
-	return fmt.Sprintf("prefill takes %.2g s since then, it took %.2g s before: prompts, hits of the prefix cache and tokens are as they were, so more load does not explain it",
+	return fmt.Sprintf("prefill takes %.2g s since then, it took %.2g s before: more than longer prompts, fewer hits of the prefix cache and slower tokens explain",
 		p.now, p.before)
 }
 
@@ -51,7 +51,8 @@ func slowedBy(now, before slo.Stretch) prefill {
 		computed = 1 // without a prefix cache
 	}
 	longer, tokens := now.PrefillSecs/before.PrefillSecs, max(now.TokenSeconds/before.TokenSeconds, 1)
-	if enough && !now.Derived && !before.Derived && prompts*computed <= sameWork && prompts <= sameWork && computed <= sameWork && longer >= muchSlower*tokens && !math.IsInf(longer, 0) {
+	work := max(prompts*computed, prompts, 1) // NaN if one is not known
+	if enough && !now.Derived && !before.Derived && longer >= muchSlower*tokens*work*work && !math.IsInf(longer, 0) {
 		return prefill{now.PrefillSecs, before.PrefillSecs}
 	}
 	return prefill{}

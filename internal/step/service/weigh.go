@@ -50,6 +50,8 @@ type weight struct {
 	own    slo.Counts // on pods of the current revision, now
 	load   growth     // of the load that may explain the breach
 	slower prefill    // that no load explains
+	prompt bool       // the missed objective holds the time of a prefill
+	fails  bool       // it is one of errors
 
 	unknown string // why something of this is not known; empty: all is
 }
@@ -214,8 +216,13 @@ func (w weight) settled() (bool, string) {
 }
 
 // loaded: the load explains the breach, and nothing is slower that it does not explain.
+// A queue makes few requests fail, and longer prompts make no token late.
 func (w weight) loaded() (bool, string) {
-	if w.slower.now > 0 || !w.load.explains() {
+	load := w.load
+	if !w.prompt {
+		load.prompts = 0
+	}
+	if w.slower.now > 0 || !load.explains() || w.fails && !(load.times >= muchMore && load.waiting >= 1) {
 		return false, ""
 	}
 	only := ""

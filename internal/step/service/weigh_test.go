@@ -59,8 +59,20 @@ func TestWeigh(t *testing.T) {
 			"traffic, in requests or prompt tokens, is 3.2 times that before the breach: the load explains it better than revision 7, which changed image",
 		},
 		{
-			"twice the prompt tokens in longer prompts, and nobody waits", release(func(w *weight) { w.load = growth{times: 2.6, prompts: 2.6} }), false,
+			"twice the prompt tokens in longer prompts, and nobody waits", release(func(w *weight) { w.load, w.prompt = growth{times: 2.6, prompts: 2.6}, true }), false,
 			"traffic, in requests or prompt tokens, is 2.6 times that before the breach and prompts are 2.6 times as long: the load explains it better than revision 7, which changed image",
+		},
+		{
+			"tokens are late, which longer prompts do not explain", release(func(w *weight) { w.load = growth{times: 2.6, prompts: 2.6} }), true,
+			"the breach began 3m after revision 7 took effect, which changed image; traffic, in requests or prompt tokens, is 2.6 times that before and prompts are 2.6 times as long",
+		},
+		{
+			"requests fail, which a short queue does not explain", release(func(w *weight) { w.load, w.fails = growth{times: 2.4, waiting: 1}, true }), true,
+			"the breach began 3m after revision 7 took effect, which changed image; traffic, in requests or prompt tokens, is 2.4 times that before and 1 requests wait",
+		},
+		{
+			"requests fail under much more load, and wait", release(func(w *weight) { w.load, w.fails = growth{times: 3.4, waiting: 60}, true }), false,
+			"traffic, in requests or prompt tokens, is 3.4 times that before the breach and 60 requests wait: the load explains it better than revision 7, which changed image",
 		},
 		{
 			"the traffic grew after the breach began", release(func(w *weight) {
@@ -73,14 +85,14 @@ func TestWeigh(t *testing.T) {
 				w.load, w.slower = growth{times: 2.4, waiting: 31}, prefill{0.93, 0.054}
 			}), true,
 			"revision 7 changed image, and prefill takes 0.93 s since then, it took 0.054 s before: " +
-				"prompts, hits of the prefix cache and tokens are as they were, so more load does not explain it",
+				"more than longer prompts, fewer hits of the prefix cache and slower tokens explain",
 		},
 		{
 			"as bad before it, and prefill is slower since", release(func(w *weight) {
 				w.before, w.since, w.slower = slo.Counts{Bad: 2700, Total: 4000}, w.first.Add(-4*time.Minute), prefill{0.93, 0.054}
 			}), true,
 			"revision 7 changed image, and prefill takes 0.93 s since then, it took 0.054 s before: " +
-				"prompts, hits of the prefix cache and tokens are as they were, so more load does not explain it",
+				"more than longer prompts, fewer hits of the prefix cache and slower tokens explain",
 		},
 		{
 			"prefill is slower, and one pod is the cause", release(func(w *weight) {
