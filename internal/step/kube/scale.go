@@ -185,5 +185,10 @@ func (l kubeScale) Observe(ctx context.Context, in step.Input, plan machine.Plan
 	case w.Replicas != want || !step.Mine(w, in, action, receipt):
 		return step.Foreign(w, fmt.Sprintf("someone else changed it: %d replicas, generation %d", w.Replicas, w.Generation)), nil
 	}
-	return step.InPlace(w, action, want), nil
+	o := step.InPlace(w, action, want)
+	if want > before && w.Observed >= w.Generation && w.Ready >= want && w.Available >= want {
+		// They serve, of whatever revision: somebody's rollout is no part of it.
+		o.Settled, o.Degraded, o.Slow = true, false, false
+	}
+	return o, nil
 }
