@@ -165,6 +165,41 @@ func TestWindowAfterPeople(t *testing.T) {
 	}
 }
 
+// Nobody answers at night: the question is asked anew by another run once the window
+// is over, and again, until the alert resolves. What somebody answered is not.
+func TestAskedAnewWhereNobodyAnswers(t *testing.T) {
+	for name, restart := range map[string]func(h *rig){
+		"no restart": func(*rig) {}, "snapshot": func(h *rig) { h.restarted(false) }, "log": func(h *rig) { h.restarted(true) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, h *rig) {
+				h.set = loadSet(t, func(s string) string { return strings.Replace(s, "autonomy: auto", "autonomy: suggest", 1) })
+				h.options = func(o *Options) { o.Window = 30 * time.Minute }
+				h.start()
+				slow := alertOf("Slow", "a")
+				h.post(slow)
+				h.pass(16 * time.Minute)
+				if s := h.only(); s.Ending == nil || !strings.Contains(s.Ending.Message, "while the alert fires, another run will ask") {
+					t.Fatalf("it ended %+v: %s %+v", s.Ending, s.Phase, s.Gate)
+				}
+				restart(h)
+				h.pass(20 * time.Minute)
+				h.only()
+				h.pass(10 * time.Minute)
+				if runs := h.runs(); len(runs) != 2 || runs[1].Gate == nil {
+					t.Fatalf("%d runs, want a second one that asks: %v", len(runs), h.fates())
+				}
+				restart(h)
+				h.decide(false)
+				h.pass(2 * time.Hour)
+				if runs := h.runs(); len(runs) != 2 {
+					t.Errorf("%d runs, and somebody has denied: %v", len(runs), h.fates())
+				}
+			})
+		})
+	}
+}
+
 // Whoever takes over learns of all alerts that fire.
 func TestEscalationNamesJoinedAlerts(t *testing.T) {
 	bubble(t, func(t *testing.T, h *rig) {

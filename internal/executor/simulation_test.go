@@ -460,7 +460,7 @@ func (s *simulation) finish() {
 			s.notify(s.alerts[i])
 		}
 	}
-	for range 40 {
+	for range 80 { // a loan waits for up to six hours
 		s.settlesHeld()
 		s.pass(5 * time.Minute)
 	}

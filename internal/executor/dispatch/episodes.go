@@ -83,6 +83,10 @@ type ended struct {
 	run    string
 	at     time.Time
 	firing []string // its episodes that fired then
+
+	// released is set if nobody answered its question: once the window is over, they
+	// may start another run.
+	released bool
 }
 
 // Bounds of what is remembered.
@@ -232,7 +236,7 @@ func (x *episodes) Note(s machine.State, events []machine.Event) (free bool) {
 			x.Release(s.Start.Run, ev.Ending)
 			free = free || len(ev.Ending.Released) > 0
 			if ev.Ending.Outcome.WithPeople() {
-				x.handOver(s.Start.Service.Name, ended{run: s.Start.Run, at: ev.At, firing: firing(s)})
+				x.handOver(s.Start.Service.Name, ended{run: s.Start.Run, at: ev.At, firing: firing(s), released: len(ev.Ending.Released) > 0})
 			}
 		}
 	}

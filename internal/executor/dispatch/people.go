@@ -24,7 +24,11 @@ func (x *episodes) handOver(service string, e ended) {
 
 // Ended records at the start that a run on a service has ended, before Load.
 func (x *episodes) Ended(service, run string, end *machine.Ending, at time.Time) {
-	if end.Outcome.WithPeople() {
+	switch {
+	case !end.Outcome.WithPeople():
+	case len(end.Released) > 0:
+		x.handOver(service, ended{run: run, at: at, firing: end.Released, released: true})
+	default:
 		x.handOver(service, ended{run: run, at: at, firing: []string{""}}) // not known yet: see Recall
 	}
 }
@@ -35,6 +39,9 @@ func (x *episodes) Recall() {
 	defer x.mu.Unlock()
 	services := map[string]string{}
 	for service, e := range x.people {
+		if e.released {
+			continue
+		}
 		services[e.run] = service
 		e.firing = nil
 		x.people[service] = e
@@ -60,7 +67,7 @@ func (d *Decision) withPeople(service string) string {
 	d.d.mu.Lock()
 	e, ok := d.d.people[service]
 	d.d.mu.Unlock()
-	if !ok || !d.d.within(e, d.now) || !slices.ContainsFunc(e.firing, func(id string) bool { return d.get(id).stillIn(e.run) }) {
+	if !ok || !d.d.within(e, d.now) || !slices.ContainsFunc(e.firing, func(id string) bool { return e.stillHas(d.get(id)) }) {
 		return ""
 	}
 	return e.why()
@@ -80,7 +87,7 @@ func (d *Dispatcher) held(now time.Time) map[string]bool {
 	defer d.mu.Unlock()
 	out := map[string]bool{}
 	for _, e := range d.people {
-		if d.within(e, now) && slices.ContainsFunc(e.firing, func(id string) bool { return d.find(id).stillIn(e.run) }) {
+		if d.within(e, now) && slices.ContainsFunc(e.firing, func(id string) bool { return e.stillHas(d.find(id)) }) {
 			out[e.why()] = true
 		}
 	}
@@ -94,12 +101,17 @@ func (d *Dispatcher) WithPeople(now time.Time) map[string]string {
 	defer d.mu.Unlock()
 	out := map[string]string{}
 	for service, e := range d.people {
-		firing := slices.DeleteFunc(slices.Clone(e.firing), func(id string) bool { return !d.find(id).stillIn(e.run) })
+		firing := slices.DeleteFunc(slices.Clone(e.firing), func(id string) bool { return !e.stillHas(d.find(id)) })
 		if d.within(e, now) && len(firing) > 0 {
 			out[service] = e.run + " " + strings.Join(firing, " ")
 		}
 	}
 	return out
+}
+
+// stillHas reports whether the episode fires, and people have it because of the run.
+func (e ended) stillHas(k known) bool {
+	return e.released && k.firing && k.resolved.IsZero() || k.stillIn(e.run)
 }
 
 // stillIn reports whether the episode fires and belongs to a run.

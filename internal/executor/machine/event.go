@@ -178,6 +178,7 @@ type Ending struct {
 
 	// Released are episodes that still fire and may start a run of their own: they
 	// began after the fix was in effect, so that what was verified did not look at
-	// them, or they joined and another playbook than the run's matches them.
+	// them, or they joined and another playbook than the run's matches them, or nobody
+	// answered the run's question.
 	Released []string `json:"released,omitempty"`
 }

@@ -250,7 +250,28 @@ func (t *turn) expire() {
 	if l := t.s.Lever; l != nil && l.Plan != nil {
 		msg = l.Plan.Summary + ": " + msg
 	}
-	t.unanswered(g.OnExpiry, Ending{Outcome: OutcomeEscalated, Reason: fault.Deadline, Message: msg}, "")
+	end := Ending{Outcome: OutcomeEscalated, Reason: fault.Deadline, Message: msg, Released: t.s.toAskAgain()}
+	if len(end.Released) > 0 {
+		end.Message += "; while the alert fires, another run will ask"
+	}
+	t.unanswered(g.OnExpiry, end, "")
+}
+
+// toAskAgain returns the episodes of a run whose question nobody answered: those that
+// fire may start another run, as nobody has taken over. Nobody waits for the
+// answer of a run that was started by hand; a loan is asked about by its own run.
+func (s State) toAskAgain() []string {
+	if s.Start.ByHand() || s.Start.Loan != "" {
+		return nil
+	}
+	var out []string
+	for id, ep := range s.Episodes.All() {
+		if ep.Firing {
+			out = append(out, id)
+		}
+	}
+	slices.Sort(out)
+	return out
 }
 
 // onExpiry returns the safe outcome of the state's question.
