@@ -2,6 +2,7 @@ package executor
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -62,6 +63,35 @@ func TestCircuitBreaker(t *testing.T) {
 	})
 }
 
+// The steps of a run are one attempt: that one is not enough is what the next is for. Neither
+// is everything paused for them, nor is their lever demoted.
+func TestStepsAreOneAttempt(t *testing.T) {
+	record := recordOf(ladder.Config{BreakAfter: 3, BreakWithin: time.Hour, DemoteAfter: 3, Within: time.Hour})
+	now := time.Date(2026, 5, 4, 3, 0, 0, 0, time.UTC)
+	for i, step := range []struct {
+		run     string
+		result  ladder.Result
+		breaks  bool
+		demoted int
+	}{
+		{"r-1", ladder.ResultIneffective, false, 0},
+		{"r-1", ladder.ResultIneffective, false, 0},
+		{"r-1", ladder.ResultIneffective, false, 0},
+		{"r-2", ladder.ResultIneffective, false, 0},
+		{"r-2", ladder.ResultIneffective, false, 0},
+		{"r-3", ladder.ResultIneffective, true, 1},
+	} {
+		now = now.Add(time.Minute)
+		r := []ladder.LeverResult{{LeverID: firstOn("a"), Run: step.run, Result: step.result, Applied: true}}
+		_, breaks := record.Breaks(r, now)
+		demotions := record.Demotions(r, now)
+		if breaks != step.breaks || len(demotions) != step.demoted {
+			t.Errorf("step %d: breaks %t, %d demoted, want %t, %d", i, breaks, len(demotions), step.breaks, step.demoted)
+		}
+		record.Take(ladder.Additions{Results: r}, now)
+	}
+}
+
 // A change that helps in between shows that levers work: what failed before does not count.
 func TestCircuitBreakerIsResetByHelp(t *testing.T) {
 	record := recordOf(ladder.Config{BreakAfter: 3, BreakWithin: time.Hour})
@@ -85,7 +115,7 @@ func TestCircuitBreakerIsResetByHelp(t *testing.T) {
 		{ladder.ResultIneffective, true, time.Minute, true}, // what was under way fails too; the pause is there
 	} {
 		now = now.Add(step.after)
-		r := []ladder.LeverResult{{LeverID: firstOn("a"), Run: "r-1", Result: step.result, Applied: step.applied}}
+		r := []ladder.LeverResult{{LeverID: firstOn("a"), Run: fmt.Sprint("run-", i), Result: step.result, Applied: step.applied}}
 		if _, breaks := record.Breaks(r, now); breaks != step.breaks {
 			t.Errorf("step %d: breaks %t, want %t", i, breaks, step.breaks)
 		}

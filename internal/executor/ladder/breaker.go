@@ -42,14 +42,15 @@ func (t *TrackRecord) Breaks(results []LeverResult, at time.Time) (Break, bool) 
 }
 
 // failures returns the failures in a row after a result, at most MaxDemoteAfter.
-// Results that are no evidence of whether changes help are skipped.
+// Results that are no evidence of whether changes help are skipped, and so are further
+// steps of a lever in a run: that one was not enough is what they are for.
 func failures(row []failure, r LeverResult, at time.Time) []failure {
 	switch {
 	case !r.Applied || r.Neutral:
 		return row
 	case r.Result == ResultVerified || r.Result == ResultImproved:
 		return nil
-	case !r.Result.failed():
+	case !r.Result.failed(), slices.ContainsFunc(row, func(f failure) bool { return f.run == r.Run && f.LeverID == r.LeverID }):
 		return row
 	}
 	row = append(slices.Clone(row), failure{r.LeverID, r.Result, r.Run, at})
