@@ -23,7 +23,7 @@ func branchesOf(pb *playbook.Playbook, st *playbook.State) []api.Branch {
 		if slices.Contains(playbook.Verdicts(), result) {
 			fate := machine.FateOf(class, restarts, machine.Verdict(result))
 			b.First = fate.Text()
-			if st.Steps != nil && machine.Continues(result, fate) {
+			if st.Steps != nil && machine.Continues(result, fate, st.Steps.Via != "") {
 				b.First += "; " + further(pb, st.Steps) + ", then"
 			}
 		}

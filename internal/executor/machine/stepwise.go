@@ -54,13 +54,15 @@ func (t *turn) nextStep(sig playbook.Signal) bool {
 // stepsOn reports whether another step follows a result of the current one.
 func (s State) stepsOn(sig playbook.Signal) bool {
 	n, of := s.Step()
-	return n < of && Continues(sig, s.fate(Verdict(sig)))
+	return n < of && Continues(sig, s.fate(Verdict(sig)), s.current().Steps.Via != "")
 }
 
 // Continues reports whether a lever with steps goes on after a result: the change
-// helped without a proof, or had no effect, and people need not be told.
-func Continues(sig playbook.Signal, f Fate) bool {
-	return (sig == playbook.OnImproved || sig == playbook.OnNoEffect) && !f.Tell
+// helped without a proof, or had no effect, and people need not be told. Where the
+// evidence is gathered anew between two steps, it also goes on if nobody can tell what a
+// change came to that stays on loan.
+func Continues(sig playbook.Signal, f Fate, via bool) bool {
+	return (sig == playbook.OnImproved || sig == playbook.OnNoEffect) && !f.Tell || via && sig == playbook.OnInconclusive && f.Then == Lend
 }
 
 // follows describes the step that follows a result, for people.
