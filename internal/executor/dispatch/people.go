@@ -77,6 +77,9 @@ func (d *Decision) withPeople(service string) string {
 func (d *Dispatcher) within(e ended, now time.Time) bool { return now.Sub(e.at) < d.o.Window }
 
 func (e ended) why() string {
+	if e.released {
+		return fmt.Sprintf("nobody answered run %s about this service by %s, and another run asks once incident.window is over", e.run, e.at.UTC().Format("15:04Z"))
+	}
 	return fmt.Sprintf("people have run %s about this service since %s", e.run, e.at.UTC().Format("15:04Z"))
 }
 
