@@ -142,6 +142,13 @@ func (r *runbookPage) changes() {
 			}
 			r.f("; without a decision: %s.\n\n", a.OnExpiry)
 		}
+		if w := s.Steps; w != nil {
+			r.f("In steps, at most: `%s`.", w.Times.Source())
+			if via := r.p.State(w.Via); via != nil {
+				r.f(" Between two of them **%s** is entered, whose branches lead to the next step or elsewhere.", title(via))
+			}
+			r.f("\n\n")
+		}
 		class, restarts := r.p.ClassOf(s)
 		r.f("| the proof shows | then |\n|---|---|\n")
 		for _, v := range playbook.Verdicts() {
