@@ -149,7 +149,8 @@ func walk(t *testing.T, p *playbook.Playbook, from string, alert playbook.Alert,
 func TestSuspectReleaseIsForPeople(t *testing.T) {
 	rollback := load(t).ByName("inference-slo-breach").State("rollback")
 	for _, e := range rollback.Next {
-		if e.On.NeedsPeople() && e.To != "escalated" {
+		// What a burst hides is looked at anew: the release went back, whatever it did.
+		if e.On.NeedsPeople() && e.To != "escalated" && (e.On != playbook.OnInconclusive || e.To != "triage") {
 			t.Errorf("%s leads to %s, want escalated", e.On, e.To)
 		}
 	}
