@@ -181,3 +181,14 @@ type PeriodLook struct {
 	Status  string    `json:"status"`
 	Why     []string  `json:"why"`
 }
+
+// ReportPreview is the answer of GET /api/v1/report/preview: the summary of a report of the
+// configuration as it would be sent with what is known now.
+type ReportPreview struct {
+	Name  string    `json:"name"`
+	To    []string  `json:"to"`    // channels
+	Since time.Time `json:"since"` // runs that began then or later
+	Until time.Time `json:"until"` // and before this, when the report is due; not after now: it is late, and sent next
+	Now   time.Time `json:"now"`   // until when the preview knows what happened
+	Text  string    `json:"text"`  // empty: none would be sent, because no run began in the period and skip_empty is set
+}

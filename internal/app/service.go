@@ -210,7 +210,7 @@ func (s *Service) receiverOptions(c config.Config) webhook.Options {
 		Views:     views{s.executor},
 		Alerts:    s.received(),
 		Trace:     c.Tracing.LinkOf,
-		Reports:   reports{s.executor, s.received(), s.world.Now},
+		Reports:   s.previews(),
 		Ladder:    trackRecord{s.executor, s.ladder, s.permits()},
 		Log:       journalLog{s.journal},
 		Journal:   s.retention,

@@ -40,13 +40,73 @@ func (s *Service) sendReports(ctx context.Context) error {
 	if !s.library.await(ctx) {
 		return nil
 	}
-	from := summaries{
+	return report.New(report.Options{
+		Reports: s.reports, Ledger: reportLedger{s.executor}, Compose: s.summaries().compose, Now: s.world.Now, Log: s.log,
+	}).Run(ctx)
+}
+
+func (s *Service) summaries() summaries {
+	return summaries{
 		reports: reports{s.executor, s.received(), s.world.Now}, services: s.world.Services, inForce: s.library.set,
 		budgets: newBudgets(s.world.Deps.Querier, s.world.Now, s.log).of,
 	}
-	return report.New(report.Options{
-		Reports: s.reports, Ledger: reportLedger{s.executor}, Compose: from.compose, Now: s.world.Now, Log: s.log,
-	}).Run(ctx)
+}
+
+// previews answers what people ask about reports.
+type previews struct {
+	reports
+	from       summaries
+	configured []report.Config
+	slot       chan struct{} // of capacity 1: a preview reads all runs of its period
+}
+
+func (s *Service) previews() previews {
+	from := s.summaries()
+	return previews{reports: from.reports, from: from, configured: s.reports, slot: make(chan struct{}, 1)}
+}
+
+// Preview implements [webhook.Reports].
+func (p previews) Preview(ctx context.Context, name string, since time.Time) (api.ReportPreview, error) {
+	i := slices.IndexFunc(p.configured, func(c report.Config) bool { return c.Name == name })
+	if i < 0 {
+		return api.ReportPreview{}, p.unknown(name)
+	}
+	if err := p.executor.Ready(); err != nil {
+		return api.ReportPreview{}, refusalOf(err) // until when the last one was made is not known yet
+	}
+	select {
+	case p.slot <- struct{}{}:
+		defer func() { <-p.slot }()
+	case <-ctx.Done():
+		return api.ReportPreview{}, ctx.Err()
+	}
+	c, now := p.configured[i], p.now()
+	next := c.Coming(now, p.executor.Reported()[name])
+	switch {
+	case since.IsZero():
+		since = next.Since
+	case !since.Before(next.Due):
+		return api.ReportPreview{}, &refused{as: webhook.ErrInvalid, message: fmt.Sprintf("since %s is not before %s, when report %s is due; give an earlier time", since.UTC().Format(time.RFC3339), next.Due.UTC().Format(time.RFC3339), name)}
+	case next.Due.Sub(since) > report.MostPeriod:
+		return api.ReportPreview{}, &refused{as: webhook.ErrInvalid, message: fmt.Sprintf("since %s is more than 31 days before %s, when report %s is due, and no report covers more; give a later time", since.UTC().Format(time.RFC3339), next.Due.UTC().Format(time.RFC3339), name)}
+	}
+	text, err := p.from.compose(ctx, c, since, next.Due)
+	if err != nil {
+		return api.ReportPreview{}, err
+	}
+	return api.ReportPreview{Name: name, To: c.To, Since: since.UTC(), Until: next.Due.UTC(), Now: now.UTC(), Text: text}, nil
+}
+
+// unknown refuses a name that no report has.
+func (p previews) unknown(name string) error {
+	if len(p.configured) == 0 {
+		return &refused{as: webhook.ErrNotFound, message: "the configuration has no reports: the block reports is empty"}
+	}
+	var known []string
+	for _, c := range p.configured {
+		known = append(known, c.Name)
+	}
+	return &refused{as: webhook.ErrNotFound, message: fmt.Sprintf("no report is named %.60q; the configuration has %s", name, strings.Join(known, ", "))}
 }
 
 // reportLedger keeps reports in the executor's stream of the journal.

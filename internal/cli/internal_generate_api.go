@@ -29,6 +29,7 @@ see [authentication](../how-to/authentication.md). An answer that is not a succe
 | ` + "`POST /api/v1/runs/{run}/cancel`, `resolve`, `release`, `proceed`" + ` | cancel, resolve, release; release for proceed | [RunDetail](#rundetail); body [DecisionRequest](#decisionrequest) |
 | ` + "`GET /api/v1/alerts`" + ` | read | [AlertList](#alertlist); ` + "`firing`, `no_run`, `alert` (the beginning of an episode) and `limit`" + ` select |
 | ` + "`GET /api/v1/report`" + ` | read | [DigestPage](#digestpage); ` + "`since` (a time), `until`, `service`, `playbook`, `before` and `limit` (at most 200 runs looked at)" + ` select |
+| ` + "`GET /api/v1/report/preview`" + ` | read | [ReportPreview](#reportpreview); ` + "`name` of a report of the configuration, and `since` (a time)" + ` |
 | ` + "`GET`, `POST`, `DELETE /api/v1/pauses`" + ` | read, pause, unpause | [PauseList](#pauselist); body [PauseRequest](#pauserequest), for DELETE also as query |
 | ` + "`GET /api/v1/ladder`" + ` | read | [LeverList](#leverlist); ` + "`service` and `playbook`" + ` select |
 | ` + "`POST /api/v1/ladder/promote`" + ` | promote | [LeverList](#leverlist); body [Promotion](#promotion) |

@@ -50,7 +50,8 @@ func newReportCommand(p *command.Process) *cobra.Command {
   responder report r-01JDXYZ -o html > incident.html
   responder report --since 7d > week.md
   responder report --since 2026-11-01 --until 2026-12-01 --service serving/chat -o html > november.html
-  responder report --since 7d -o json`,
+  responder report --since 7d -o json
+  responder report preview weekly`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.untilGiven = cmd.Flags().Changed("until")
 			f.period = slices.ContainsFunc([]string{"since", "until", "service", "playbook"}, cmd.Flags().Changed)
@@ -68,6 +69,7 @@ func newReportCommand(p *command.Process) *cobra.Command {
 	cmd.Flags().StringVar(&f.playbook, "playbook", "", "with --since: only runs of this playbook")
 	f.out.AddDocumentFlag(cmd)
 	completeRuns(cmd, &f.client)
+	cmd.AddCommand(newReportPreviewCommand(p))
 	return cmd
 }
 

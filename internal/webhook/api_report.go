@@ -20,6 +20,10 @@ type Reports interface {
 	// Period returns the runs that began in a period, newest first, at most q.Limit, and
 	// with the first page what became of the alerts. It ends early with the error of ctx.
 	Period(ctx context.Context, q PeriodQuery) (api.DigestPage, error)
+	// Preview returns the summary that a report of the configuration would send next, and
+	// sends and records nothing. since is where its period begins instead; zero: where the
+	// last one ended.
+	Preview(ctx context.Context, name string, since time.Time) (api.ReportPreview, error)
 }
 
 // PeriodQuery selects the runs that began in a period; empty texts select everything.
@@ -61,4 +65,26 @@ func (s *Server) report(c echo.Context, _ Identity) error {
 		return fmt.Errorf("read the runs of a period: %w", err)
 	}
 	return reply(c, page)
+}
+
+// preview answers with the summary that the report name= would send next.
+func (s *Server) preview(c echo.Context, _ Identity) error {
+	if s.o.Reports == nil {
+		return ErrNotFound
+	}
+	name, since := c.QueryParam("name"), time.Time{}
+	if name == "" {
+		return invalid("name", "want the name of a report of the configuration's block reports")
+	}
+	if v := c.QueryParam("since"); v != "" {
+		var err error
+		if since, err = time.Parse(time.RFC3339, v); err != nil {
+			return invalid("since", "want a time like 2026-11-01T12:00:00Z")
+		}
+	}
+	found, err := s.o.Reports.Preview(c.Request().Context(), name, since)
+	if err != nil {
+		return fmt.Errorf("preview a report: %w", err)
+	}
+	return reply(c, found)
 }

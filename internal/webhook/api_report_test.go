@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,6 +17,27 @@ type reportsOf struct{ got *PeriodQuery }
 func (r reportsOf) Period(_ context.Context, q PeriodQuery) (api.DigestPage, error) {
 	*r.got = q
 	return api.DigestPage{Since: q.Since, Until: q.Until, Runs: []api.RunDigest{}, Unreadable: []string{}}, nil
+}
+
+func (reportsOf) Preview(_ context.Context, name string, since time.Time) (api.ReportPreview, error) {
+	return api.ReportPreview{Name: name, Since: since}, nil
+}
+
+// TestPreviewOfAReport: its name and time arrive, and what is none is refused.
+func TestPreviewOfAReport(t *testing.T) {
+	o := options(t, newHouse())
+	o.Reports = reportsOf{}
+	s := mustNew(t, o)
+	for query, want := range map[string]string{
+		"name=weekly":                            `"name":"weekly"`,
+		"name=weekly&since=2026-11-01T12:00:00Z": `"since":"2026-11-01T12:00:00Z"`,
+		"":                                       "name: want the name of a report",
+		"name=weekly&since=7d":                   "since: want a time like",
+	} {
+		if got := ask(s, http.MethodGet, "/api/v1/report/preview?"+query, readToken, nil).Body.String(); !strings.Contains(got, want) {
+			t.Errorf("%q: %s", query, got)
+		}
+	}
 }
 
 // TestReportsAreBounded: what selects runs arrives, a page has a bound, and what is no

@@ -204,6 +204,7 @@ func (s *Server) routes() {
 
 	s.route(http.MethodGet, "/api/v1/alerts", ScopeRead, s.listAlerts)
 	s.route(http.MethodGet, "/api/v1/report", ScopeRead, s.report)
+	s.route(http.MethodGet, "/api/v1/report/preview", ScopeRead, s.preview)
 	s.route(http.MethodGet, "/api/v1/pauses", ScopeRead, s.listPauses)
 	s.route(http.MethodPost, "/api/v1/pauses", Scope(rights.Pause), s.setPause)
 	s.route(http.MethodDelete, "/api/v1/pauses", Scope(rights.Unpause), s.liftPause)

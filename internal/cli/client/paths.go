@@ -10,6 +10,7 @@ const (
 	RunsPath       = "/api/v1/runs"
 	AlertsPath     = "/api/v1/alerts"
 	ReportPath     = "/api/v1/report"
+	PreviewPath    = "/api/v1/report/preview"
 	PausesPath     = "/api/v1/pauses"
 	AuditPath      = "/api/v1/audit"
 	CheckpointPath = "/api/v1/audit/checkpoint"

@@ -183,3 +183,20 @@ func TestNoReportTwice(t *testing.T) {
 		})
 	}
 }
+
+// TestComing: the report that is announced is the one that the sender makes then.
+func TestComing(t *testing.T) {
+	c, day := Config{Every: "day"}, 24*time.Hour
+	nine := time.Date(2026, 11, 8, 9, 0, 0, 0, time.UTC)
+	for name, tt := range map[string]struct{ now, made, since, due time.Time }{
+		"the first one":                     {now: nine.Add(time.Hour), since: nine, due: nine.Add(day)},
+		"one was made at nine":              {now: nine.Add(time.Hour), made: nine, since: nine, due: nine.Add(day)},
+		"one is due and not made":           {now: nine.Add(time.Hour), made: nine.Add(-day), since: nine.Add(-day), due: nine},
+		"none was made for very long":       {now: nine.Add(time.Hour), made: nine.Add(-100 * day), since: nine.Add(-MostPeriod), due: nine},
+		"at the moment at which one is due": {now: nine, made: nine.Add(-day), since: nine.Add(-day), due: nine},
+	} {
+		if got, want := c.Coming(tt.now, tt.made), (Coming{tt.since, tt.due}); got != want {
+			t.Errorf("%s: %+v, want %+v", name, got, want)
+		}
+	}
+}

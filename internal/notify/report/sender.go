@@ -39,11 +39,13 @@ type Sender struct{ o Options }
 // New returns a sender.
 func New(o Options) *Sender { return &Sender{o} }
 
+// MostPeriod is the longest period of one report.
+const MostPeriod = 31 * 24 * time.Hour
+
 const (
-	mostPeriod = 31 * 24 * time.Hour // of one report
-	mostWait   = time.Hour           // between two looks: the clock may be set
-	again      = time.Minute         // after a failure
-	late       = time.Hour           // after which a report says that it is late
+	mostWait = time.Hour   // between two looks: the clock may be set
+	again    = time.Minute // after a failure
+	late     = time.Hour   // after which a report says that it is late
 )
 
 // Run makes reports until ctx ends.
@@ -78,6 +80,34 @@ func (s *Sender) look(ctx context.Context) time.Duration {
 	return wait
 }
 
+// Coming is the report of a name that is sent next.
+type Coming struct {
+	Since time.Time // when its period begins
+	Due   time.Time // when its period ends and it is sent; not after now: it is late
+}
+
+// Coming returns which report is sent next. made is until when the last one covers what
+// happened; zero: there was none.
+func (c Config) Coming(now, made time.Time) Coming {
+	last := c.Last(now)
+	if made.IsZero() {
+		made = last
+	}
+	due := last
+	if !made.Before(last) {
+		due = c.Next(now)
+	}
+	return Coming{bounded(made, due), due}
+}
+
+// bounded returns where a report begins that would begin at since.
+func bounded(since, until time.Time) time.Time {
+	if oldest := until.Add(-MostPeriod); since.Before(oldest) {
+		return oldest
+	}
+	return since
+}
+
 // report makes a report if it is due. A report that is new begins with the period under way.
 func (s *Sender) report(ctx context.Context, c Config, now, since time.Time, begun bool) error {
 	until := c.Last(now)
@@ -87,9 +117,7 @@ func (s *Sender) report(ctx context.Context, c Config, now, since time.Time, beg
 	if !since.Before(until) {
 		return nil
 	}
-	if oldest := until.Add(-mostPeriod); since.Before(oldest) {
-		since = oldest
-	}
+	since = bounded(since, until)
 	text, err := s.o.Compose(ctx, c, since, until)
 	if err != nil {
 		return fmt.Errorf("read what happened since %s: %w", since.Format(time.RFC3339), err)
