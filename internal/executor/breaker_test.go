@@ -79,7 +79,11 @@ func TestStepsAreOneAttempt(t *testing.T) {
 		{"r-1", ladder.ResultIneffective, false, 0},
 		{"r-2", ladder.ResultIneffective, false, 0},
 		{"r-2", ladder.ResultIneffective, false, 0},
-		{"r-3", ladder.ResultIneffective, true, 1},
+		{"r-3", ladder.ResultImproved, false, 0},
+		{"r-3", ladder.ResultIneffective, false, 0}, // its first step has helped
+		{"r-4", ladder.ResultIneffective, false, 0},
+		{"r-5", ladder.ResultInconclusive, true, 0},
+		{"r-6", ladder.ResultIneffective, true, 1},
 	} {
 		now = now.Add(time.Minute)
 		r := []ladder.LeverResult{{LeverID: firstOn("a"), Run: step.run, Result: step.result, Applied: true}}

@@ -114,7 +114,7 @@ func readOwn(file string) ([]byte, error) {
 func ownPath(path string) (string, error) {
 	at, rest, links := "/", elements(path), 0
 	for len(rest) > 0 {
-		info, err := os.Stat(at)
+		info, err := os.Lstat(at)
 		if err != nil {
 			return "", err
 		}

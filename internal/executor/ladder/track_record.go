@@ -151,8 +151,10 @@ func (t *leverRecord) add(r LeverResult, at time.Time) {
 	if r.Result != ResultVerified && r.Result != ResultImproved && !r.Result.failed() {
 		return
 	}
-	if n := len(t.last); n > 0 && t.last[n-1].run == r.Run { // the steps of a run are one attempt, which its last one decides
-		t.last[n-1] = outcome{r.Result, r.Run, at}
+	if n := len(t.last); n > 0 && t.last[n-1].run == r.Run { // the steps of a run are one attempt, which counts as its best one
+		if t.last[n-1].result.failed() {
+			t.last[n-1] = outcome{r.Result, r.Run, at}
+		}
 		return
 	}
 	if len(t.last) == MaxDemoteAfter {

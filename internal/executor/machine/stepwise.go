@@ -24,7 +24,8 @@ func (s State) Step() (n, of int) {
 	if err != nil {
 		of = 1 // unreachable: a state whose numbers are unknown is left at once
 	}
-	return s.Visits[st.Name] - s.Untried[st.Name], of
+	n = s.Visits[st.Name] - s.Untried[st.Name]
+	return n, max(n, of) // newer evidence may allow fewer than were begun
 }
 
 // nextStep begins the next step of a lever, and reports whether it did. A step
