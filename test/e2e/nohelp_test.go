@@ -16,7 +16,7 @@ import (
 
 // The rollout is not the cause and neither is the load: going back has no effect,
 // so people are asked and it is undone to the letter; more replicas have none
-// either, and stay on loan; then a person takes over.
+// either, in two steps up to the most allowed, and stay on loan; then a person takes over.
 func TestChangesThatDoNotHelp(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, worldOptions{settings: "guards: {cooldown: 1s}"})
@@ -34,15 +34,15 @@ func TestChangesThatDoNotHelp(t *testing.T) {
 		t.Errorf("the Deployment's spec is\n%s\nwant it as before the run\n%s", after, before)
 	}
 	run = w.responder.AwaitEnd(t, 3*time.Minute, machine.OutcomeEscalated)
-	w.wantWrites(t, w.patched(200), w.patched(200), w.scaled(200))
+	w.wantWrites(t, w.patched(200), w.patched(200), w.scaled(200), w.scaled(200))
 	for kind, want := range map[machine.EventKind]int{
-		machine.Applied: 2, machine.VerifyEnded: 2, machine.Undone: 1, machine.Unwound: 1, machine.Kept: 1,
+		machine.Applied: 3, machine.VerifyEnded: 3, machine.Undone: 1, machine.Unwound: 1, machine.Kept: 2,
 	} {
 		if n := run.Has(kind); n != want {
 			t.Errorf("%s happened %d times, want %d:\n%s", kind, n, want, run)
 		}
 	}
-	if l := run.Last(machine.Kept).Loan; l == nil || w.replicas(t) != 4 {
+	if l := run.Last(machine.Kept).Loan; l == nil || w.replicas(t) != 6 {
 		t.Errorf("%d replicas and the loan %+v, want the added ones on loan", w.replicas(t), l)
 	}
 	rig.Await(t, 30*time.Second, "the loan waits for recovery", func(context.Context) (bool, string) {
