@@ -81,7 +81,7 @@ func (s *Server) crowded() {
 	name, bytes, reading := s.bodies.flying.largest()
 	if s.quotas.crowds(name, time.Now()) {
 		s.log.Warn("notifications are refused: too many are being read or admitted; one sender gets half of receiver.max_in_flight and of the connections at most; "+
-			"if the one that holds most is no storm of alerts, it sends slowly or its credential may be stolen: replace it; else raise receiver.max_in_flight",
+			"see whether the one that holds most, not always the one that is refused, has a storm of alerts, sends slowly, or has lost its credential; else raise receiver.max_in_flight",
 			"sender", name, "bytes", bytes, "reading", reading)
 	}
 }

@@ -155,12 +155,8 @@ func elements(path string) []string {
 // ownAlone returns an error if anybody but a user and root may write a file, or replace
 // files in a directory.
 func ownAlone(path string, info fs.FileInfo, user int) error {
-	mode := "600"
-	if info.IsDir() {
-		mode = "700"
-	}
 	if info.Mode().Perm()&0o022 != 0 && (!info.IsDir() || info.Mode()&fs.ModeSticky == 0) {
-		return fmt.Errorf("others may write %s, and so choose where your token is sent; check the servers in contexts.yaml, then run 'chmod %s %s'", path, mode, path)
+		return fmt.Errorf("others may write %s, and so choose where your token is sent; check the servers in contexts.yaml, then run 'chmod go-w %s'", path, path)
 	}
 	return ownedBy(path, info, user)
 }

@@ -141,7 +141,7 @@ func TestContextsOfOthers(t *testing.T) {
 		_, err := ReadContexts(func(v string) string { return map[string]string{"HOME": home}[v] })
 		return err
 	}
-	for mode, want := range map[os.FileMode]string{0o700: "", 0o777 | os.ModeSticky: "", 0o770: "others may write " + dir, 0o777: "chmod 700 " + dir} {
+	for mode, want := range map[os.FileMode]string{0o700: "", 0o777 | os.ModeSticky: "", 0o770: "others may write " + dir, 0o777: "chmod go-w " + dir} {
 		if err := os.Chmod(dir, mode); err != nil {
 			t.Fatal(err)
 		}
