@@ -169,6 +169,34 @@ func TestTextsShowNoCredential(t *testing.T) {
 	}
 }
 
+// A token that was replaced, or whose file went, after it was sent is taken out of the answer all the same.
+func TestTextsShowNoFormerToken(t *testing.T) {
+	for name, change := range map[string]func(file string) error{
+		"replaced": func(file string) error { return os.WriteFile(file, []byte("newer/own\n"), 0o600) },
+		"gone":     os.Remove,
+	} {
+		file := filepath.Join(t.TempDir(), "token")
+		if err := os.WriteFile(file, []byte("canary/own\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if err := change(file); err != nil {
+				t.Error(err)
+			}
+			answer(500, "a proxy got "+strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "))(w, r)
+		}))
+		p, err := NewPrometheus(Options{URL: srv.URL, BearerTokenFile: file})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = p.Instant(t.Context(), "1", t0)
+		srv.Close()
+		if err == nil || strings.Contains(err.Error(), "canary") || !strings.Contains(err.Error(), "a proxy got") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 func TestTokenRotates(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "token")
 	write := func(s string) {

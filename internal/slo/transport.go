@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/inference-responder/responder/internal/credential"
@@ -42,6 +43,9 @@ type credentials struct {
 	tokenFile    string
 	user         string
 	passwordFile string
+
+	mu   sync.Mutex // guards sent
+	sent [2]string  // the newest secret that was read to be sent, and the one before: an answer may be to either
 }
 
 // RoundTrip implements [http.RoundTripper].
@@ -58,10 +62,10 @@ func (c *credentials) RoundTrip(req *http.Request) (*http.Response, error) {
 func (c *credentials) header() (func(*http.Request), error) {
 	switch {
 	case c.tokenFile != "":
-		token, err := secret("bearer token", c.tokenFile)
+		token, err := c.secret("bearer token", c.tokenFile)
 		return func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+token) }, err
 	case c.user != "":
-		password, err := secret("password", c.passwordFile)
+		password, err := c.secret("password", c.passwordFile)
 		return func(r *http.Request) { r.SetBasicAuth(c.user, password) }, err
 	default:
 		return func(*http.Request) {}, nil
@@ -71,27 +75,31 @@ func (c *credentials) header() (func(*http.Request), error) {
 // clean takes out of a text of the server what it echoes of ours, and what else looks like
 // a credential.
 func (c *credentials) clean(text string) string {
-	var own []string
-	switch {
-	case c.tokenFile != "":
-		token, _ := secret("bearer token", c.tokenFile) // without one nothing was sent
-		own = append(own, token)
-	case c.user != "":
-		password, _ := secret("password", c.passwordFile)
-		own = append(own, base64.StdEncoding.EncodeToString([]byte(c.user+":"+password)), password)
-	}
-	for _, s := range own {
-		if s != "" {
-			text = strings.ReplaceAll(text, s, credential.Redacted)
+	c.mu.Lock()
+	sent := c.sent
+	c.mu.Unlock()
+	for _, s := range sent {
+		if s == "" {
+			continue
 		}
+		if c.user != "" {
+			text = strings.ReplaceAll(text, base64.StdEncoding.EncodeToString([]byte(c.user+":"+s)), credential.Redacted)
+		}
+		text = strings.ReplaceAll(text, s, credential.Redacted)
 	}
 	return credential.Redact(text)
 }
 
-func secret(what, file string) (string, error) {
+// secret reads a secret that is about to be sent.
+func (c *credentials) secret(what, file string) (string, error) {
 	text, err := outbound.ReadSecret(file)
 	if err != nil {
 		return "", fmt.Errorf("prometheus %s file: %w", what, err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if text != c.sent[0] {
+		c.sent = [2]string{text, c.sent[0]}
 	}
 	return text, nil
 }
