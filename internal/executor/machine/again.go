@@ -105,7 +105,10 @@ func (t *turn) overtaken(before State, a playbook.Alert) {
 func (t *turn) movedOn(o OpenEffect, out Outcome) bool {
 	s, start := t.s, t.s.Playbook.Start
 	step, _ := s.Step()
-	if out.Reason != fault.Conflict || s.Lever == nil || s.Lever.Plan == nil || step > 1 || s.Start.Loan != "" || s.Cancel != nil || !s.Firing() {
+	if step > 1 && s.current().Steps.Via == "" {
+		return false
+	}
+	if out.Reason != fault.Conflict || s.Lever == nil || s.Lever.Plan == nil || s.Start.Loan != "" || s.Cancel != nil || !s.Firing() {
 		return false
 	}
 	if _, no := t.bounded(s.Playbook.State(start), start); no != "" || s.Visits[start] >= MaxVisits/2 {

@@ -163,6 +163,9 @@ func evolvePath(s State, e Event) State {
 				s.Untried = map[string]int{}
 			}
 			s.Untried[e.State]++
+			if s.stepDue(e.State) {
+				s.Further = e.State
+			}
 			if s.Waiting != nil { // it was broken off, so the state has not been waited in
 				s.Evidence = maps.Clone(s.Evidence)
 				delete(s.Evidence, e.State)

@@ -78,6 +78,13 @@ func (s State) follows(sig playbook.Signal) string {
 	return fmt.Sprintf("; step %d of %d is planned", n+1, of)
 }
 
+// stepDue reports whether a lever that the run leaves to look again was about to make a
+// further step, which the evidence between two steps may still call for.
+func (s State) stepDue(name string) bool {
+	st := s.Playbook.State(name)
+	return st != nil && st.Steps != nil && st.Steps.Via != "" && s.Visits[name] > s.Untried[name]
+}
+
 // advance sets the parameter that the lever changes in steps to the number of
 // the current step.
 func (s State) advance(with map[string]any, now time.Time) error {

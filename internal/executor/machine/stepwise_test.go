@@ -60,6 +60,29 @@ spec:
 	}
 }
 
+// TestFurtherStepIsLookedAtAgain: a run that is led back to the start while it is about to make
+// a further step may make it afterwards, and no step is counted twice.
+func TestFurtherStepIsLookedAtAgain(t *testing.T) {
+	p := testPlaybooks(t).ByName("looks-between")
+	s := State{Start: Start{Run: "r-1"}, Playbook: p, Phase: PhasePlanning, Current: "more", Visits: map[string]int{"look": 2, "more": 2}, Path: []Visit{{State: "more", Visit: 2}}}
+	if s.tried("more") == "" {
+		t.Fatal("a lever is taken again, and no step of it is due")
+	}
+	s = Evolve(s, Event{Kind: EdgeTaken, State: "more", To: "look", Again: true, At: epoch})
+	s = Evolve(s, Event{Kind: StateEntered, State: "look", Visit: 3, At: epoch})
+	if why := s.tried("more"); why != "" {
+		t.Errorf("the step that was due is not taken: %s", why)
+	}
+	s = Evolve(s, Event{Kind: StateEntered, State: "more", Visit: 3, At: epoch})
+	if n, of := s.Step(); n != 2 || of != 3 {
+		t.Errorf("it is step %d of %d, want 2 of 3", n, of)
+	}
+	s.Visits = map[string]int{"more": 6}
+	if n, of := s.Step(); n != 5 || of != 5 {
+		t.Errorf("step %d of %d, where newer evidence allows 3", n, of)
+	}
+}
+
 // TestStepsShareALoan: the loan of a later step takes the place of the first
 // one's and gives back what was before all of them; a step that is kept for good
 // leaves none.
