@@ -236,23 +236,11 @@ func (x *episodes) Note(s machine.State, events []machine.Event) (free bool) {
 			x.Release(s.Start.Run, ev.Ending)
 			free = free || len(ev.Ending.Released) > 0
 			if ev.Ending.Outcome.WithPeople() {
-				x.handOver(s.Start.Service.Name, ended{run: s.Start.Run, at: ev.At, firing: firing(s), released: len(ev.Ending.Released) > 0})
+				x.handOver(s.Start.Service.Name, ended{run: s.Start.Run, at: ev.At, firing: s.FiringEpisodes(), released: len(ev.Ending.Released) > 0})
 			}
 		}
 	}
 	return free
-}
-
-// firing returns the run's episodes that fire.
-func firing(s machine.State) []string {
-	var out []string
-	for id, ep := range s.Episodes.All() {
-		if ep.Firing {
-			out = append(out, id)
-		}
-	}
-	slices.Sort(out)
-	return out
 }
 
 // Release lets episodes that fire leave a run that has ended. They stay with the

@@ -159,3 +159,26 @@ func TestRunByHandAsksAtAuto(t *testing.T) {
 		t.Errorf("started by an alert it is at %s, want auto", level)
 	}
 }
+
+// TestToAskAgain: only where alerts may start another run is one promised.
+func TestToAskAgain(t *testing.T) {
+	a := playbook.Alert{Status: playbook.Firing, Fingerprint: "f-1", StartsAt: epoch}
+	gone := playbook.Alert{Status: playbook.Resolved, Fingerprint: "f-2", StartsAt: epoch}
+	for name, c := range map[string]struct {
+		start Start
+		want  int
+	}{
+		"of an alert":           {Start{Run: "r-1", Alert: a}, 1},
+		"of a loan":             {Start{Run: "r-1", Alert: a, Loan: "r-0/add#1"}, 0},
+		"taken over by divert":  {Start{Run: "r-1", Alert: a, DivertedFrom: "r-0"}, 0},
+		"that somebody started": {Start{Run: "r-1", By: "user:ada"}, 0},
+	} {
+		s := State{Start: c.start}
+		for _, x := range []playbook.Alert{a, gone} {
+			s.Episodes = s.Episodes.With(x.Episode(), episode(x, epoch))
+		}
+		if got := s.toAskAgain(); len(got) != c.want {
+			t.Errorf("%s: %v, want %d", name, got, c.want)
+		}
+	}
+}

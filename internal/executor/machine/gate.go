@@ -258,20 +258,14 @@ func (t *turn) expire() {
 }
 
 // toAskAgain returns the episodes of a run whose question nobody answered: those that
-// fire may start another run, as nobody has taken over. Nobody waits for the
-// answer of a run that was started by hand; a loan is asked about by its own run.
+// fire may start another run, as nobody has taken over. Nobody waits for the answer of a
+// run that was started by hand; a loan is asked about by its own run; and the alerts of a
+// run that took over stay with the one that handed over, too.
 func (s State) toAskAgain() []string {
-	if s.Start.ByHand() || s.Start.Loan != "" {
+	if s.Start.ByHand() || s.Start.Loan != "" || s.Start.DivertedFrom != "" {
 		return nil
 	}
-	var out []string
-	for id, ep := range s.Episodes.All() {
-		if ep.Firing {
-			out = append(out, id)
-		}
-	}
-	slices.Sort(out)
-	return out
+	return s.FiringEpisodes()
 }
 
 // onExpiry returns the safe outcome of the state's question.

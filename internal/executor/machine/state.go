@@ -284,6 +284,18 @@ func (s State) Firing() bool {
 	return false
 }
 
+// FiringEpisodes returns the run's episodes that fire, sorted.
+func (s State) FiringEpisodes() []string {
+	var out []string
+	for id, ep := range s.Episodes.All() {
+		if ep.Firing {
+			out = append(out, id)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
 // Wanted reports whether there is a cause for the state: that of the run or, if
 // the state only asks somebody else for a repair, a change that the run has
 // verified. What was taken out of service stays broken when the alert has
