@@ -96,6 +96,22 @@ func TestStepsAreOneAttempt(t *testing.T) {
 	}
 }
 
+// A step that another may follow is not the last word: bursts on several services that all
+// need more than one step do not pause everything. Their last steps count.
+func TestOpenStepsDoNotBreak(t *testing.T) {
+	record := recordOf(ladder.Config{BreakAfter: 3, BreakWithin: time.Hour})
+	now := time.Date(2026, 5, 4, 3, 0, 0, 0, time.UTC)
+	for _, further := range []bool{true, false} {
+		for i := range 3 {
+			r := []ladder.LeverResult{{LeverID: firstOn("a"), Run: fmt.Sprint("r-", i), Result: ladder.ResultIneffective, Applied: true, Further: further}}
+			if _, breaks := record.Breaks(r, now); breaks != (!further && i == 2) {
+				t.Errorf("run %d, a step may follow: %t: breaks %t", i, further, breaks)
+			}
+			record.Take(ladder.Additions{Results: r}, now)
+		}
+	}
+}
+
 // A change that helps in between shows that levers work: what failed before does not count.
 func TestCircuitBreakerIsResetByHelp(t *testing.T) {
 	record := recordOf(ladder.Config{BreakAfter: 3, BreakWithin: time.Hour})

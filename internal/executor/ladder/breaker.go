@@ -42,15 +42,16 @@ func (t *TrackRecord) Breaks(results []LeverResult, at time.Time) (Break, bool) 
 }
 
 // failures returns the failures in a row after a result, at most MaxDemoteAfter.
-// Results that are no evidence of whether changes help are skipped, and so are further
-// steps of a lever in a run: that one was not enough is what they are for.
+// Results that are no evidence of whether changes help are skipped. So is a step that
+// another may follow, because a burst takes several: of the steps of a lever in a run,
+// the last one counts.
 func failures(row []failure, r LeverResult, at time.Time) []failure {
 	switch {
 	case !r.Applied || r.Neutral:
 		return row
 	case r.Result == ResultVerified || r.Result == ResultImproved:
 		return nil
-	case !r.Result.failed(), slices.ContainsFunc(row, func(f failure) bool { return f.run == r.Run && f.LeverID == r.LeverID }):
+	case !r.Result.failed(), r.Further, slices.ContainsFunc(row, func(f failure) bool { return f.run == r.Run && f.LeverID == r.LeverID }):
 		return row
 	}
 	row = append(slices.Clone(row), failure{r.LeverID, r.Result, r.Run, at})

@@ -58,6 +58,7 @@ type LeverResult struct {
 	Level   playbook.Autonomy `json:"level"`             // the effective one, as the guards saw it
 	Applied bool              `json:"applied,omitempty"` // the world was changed
 	Undone  bool              `json:"undone,omitempty"`  // and changed back
+	Further bool              `json:"further,omitempty"` // another step of the lever may follow in this run
 	Neutral bool              `json:"neutral,omitempty"` // it returns a loan or holds a rollout, which is no evidence of whether changes help
 	Cap     *machine.Cap      `json:"cap,omitempty"`     // the policy's, as the guards saw it
 	Good    *Verified         `json:"good,omitempty"`    // verified: what is known to be good since
@@ -113,7 +114,7 @@ func resultOf(s machine.State, ev machine.Event) (LeverResult, bool) {
 	}
 	r := LeverResult{
 		LeverID: LeverID{Playbook: s.Start.Playbook, Service: s.Start.Service.Name, State: l.State, Lever: l.Step},
-		Run:     s.Start.Run, Applied: !l.AppliedAt.IsZero(),
+		Run:     s.Start.Run, Applied: !l.AppliedAt.IsZero(), Further: ev.Further || ev.To == l.State,
 	}
 	if r.Lever == "" && l.Plan != nil {
 		r.Lever = l.Plan.Step

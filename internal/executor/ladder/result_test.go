@@ -43,3 +43,23 @@ func TestResultsOfPullRequests(t *testing.T) {
 		}
 	}
 }
+
+// TestResultsOfSteps: a step that another may follow is recorded as one, whether the run
+// gathers the evidence anew first or goes on at once.
+func TestResultsOfSteps(t *testing.T) {
+	at := time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC)
+	s := machine.State{Phase: machine.PhaseEntering, Lever: &machine.Lever{State: "add", Applied: true, AppliedAt: at, Signal: playbook.OnNoEffect}}
+	for name, test := range map[string]struct {
+		edge machine.Event
+		want bool
+	}{
+		"by way of another state": {machine.Event{Kind: machine.EdgeTaken, State: "add", To: "look", Further: true}, true},
+		"at once":                 {machine.Event{Kind: machine.EdgeTaken, State: "add", To: "add"}, true},
+		"the last one":            {machine.Event{Kind: machine.EdgeTaken, State: "add", To: "look"}, false},
+	} {
+		r, ok := resultOf(s, test.edge)
+		if !ok || r.Result != ResultIneffective || r.Further != test.want {
+			t.Errorf("%s: %+v", name, r)
+		}
+	}
+}
