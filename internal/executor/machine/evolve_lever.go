@@ -28,7 +28,9 @@ func evolveLever(s State, e Event) State {
 		l.Signal, l.Reason, l.Message = playbook.OnRefused, e.Reason, e.Message
 		s.Open, s.Fails, s.Phase = nil, 0, PhaseEntering
 	case Settling:
-		l.Message = e.Message
+		if l.Signal == "" { // how far its undo has come is not what became of it
+			l.Message = e.Message
+		}
 		if e.Then == Undo { // one part of the undo is in effect, and the next one is to be made
 			s.Open, s.Fails, s.Phase = nil, 0, PhaseUndoing
 			return s

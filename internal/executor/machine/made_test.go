@@ -46,3 +46,16 @@ func TestNoticesTellWhatWasChanged(t *testing.T) {
 		}
 	}
 }
+
+// TestMessageOfAnUndo: how far the undo of a change has come does not take the place of
+// why it is undone.
+func TestMessageOfAnUndo(t *testing.T) {
+	s := State{
+		Phase: PhaseUnwinding, Open: &OpenEffect{Action: ActionUnwind},
+		Lever: &Lever{State: "add", AppliedAt: epoch, Signal: playbook.OnWorse, Message: "TTFT: 40 % of requests are slow, 10 % before"},
+	}
+	s = Evolve(s, Event{Kind: Settling, At: epoch, Action: ActionUnwind, Message: "the controller has not seen the change yet"})
+	if s.Lever.Message != "TTFT: 40 % of requests are slow, 10 % before" {
+		t.Errorf("the undo's progress is told as the reason: %q", s.Lever.Message)
+	}
+}
