@@ -107,7 +107,7 @@ func (d *decoder) compound(e *machine.Event, field string) *problem {
 
 func (d *decoder) start(s *machine.Start) *problem {
 	fields := [...]string{
-		"run", "playbook", "digest", "service", "alert", "autonomy", "truncated", "notification", "divertedFrom", "by", "reason", "loan", "evidence", "changed", "override",
+		"run", "playbook", "digest", "service", "alert", "autonomy", "truncated", "notification", "divertedFrom", "line", "unanswered", "by", "reason", "loan", "evidence", "changed", "override",
 	}
 	return d.object(fields[:], func(field string) *problem {
 		switch field {
@@ -129,6 +129,10 @@ func (d *decoder) start(s *machine.Start) *problem {
 			return d.other(&s.Notification)
 		case "divertedFrom":
 			return text(d, &s.DivertedFrom)
+		case "line":
+			return d.other(&s.Line)
+		case "unanswered":
+			return d.other(&s.Unanswered)
 		case "by":
 			return text(d, &s.By)
 		case "reason":

@@ -26,7 +26,7 @@ func (b *batch) divert(from machine.State, name string) (into, why string) {
 		return "", "that playbook is not loaded"
 	case !p.Serves(from.Start.Service.Name):
 		return "", "that playbook is not for service " + from.Start.Service.Name
-	case b.e.divertedBefore(from.Start, name):
+	case divertedBefore(from.Start, name):
 		return "", "that playbook was tried already"
 	}
 	start, also := from.Successor()
@@ -74,21 +74,9 @@ func (b *batch) unstageFresh(id string) {
 }
 
 // divertedBefore reports whether the run came, over any number of diverts, from
-// that playbook.
-func (e *Executor) divertedBefore(s machine.Start, name string) bool {
-	const most = 8
-	for range most {
-		if s.Playbook == name {
-			return true
-		}
-		if s.DivertedFrom == "" {
-			return false
-		}
-		from, err := e.fold(s.DivertedFrom)
-		if err != nil {
-			return true // cannot be said: people decide
-		}
-		s = from.Start
-	}
-	return true
+// that playbook. Of a run that an earlier version began only the last one is known, so
+// people decide.
+func divertedBefore(s machine.Start, name string) bool {
+	return s.Playbook == name || s.DivertedFrom != "" && len(s.Line) == 0 ||
+		slices.ContainsFunc(s.Line, func(h machine.Handed) bool { return h.Playbook == name })
 }

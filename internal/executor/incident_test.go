@@ -200,6 +200,60 @@ func TestAskedAnewWhereNobodyAnswers(t *testing.T) {
 	}
 }
 
+// Whom nobody answers asks less and less often, and says how often it asked. An alert
+// that another playbook matches does not wait for that. A run that took over by a divert
+// is followed by another one, too.
+func TestAsksLessOftenWhereNobodyAnswers(t *testing.T) {
+	const first, second, third = 16 * time.Minute, 46 * time.Minute, 122 * time.Minute // 15 m of question and 30 m, then 60 m, of patience
+	for name, alert := range map[string]string{"its own playbook": "Slow", "by divert": "Ask"} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, h *rig) {
+				h.set = loadSet(t, func(s string) string {
+					return strings.NewReplacer("autonomy: auto", "autonomy: suggest", "out.value > 5", "out.value > 0").Replace(s)
+				})
+				h.options = func(o *Options) { o.Window = 30 * time.Minute }
+				h.start()
+				asked := func() (gates []string) {
+					for _, s := range h.runs() {
+						if s.Gate != nil {
+							gates = append(gates, s.Gate.Text)
+						}
+					}
+					return gates
+				}
+				h.post(alertOf(alert, "a"))
+				h.pass(first)
+				h.restarted(true)
+				h.pass(second - first)
+				if g := asked(); len(g) != 1 || !strings.Contains(g[0], "asked again: nobody answered the run before") {
+					t.Fatalf("after the window: %q; %v", g, h.fates())
+				}
+				h.pass(third - 15*time.Minute - second)
+				if g := asked(); len(g) != 0 {
+					t.Errorf("it asks as often as before: %q", g)
+				}
+				h.restarted(false)
+				h.pass(15 * time.Minute)
+				if g := asked(); len(g) != 1 || !strings.Contains(g[0], "nobody answered the 2 runs before, the first by ") {
+					t.Errorf("after two windows: %q; %v", g, h.fates())
+				}
+			})
+		})
+	}
+	bubble(t, func(t *testing.T, h *rig) {
+		h.set = loadSet(t, func(s string) string { return strings.Replace(s, "autonomy: auto", "autonomy: suggest", 1) })
+		h.options = func(o *Options) { o.Window = 30 * time.Minute }
+		h.start()
+		h.post(alertOf("Slow", "a"))
+		h.pass(first)
+		h.post(alertOf("Ask", "a"))
+		h.pass(time.Minute)
+		if runs := h.runs(); len(runs) != 2 || runs[1].Start.Playbook != "asks" || runs[1].Start.Unanswered != nil {
+			t.Errorf("another playbook's alert waits for what nobody answered: %v", h.fates())
+		}
+	})
+}
+
 // Whoever takes over learns of all alerts that fire.
 func TestEscalationNamesJoinedAlerts(t *testing.T) {
 	bubble(t, func(t *testing.T, h *rig) {

@@ -186,14 +186,15 @@ func (d *Decision) begin(id string, before known, a playbook.Alert, playbooks []
 		d.join(id, before, a, p, r, v)
 		return
 	}
-	if held := d.withPeople(svc.Name); held != "" {
+	held, asked := d.withPeople(svc.Name, p.Name)
+	if held != "" {
 		v.Reason, v.Retry = held, true
 		d.without(id, before, d.episodes[id], a, KindSuppressed, v)
 		return
 	}
 	start := machine.Start{
 		Playbook: p.Name, Digest: p.Digest, Service: svc, Alert: a,
-		Truncated: d.note.data.TruncatedAlerts > 0, Notification: d.note.seq,
+		Truncated: d.note.data.TruncatedAlerts > 0, Notification: d.note.seq, Unanswered: asked,
 	}
 	run, no := d.runs.Start(start, p)
 	if no.Why != "" {

@@ -84,9 +84,9 @@ type ended struct {
 	at     time.Time
 	firing []string // its episodes that fired then
 
-	// released is set if nobody answered its question: once the window is over, they
-	// may start another run.
-	released bool
+	// unanswered is set if nobody answered its question: after a while they may start
+	// another run.
+	unanswered *machine.Unanswered
 }
 
 // Bounds of what is remembered.
@@ -236,7 +236,7 @@ func (x *episodes) Note(s machine.State, events []machine.Event) (free bool) {
 			x.Release(s.Start.Run, ev.Ending)
 			free = free || len(ev.Ending.Released) > 0
 			if ev.Ending.Outcome.WithPeople() {
-				x.handOver(s.Start.Service.Name, ended{run: s.Start.Run, at: ev.At, firing: s.FiringEpisodes(), released: len(ev.Ending.Released) > 0})
+				x.handOver(s.Start.Service.Name, ended{run: s.Start.Run, at: ev.At, firing: s.FiringEpisodes(), unanswered: ev.Ending.Unanswered})
 			}
 		}
 	}
@@ -253,7 +253,9 @@ func (x *episodes) Release(run string, end *machine.Ending) {
 		if !ok {
 			continue
 		}
-		k.runs = slices.DeleteFunc(slices.Clone(k.runs), func(r runRef) bool { return r.id == run })
+		k.runs = slices.DeleteFunc(slices.Clone(k.runs), func(r runRef) bool {
+			return r.id == run || end.Unanswered != nil && slices.Contains(end.Unanswered.Line, machine.Handed{Run: r.id, Playbook: r.playbook})
+		})
 		if into := (runRef{end.Into, end.Divert}); end.Into != "" && !slices.Contains(k.runs, into) {
 			k.runs = append(k.runs, into)
 		}

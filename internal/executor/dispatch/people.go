@@ -9,8 +9,13 @@ import (
 	"github.com/inference-responder/responder/internal/executor/machine"
 )
 
-// mostWindow bounds Options.Window.
-const mostWindow = 24 * time.Hour
+const (
+	mostWindow = 24 * time.Hour // bounds Options.Window
+
+	// mostPatience bounds the time between two runs that ask and that nobody answers,
+	// which doubles with each. Somebody who comes in the morning finds a question.
+	mostPatience = 4 * time.Hour
+)
 
 // handOver records that people have a run's service, and for which episodes.
 func (x *episodes) handOver(service string, e ended) {
@@ -26,8 +31,8 @@ func (x *episodes) handOver(service string, e ended) {
 func (x *episodes) Ended(service, run string, end *machine.Ending, at time.Time) {
 	switch {
 	case !end.Outcome.WithPeople():
-	case len(end.Released) > 0:
-		x.handOver(service, ended{run: run, at: at, firing: end.Released, released: true})
+	case end.Unanswered != nil:
+		x.handOver(service, ended{run: run, at: at, firing: end.Released, unanswered: end.Unanswered})
 	default:
 		x.handOver(service, ended{run: run, at: at, firing: []string{""}}) // not known yet: see Recall
 	}
@@ -39,7 +44,7 @@ func (x *episodes) Recall() {
 	defer x.mu.Unlock()
 	services := map[string]string{}
 	for service, e := range x.people {
-		if e.released {
+		if e.unanswered != nil {
 			continue
 		}
 		services[e.run] = service
@@ -60,27 +65,48 @@ func (x *episodes) Recall() {
 	}
 }
 
-// withPeople returns why no run starts on a service: people have the last one, and
-// an alert of it still fires; empty: one may start. What joins an incident that was
-// handed over shortly before is theirs, until the window is over.
-func (d *Decision) withPeople(service string) string {
+// withPeople returns why no run of a playbook starts on a service: people have the last
+// one, and an alert of it still fires; empty: one may start. What joins an incident that
+// was handed over shortly before is theirs, until the window is over. Where nobody
+// answered, only the same question waits. asked describes the questions about the
+// service that nobody answered, where one may start.
+func (d *Decision) withPeople(service, playbook string) (why string, asked *machine.Unanswered) {
 	d.d.mu.Lock()
 	e, ok := d.d.people[service]
 	d.d.mu.Unlock()
-	if !ok || !d.d.within(e, d.now) || !slices.ContainsFunc(e.firing, func(id string) bool { return e.stillHas(d.get(id)) }) {
-		return ""
+	switch {
+	case !ok || !slices.ContainsFunc(e.firing, func(id string) bool { return e.stillHas(d.get(id)) }):
+		return "", nil
+	case e.unanswered != nil && !slices.ContainsFunc(e.unanswered.Line, func(h machine.Handed) bool { return h.Playbook == playbook }):
+		return "", nil
+	case d.d.within(e, d.now):
+		return d.d.why(e), nil
+	case e.unanswered == nil:
+		return "", nil
 	}
-	return e.why()
+	return "", &machine.Unanswered{Times: e.unanswered.Times, Since: e.unanswered.Since}
 }
 
 // within reports whether the window after a run is still open.
-func (d *Dispatcher) within(e ended, now time.Time) bool { return now.Sub(e.at) < d.o.Window }
+func (d *Dispatcher) within(e ended, now time.Time) bool { return now.Sub(e.at) < d.patience(e) }
 
-func (e ended) why() string {
-	if e.released {
-		return fmt.Sprintf("nobody answered run %s about this service by %s, and another run asks once incident.window is over", e.run, e.at.UTC().Format("15:04Z"))
+// patience is how long after a run none starts on its service: after the second question
+// that nobody answers twice the window, and so on.
+func (d *Dispatcher) patience(e ended) time.Duration {
+	wait := d.o.Window
+	for n := 1; e.unanswered != nil && n < e.unanswered.Times && wait < mostPatience; n++ {
+		wait = min(2*wait, max(mostPatience, d.o.Window))
 	}
-	return fmt.Sprintf("people have run %s about this service since %s", e.run, e.at.UTC().Format("15:04Z"))
+	return wait
+}
+
+// why is the reason of an alert that waits for the window to be over.
+func (d *Dispatcher) why(e ended) string {
+	at := func(t time.Time) string { return t.UTC().Format("15:04Z") }
+	if e.unanswered != nil {
+		return fmt.Sprintf("nobody answered run %s about this service by %s, and another run asks at %s", e.run, at(e.at), at(e.at.Add(d.patience(e))))
+	}
+	return fmt.Sprintf("people have run %s about this service since %s", e.run, at(e.at))
 }
 
 // held returns the reasons of alerts that wait because people have their service,
@@ -91,7 +117,7 @@ func (d *Dispatcher) held(now time.Time) map[string]bool {
 	out := map[string]bool{}
 	for _, e := range d.people {
 		if d.within(e, now) && slices.ContainsFunc(e.firing, func(id string) bool { return e.stillHas(d.find(id)) }) {
-			out[e.why()] = true
+			out[d.why(e)] = true
 		}
 	}
 	return out
@@ -114,7 +140,7 @@ func (d *Dispatcher) WithPeople(now time.Time) map[string]string {
 
 // stillHas reports whether the episode fires, and people have it because of the run.
 func (e ended) stillHas(k known) bool {
-	return e.released && k.firing && k.resolved.IsZero() || k.stillIn(e.run)
+	return e.unanswered != nil && k.firing && k.resolved.IsZero() || k.stillIn(e.run)
 }
 
 // stillIn reports whether the episode fires and belongs to a run.

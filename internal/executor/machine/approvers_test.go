@@ -170,7 +170,7 @@ func TestToAskAgain(t *testing.T) {
 	}{
 		"of an alert":           {Start{Run: "r-1", Alert: a}, 1},
 		"of a loan":             {Start{Run: "r-1", Alert: a, Loan: "r-0/add#1"}, 0},
-		"taken over by divert":  {Start{Run: "r-1", Alert: a, DivertedFrom: "r-0"}, 0},
+		"taken over by divert":  {Start{Run: "r-1", Alert: a, DivertedFrom: "r-0"}, 1},
 		"that somebody started": {Start{Run: "r-1", By: "user:ada"}, 0},
 	} {
 		s := State{Start: c.start}

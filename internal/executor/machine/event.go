@@ -2,6 +2,7 @@ package machine
 
 import (
 	"encoding/json"
+	"fmt"
 	"time"
 
 	"github.com/inference-responder/responder/internal/fault"
@@ -119,12 +120,38 @@ type Start struct {
 	Truncated    bool                       `json:"truncated,omitempty"`    // the notification was truncated: blast radius unknown
 	Notification uint64                     `json:"notification"`           // its position in the log
 	DivertedFrom string                     `json:"divertedFrom,omitempty"` // run that handed over
+	Line         []Handed                   `json:"line,omitempty"`         // the runs that handed over, one to the next, oldest first
+	Unanswered   *Unanswered                `json:"unanswered,omitempty"`   // of the run before it about the service; nil: that asked nothing, or was answered
 	By           string                     `json:"by,omitempty"`           // user:... who started the run; empty: an alert. Their own approval never counts
 	Reason       string                     `json:"reason,omitempty"`       // why they started it
 	Loan         string                     `json:"loan,omitempty"`         // the loan that this run gives back
 	Evidence     map[string]json.RawMessage `json:"evidence,omitempty"`     // handed over, by state
 	Changed      []string                   `json:"changed,omitempty"`      // what the runs that handed over changed, and what became of each, for people
 	Override     *playbook.Override         `json:"override,omitempty"`     // of the playbook's autonomy, by the configuration when the run began; nil: none
+}
+
+// Handed is a run that handed over by a divert.
+type Handed struct {
+	Run      string `json:"run"`
+	Playbook string `json:"playbook"`
+}
+
+// Unanswered describes that nobody answered the question of a run.
+type Unanswered struct {
+	Times int       `json:"times"` // runs about the service in a row that nobody answered
+	Since time.Time `json:"since"` // when the first of them ended
+
+	// Line are the runs that the run's alerts leave with it, and their playbooks: those
+	// that handed over, and itself.
+	Line []Handed `json:"line,omitempty"`
+}
+
+// String is the fact for people.
+func (u Unanswered) String() string {
+	if u.Times == 1 {
+		return "nobody answered the run before"
+	}
+	return fmt.Sprintf("nobody answered the %d runs before, the first by %s", u.Times, u.Since.UTC().Format(time.RFC3339))
 }
 
 // ByHand reports whether a person started the run, not an alert.
@@ -178,7 +205,11 @@ type Ending struct {
 
 	// Released are episodes that still fire and may start a run of their own: they
 	// began after the fix was in effect, so that what was verified did not look at
-	// them, or they joined and another playbook than the run's matches them, or nobody
-	// answered the run's question.
+	// them, or they joined and another playbook than the run's matches them, or the run
+	// is Unanswered.
 	Released []string `json:"released,omitempty"`
+
+	// Unanswered is set if nobody answered the run's question and its alerts still
+	// fire: another run asks after a while.
+	Unanswered *Unanswered `json:"unanswered,omitempty"`
 }

@@ -57,6 +57,9 @@ func (t *turn) openGate(st *playbook.State, g *Gate) {
 			g.Text += " (" + why + ")" // the gate expires into its safe outcome
 		}
 	}
+	if before := t.s.Start.Unanswered; before != nil {
+		g.Text += fmt.Sprintf(" (asked again: %s)", before)
+	}
 	t.emit(Event{Kind: GateOpened, State: t.s.Current, Gate: g, Digest: g.Digest})
 }
 
@@ -250,8 +253,9 @@ func (t *turn) expire() {
 	if l := t.s.Lever; l != nil && l.Plan != nil {
 		msg = l.Plan.Summary + ": " + msg
 	}
-	end := Ending{Outcome: OutcomeEscalated, Reason: fault.Deadline, Message: msg, Released: t.s.toAskAgain()}
-	if len(end.Released) > 0 {
+	end := Ending{Outcome: OutcomeEscalated, Reason: fault.Deadline, Message: msg}
+	if end.Released = t.s.toAskAgain(); len(end.Released) > 0 {
+		end.Unanswered = t.s.nobodyAnswered(t.now)
 		end.Message += "; while the alert fires, another run will ask"
 	}
 	t.unanswered(g.OnExpiry, end, "")
@@ -259,13 +263,21 @@ func (t *turn) expire() {
 
 // toAskAgain returns the episodes of a run whose question nobody answered: those that
 // fire may start another run, as nobody has taken over. Nobody waits for the answer of a
-// run that was started by hand; a loan is asked about by its own run; and the alerts of a
-// run that took over stay with the one that handed over, too.
+// run that was started by hand, and a loan is asked about by its own run.
 func (s State) toAskAgain() []string {
-	if s.Start.ByHand() || s.Start.Loan != "" || s.Start.DivertedFrom != "" {
+	if s.Start.ByHand() || s.Start.Loan != "" {
 		return nil
 	}
 	return s.FiringEpisodes()
+}
+
+// nobodyAnswered describes the run's question that nobody answered, and those before it.
+func (s State) nobodyAnswered(now time.Time) *Unanswered {
+	u := Unanswered{Times: 1, Since: now, Line: append(slices.Clip(s.Start.Line), Handed{s.Start.Run, s.Start.Playbook})}
+	if before := s.Start.Unanswered; before != nil {
+		u.Times, u.Since = before.Times+1, before.Since
+	}
+	return &u
 }
 
 // onExpiry returns the safe outcome of the state's question.

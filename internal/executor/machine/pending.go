@@ -209,6 +209,7 @@ func (s State) Handover() map[string]json.RawMessage {
 func (s State) Successor() (start Start, also []playbook.Alert) {
 	start = s.Start
 	start.DivertedFrom, start.Evidence, start.Truncated = s.Start.Run, s.Handover(), s.Truncated
+	start.Line = append(slices.Clip(start.Line), Handed{s.Start.Run, s.Start.Playbook})
 	start.Changed = append(slices.Clip(start.Changed), s.Made...)
 	firing := s.firing()
 	if start.ByHand() {
