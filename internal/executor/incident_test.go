@@ -254,6 +254,37 @@ func TestAsksLessOftenWhereNobodyAnswers(t *testing.T) {
 	})
 }
 
+// The alerts of two playbooks on one service do not take turns in asking: each of them
+// asks less and less often.
+func TestTwoPlaybooksAskLessOften(t *testing.T) {
+	bubble(t, func(t *testing.T, h *rig) {
+		h.set = loadSet(t, func(text string) string {
+			text = strings.Replace(text, "autonomy: auto", "autonomy: suggest", 1)
+			first, _, _ := strings.Cut(text, "\n---\n")
+			return text + "\n---\n" + strings.NewReplacer("name: ladder,", "name: drill,", `="Slow"`, `="Drill"`).Replace(first)
+		})
+		h.options = func(o *Options) { o.Window = 30 * time.Minute }
+		h.start()
+		h.post(alertOf("Slow", "a"))
+		h.pass(time.Minute)
+		h.post(alertOf("Drill", "a"))
+		h.pass(2 * time.Hour)
+		h.restarted(true)
+		h.pass(3 * time.Hour)
+		of := map[string][]int{}
+		for _, s := range h.runs() {
+			times := 0
+			if u := s.Start.Unanswered; u != nil {
+				times = u.Times
+			}
+			of[s.Start.Playbook] = append(of[s.Start.Playbook], times)
+		}
+		if diff := cmp.Diff(map[string][]int{"ladder": {0, 1, 2, 3}, "drill": {0, 1, 2, 3}}, of); diff != "" {
+			t.Errorf("runs within five hours, and how many before were not answered (-want +got):\n%s", diff)
+		}
+	})
+}
+
 // Whoever takes over learns of all alerts that fire.
 func TestEscalationNamesJoinedAlerts(t *testing.T) {
 	bubble(t, func(t *testing.T, h *rig) {

@@ -186,7 +186,7 @@ func (d *Decision) begin(id string, before known, a playbook.Alert, playbooks []
 		d.join(id, before, a, p, r, v)
 		return
 	}
-	held, asked := d.withPeople(svc.Name, p.Name)
+	held, unanswered := d.withPeople(svc.Name, p.Name)
 	if held != "" {
 		v.Reason, v.Retry = held, true
 		d.without(id, before, d.episodes[id], a, KindSuppressed, v)
@@ -194,7 +194,7 @@ func (d *Decision) begin(id string, before known, a playbook.Alert, playbooks []
 	}
 	start := machine.Start{
 		Playbook: p.Name, Digest: p.Digest, Service: svc, Alert: a,
-		Truncated: d.note.data.TruncatedAlerts > 0, Notification: d.note.seq, Unanswered: asked,
+		Truncated: d.note.data.TruncatedAlerts > 0, Notification: d.note.seq, Unanswered: unanswered,
 	}
 	run, no := d.runs.Start(start, p)
 	if no.Why != "" {

@@ -74,8 +74,14 @@ type episodes struct {
 	crowd  bool      // no further episode gets a run
 	looked time.Time // when nothing was found that may be forgotten
 
-	released map[string]bool  // runs that people released: their alerts may start another
-	people   map[string]ended // by service, the last run there that ended with people
+	released map[string]bool // runs that people released: their alerts may start another
+	people   map[asked]ended // the last run that ended with people
+}
+
+// asked is what people have, or what nobody answered.
+type asked struct {
+	service  string
+	playbook string // whose question nobody answered, or of a run that handed over to it; empty: people have the service
 }
 
 // ended is a run that ended with people.
@@ -105,7 +111,7 @@ const (
 func newEpisodes() *episodes {
 	return &episodes{
 		m: map[string]known{}, idle: map[string]known{}, older: map[string]known{}, mostIdle: mostIdle, mostWaiting: mostWaiting, mostActed: mostActed,
-		released: map[string]bool{}, people: map[string]ended{},
+		released: map[string]bool{}, people: map[asked]ended{},
 	}
 }
 
@@ -327,7 +333,7 @@ func (x *episodes) Prune(now time.Time) {
 			delete(x.m, id)
 		}
 	}
-	maps.DeleteFunc(x.people, func(_ string, e ended) bool { return now.Sub(e.at) > mostWindow })
+	maps.DeleteFunc(x.people, func(_ asked, e ended) bool { return now.Sub(e.at) > mostWindow })
 }
 
 // Released records at the start that people released a run.

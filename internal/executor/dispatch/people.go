@@ -17,14 +17,23 @@ const (
 	mostPatience = 4 * time.Hour
 )
 
-// handOver records that people have a run's service, and for which episodes.
+// handOver records that people have a run's service, and for which episodes, or that
+// nobody answered its question.
 func (x *episodes) handOver(service string, e ended) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if last, ok := x.people[service]; ok && last.at.After(e.at) || len(e.firing) == 0 {
-		return
+	keys := []asked{{service: service}}
+	if e.unanswered != nil {
+		keys = nil
+		for _, h := range e.unanswered.Line {
+			keys = append(keys, asked{service, h.Playbook})
+		}
 	}
-	x.people[service] = e
+	for _, k := range keys {
+		if last, ok := x.people[k]; (!ok || !last.at.After(e.at)) && len(e.firing) > 0 {
+			x.people[k] = e
+		}
+	}
 }
 
 // Ended records at the start that a run on a service has ended, before Load.
@@ -42,14 +51,14 @@ func (x *episodes) Ended(service, run string, end *machine.Ending, at time.Time)
 func (x *episodes) Recall() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	services := map[string]string{}
-	for service, e := range x.people {
+	services := map[string]asked{}
+	for k, e := range x.people {
 		if e.unanswered != nil {
 			continue
 		}
-		services[e.run] = service
+		services[e.run] = k
 		e.firing = nil
-		x.people[service] = e
+		x.people[k] = e
 	}
 	for id, k := range x.m {
 		for _, r := range k.runs {
@@ -68,23 +77,22 @@ func (x *episodes) Recall() {
 // withPeople returns why no run of a playbook starts on a service: people have the last
 // one, and an alert of it still fires; empty: one may start. What joins an incident that
 // was handed over shortly before is theirs, until the window is over. Where nobody
-// answered, only the same question waits. asked describes the questions about the
-// service that nobody answered, where one may start.
-func (d *Decision) withPeople(service, playbook string) (why string, asked *machine.Unanswered) {
-	d.d.mu.Lock()
-	e, ok := d.d.people[service]
-	d.d.mu.Unlock()
-	switch {
-	case !ok || !slices.ContainsFunc(e.firing, func(id string) bool { return e.stillHas(d.get(id)) }):
-		return "", nil
-	case e.unanswered != nil && !slices.ContainsFunc(e.unanswered.Line, func(h machine.Handed) bool { return h.Playbook == playbook }):
-		return "", nil
-	case d.d.within(e, d.now):
-		return d.d.why(e), nil
-	case e.unanswered == nil:
-		return "", nil
+// answered, only the same question waits. before describes the questions that nobody
+// answered, where one may start.
+func (d *Decision) withPeople(service, playbook string) (why string, before *machine.Unanswered) {
+	for _, k := range []asked{{service: service}, {service, playbook}} {
+		d.d.mu.Lock()
+		e, ok := d.d.people[k]
+		d.d.mu.Unlock()
+		switch {
+		case !ok || !slices.ContainsFunc(e.firing, func(id string) bool { return e.stillHas(d.get(id)) }):
+		case d.d.within(e, d.now):
+			return d.d.why(e), nil
+		case e.unanswered != nil:
+			before = &machine.Unanswered{Times: e.unanswered.Times, Since: e.unanswered.Since}
+		}
 	}
-	return "", &machine.Unanswered{Times: e.unanswered.Times, Since: e.unanswered.Since}
+	return "", before
 }
 
 // within reports whether the window after a run is still open.
@@ -123,16 +131,16 @@ func (d *Dispatcher) held(now time.Time) map[string]bool {
 	return out
 }
 
-// WithPeople returns, by service, the run that keeps others from starting, and its
-// alerts that fire.
+// WithPeople returns, by service, the newest run that keeps others from starting, and
+// its alerts that fire.
 func (d *Dispatcher) WithPeople(now time.Time) map[string]string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	out := map[string]string{}
-	for service, e := range d.people {
+	for k, e := range d.people {
 		firing := slices.DeleteFunc(slices.Clone(e.firing), func(id string) bool { return !e.stillHas(d.find(id)) })
 		if d.within(e, now) && len(firing) > 0 {
-			out[service] = e.run + " " + strings.Join(firing, " ")
+			out[k.service] = max(out[k.service], e.run+" "+strings.Join(firing, " "))
 		}
 	}
 	return out
