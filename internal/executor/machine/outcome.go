@@ -265,8 +265,8 @@ func (t *turn) would(out Outcome, busy string) {
 		return
 	}
 	outcome := OutcomeObserved
-	if t.s.Levers > 0 {
-		outcome = OutcomeEscalated // it has acted before, so people expect it to continue
+	if c := t.s.terms().Cap; t.s.Levers > 0 || c != nil && c.Touched && t.s.uncapped(t.s.current()) > playbook.Observe {
+		outcome = OutcomeEscalated // people expect it to act: it has before, or only a neighbour's level keeps it from asking
 	}
 	if t.s.Lever == nil {
 		text, err := t.s.text(t.now)
