@@ -22,6 +22,9 @@ const leastTraffic = 0.5
 // did: a burst during the proof of a rollback says nothing of the release.
 const muchTraffic = 1.5
 
+// moreTraffic is how many times the traffic before that is for capacity that was added.
+const moreTraffic = 1.1
+
 // leastEarly is how long a change must be in effect before it can be called worse.
 // Half of that time is looked at: four scrapes at the usual interval of 15 s.
 const leastEarly = 2 * time.Minute
@@ -240,15 +243,20 @@ func (w *windows) judge(m slo.Measurement) look {
 }
 
 // otherTraffic withholds the proof of an objective whose requests went away, and what
-// speaks against a rollback where many more came.
+// speaks against a rollback where many more came. Capacity that was added makes nothing
+// worse while more requests end than before: the load has grown.
 func (w *windows) otherTraffic(x slo.Measured, d slo.Decision) slo.Decision {
-	against := w.effect.Proof.Release && (d.Verdict == slo.NoEffect || d.Verdict == slo.Worse)
+	p, hides := w.effect.Proof, muchTraffic
+	against := p.Release && (d.Verdict == slo.NoEffect || d.Verdict == slo.Worse)
+	if p.Added && d.Verdict == slo.Worse {
+		against, hides = true, moreTraffic
+	}
 	if d.Verdict != slo.Verified && !against || len(x.Counts) <= spanBefore || !(x.Counts[spanBefore].Total > 0) || w.before <= 0 {
 		return d
 	}
 	now, before := d.Total/w.now.Seconds(), x.Counts[spanBefore].Total/w.before.Seconds()
 	switch {
-	case against && now >= muchTraffic*before:
+	case against && now >= hides*before:
 		d.Verdict = slo.Inconclusive
 		d.Text += fmt.Sprintf("; %.3g requests/s end, and %.3g before: more load may hide what it did", now, before)
 	case !against && now < leastTraffic*before:

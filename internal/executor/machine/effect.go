@@ -74,6 +74,7 @@ type Proof struct {
 	Deadline time.Time  `json:"deadline"`
 	Anew     bool       `json:"anew,omitempty"`    // the change started everything that serves anew
 	Release  bool       `json:"release,omitempty"` // the change took a release back
+	Added    bool       `json:"added,omitempty"`   // the change only added capacity
 }
 
 // VerifySpec is a playbook's verify block with its expressions filled in.

@@ -111,8 +111,8 @@ func (s State) leverEffect(e *Effect) {
 		st := s.current()
 		p := &Proof{
 			Spec: *l.Verify, FixedAt: l.FixedAt, Before: l.Before, Planned: l.PlannedAt, Deadline: l.Deadline,
-			Release: class == playbook.ClassRollback,
-			Anew:    class == playbook.ClassRollback || st != nil && (st.Restarts || st.Class == playbook.ClassRollback), // also of a flag that is given back
+			Release: class == playbook.ClassRollback, Added: class == playbook.ClassCapacity,
+			Anew: class == playbook.ClassRollback || st != nil && (st.Restarts || st.Class == playbook.ClassRollback), // also of a flag that is given back
 		}
 		if n := len(l.Samples); n > 0 {
 			p.HeldFrom, p.LastAt = l.Samples[n-1].HeldFrom, l.Samples[n-1].At

@@ -59,15 +59,18 @@ func proofOfTTFT() machine.Effect {
 func TestMoreTrafficHidesARollback(t *testing.T) {
 	for name, c := range map[string]struct {
 		times, slow float64 // requests in multiples of before, and the share that is slow now
-		release     bool
+		change      string
 		now, ends   machine.Verdict
 	}{
-		"worse":                    {1, 1, true, machine.VerdictWorse, machine.VerdictWorse},
-		"worse under a burst":      {2.5, 1, true, machine.VerdictInconclusive, machine.VerdictInconclusive},
-		"no effect":                {1, 0.5, true, machine.VerdictWatching, machine.VerdictNoEffect},
-		"no effect under a burst":  {2.5, 0.5, true, machine.VerdictWatching, machine.VerdictInconclusive},
-		"well under a burst":       {2.5, 0, true, machine.VerdictVerified, machine.VerdictImproved},
-		"another lever in a burst": {2.5, 1, false, machine.VerdictWorse, machine.VerdictWorse},
+		"worse":                       {1, 1, "release", machine.VerdictWorse, machine.VerdictWorse},
+		"worse under a burst":         {2.5, 1, "release", machine.VerdictInconclusive, machine.VerdictInconclusive},
+		"no effect":                   {1, 0.5, "release", machine.VerdictWatching, machine.VerdictNoEffect},
+		"no effect under a burst":     {2.5, 0.5, "release", machine.VerdictWatching, machine.VerdictInconclusive},
+		"well under a burst":          {2.5, 0, "release", machine.VerdictVerified, machine.VerdictImproved},
+		"replicas, worse":             {1, 1, "added", machine.VerdictWorse, machine.VerdictWorse},
+		"replicas, in a larger burst": {1.2, 1, "added", machine.VerdictInconclusive, machine.VerdictInconclusive},
+		"replicas, no effect":         {1.2, 0.5, "added", machine.VerdictWatching, machine.VerdictNoEffect},
+		"another lever in a burst":    {2.5, 1, "", machine.VerdictWorse, machine.VerdictWorse},
 	} {
 		store := served(30*time.Minute, func(since time.Duration) (requests, slow float64) {
 			if since > 0 {
@@ -77,7 +80,7 @@ func TestMoreTrafficHidesARollback(t *testing.T) {
 		}, func(time.Duration) float64 { return 40 })
 		now := noon.Add(4 * time.Minute)
 		e := proofOfTTFT()
-		e.Proof.Release, e.Proof.Anew = c.release, c.release
+		e.Proof.Release, e.Proof.Anew, e.Proof.Added = c.change == "release", c.change == "release", c.change == "added"
 		o := kinds.New(step.Deps{Querier: store, Workloads: fleet{}, Now: func() time.Time { return now }}).Do(t.Context(), e)
 		if o.Status != machine.StatusOK || o.Sample.Verdict != c.now || o.Sample.Ends != c.ends {
 			t.Errorf("%s: %s, ends %s, want %s, ends %s: %+v", name, o.Sample.Verdict, o.Sample.Ends, c.now, c.ends, o)
