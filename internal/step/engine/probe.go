@@ -36,6 +36,7 @@ type goldenWith struct {
 
 type goldenOut struct {
 	Probed bool   `json:"probed" doc:"The endpoint or a replica was asked, and its answer, or that none came, is in the evidence. False: nothing was asked."`
+	Soon   bool   `json:"soon" doc:"Nothing was asked, because a replica was asked less than probe.every ago, perhaps by another run: ask again once that has passed."`
 	Why    string `json:"why" doc:"The same in a sentence, or why nothing was asked: no probe is configured, or the budget is spent, and until when."`
 
 	Asked    int      `json:"asked" unit:"replicas" doc:"Replicas that were asked."`

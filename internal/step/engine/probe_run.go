@@ -28,6 +28,7 @@ type goldenRun struct {
 	beyond  []kube.Pod // ready ones that are not
 	gateway golden.Answer
 	answers []golden.Answer // of pods, in their order
+	soon    bool            // one of pods was asked less than probe.every ago, by this or another run
 }
 
 // choose selects the replicas to ask: of each revision in turn, those first that were
@@ -79,6 +80,7 @@ func (r *goldenRun) ask(ctx context.Context, p *golden.Probes) {
 		all.Go(func() { r.answers[i] = p.AskReplica(ctx, r.service.Name, one, r.prompts, r.now) })
 	}
 	all.Wait()
+	r.soon = slices.ContainsFunc(r.pods, func(pod kube.Pod) bool { return r.now.Sub(p.LastAsked(r.service.Name, pod.Name)) < r.set.Every })
 }
 
 // engineContainer returns the container of the engine: the one of that name, else the
@@ -145,6 +147,7 @@ func (r *goldenRun) judge(digest string) goldenOut {
 	}
 	out.Agrees = r.agree()
 	out.Probed = out.Asked > 0 || r.gateway.State != golden.Skipped
+	out.Soon = !out.Probed && r.soon
 	out.blame(r.workload.Revision)
 	out.Why = r.why(out)
 	out.sort()

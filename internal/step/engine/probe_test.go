@@ -245,10 +245,19 @@ func TestGoldenHarmsNobody(t *testing.T) {
 	if out.Asked != 1 || out.Gateway.State != "skipped" || !strings.Contains(strings.Join(facts, " "), "asked a moment ago, again at 12:01:00 UTC") {
 		t.Errorf("again at once: %+v\n%s", out, facts)
 	}
+	if out.Soon {
+		t.Errorf("it was asked, and to be asked again soon: %+v", out)
+	}
+	for out.Probed { // until each replica was asked a moment ago
+		out, _ = p.run(t, probeNoon.Add(20*time.Second), nil)
+	}
+	if !out.Soon {
+		t.Errorf("all were asked a moment ago: %+v", out)
+	}
 	for i := 2; i < 5; i++ {
 		out, _ = p.run(t, probeNoon.Add(time.Duration(i)*time.Minute), nil)
 	}
-	if out.Probed || out.Asked > 0 || !strings.Contains(out.Why, "probe budget spent until 13:00:00 UTC") {
+	if out.Probed || out.Soon || out.Asked > 0 || !strings.Contains(out.Why, "probe budget spent until 13:00:00 UTC") {
 		t.Errorf("spent: %+v", out)
 	}
 	if n := asked() - before; n > 400/19 {
