@@ -44,19 +44,19 @@ func TestNamedInText(t *testing.T) {
 			}
 		}
 		for _, line := range []string{name + ": canary", "- {name: " + name + ", value: canary}"} {
-			if got := RedactLine(line, "", ""); strings.Contains(got, "canary") {
+			if got := redactLine(line, "", ""); strings.Contains(got, "canary") {
 				t.Errorf("%q became %q", line, got)
 			}
 		}
 		for line, before := range map[string]string{"  value: canary": "- name: " + name, "- canary": "- --" + name} {
-			if got := RedactLine(line, before, ""); strings.Contains(got, "canary") {
+			if got := redactLine(line, before, ""); strings.Contains(got, "canary") {
 				t.Errorf("%q after %q became %q", line, before, got)
 			}
 		}
 	}
 	for _, name := range others {
 		for _, text := range []string{name + "=17", name + ": 17", "--" + name + " 17"} {
-			if got := RedactLine(text, "", ""); got != text {
+			if got := redactLine(text, "", ""); got != text {
 				t.Errorf("%q became %q", text, got)
 			}
 		}
@@ -93,7 +93,7 @@ func TestFormed(t *testing.T) {
 		"export HFTOKEN=canary && serve":                          "export HFTOKEN=(redacted) && serve",
 		`{"auth_token":"canary","kv_role":"both"}`:                `{"auth_token":"(redacted)","kv_role":"both"}`,
 	} {
-		if got := RedactLine(text, "", ""); got != want {
+		if got := redactLine(text, "", ""); got != want {
 			t.Errorf("%q became %q, want %q", text, got, want)
 		}
 	}
@@ -148,7 +148,7 @@ func TestVariables(t *testing.T) {
 		{"", "- {name: LOG_LEVEL, value: debug}", "- {name: LOG_LEVEL, value: debug}"},
 		{"- name: HTTP", "  containerPort: 8000", "  containerPort: 8000"},
 	} {
-		if got := RedactLine(c.line, c.before, ""); got != c.want {
+		if got := redactLine(c.line, c.before, ""); got != c.want {
 			t.Errorf("%q after %q became %q, want %q", c.line, c.before, got, c.want)
 		}
 	}
@@ -202,7 +202,7 @@ func FuzzRedact(f *testing.F) {
 	f.Add("--token=--token=--token a=b=c:d", "", "")
 	f.Add("x hf_canaryCANARYcanary01", "", "  name: LOG_LEVEL")
 	f.Fuzz(func(t *testing.T, line, before, after string) {
-		if got := RedactLine(line, before, after); Formed(line) && !strings.Contains(got, Redacted) {
+		if got := redactLine(line, before, after); Formed(line) && !strings.Contains(got, Redacted) {
 			t.Errorf("%q became %q", line, got)
 		}
 	})
@@ -243,7 +243,7 @@ func FuzzCanary(f *testing.F) {
 		text := before + strings.Replace(places[int(place)%len(places)], "%", canary, 1) + after
 		for name, got := range map[string]string{
 			"below": RedactManifest("env:\n" + strings.Replace(belowIt, "%", canary+strings.ReplaceAll(after, "\n", " "), 1)),
-			"text":  Redact(text), "line": RedactLine(text, "", ""), "script": RedactScript(text),
+			"text":  Redact(text), "line": redactLine(text, "", ""), "script": RedactScript(text),
 		} {
 			if strings.Contains(got, canary) {
 				t.Errorf("%s: %q became %q", name, text, got)

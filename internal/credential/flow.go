@@ -13,6 +13,13 @@ const maxFlows = 8
 // environmentPath is the place of a variable, of its value or of all variables in a JSON patch.
 var environmentPath = regexp.MustCompile(`/env(?:/[^/]+(?:/value)?)?$`)
 
+// argumentPath is the place of an argument in a JSON patch.
+var argumentPath = regexp.MustCompile(`/(?:args|command)/[^/]+$`)
+
+// plainItem reports whether an item of a command line may be shown as far as it is not a
+// flag, whose value is judged by itself.
+func plainItem(item string) bool { return strings.HasPrefix(item, "-") || PlainArgument(item) }
+
 // hidesPath reports whether an operation of a JSON patch on a path sets what is hidden: the
 // value of a variable, or a field that is called like a credential.
 func hidesPath(path string) bool {
@@ -191,7 +198,10 @@ func (f *flow) hidesValue(o *opened, values []part) bool {
 	if Named(name) || variable.MatchString(name) && slices.ContainsFunc(values, func(v part) bool { return !plainLiteral(name, f.text[v.from:v.to]) }) {
 		return true
 	}
-	return len(o.fields["op"]) > 0 && slices.ContainsFunc(o.fields["path"], func(p part) bool { return hidesPath(f.text[p.from:p.to]) })
+	return len(o.fields["op"]) > 0 && slices.ContainsFunc(o.fields["path"], func(p part) bool {
+		path := f.text[p.from:p.to]
+		return hidesPath(path) || argumentPath.MatchString(path) && slices.ContainsFunc(values, func(v part) bool { return !plainItem(f.text[v.from:v.to]) })
+	})
 }
 
 // stricter returns which of two names of one value hides more of it: that of a credential, then
@@ -200,14 +210,16 @@ func (f *flow) hidesValue(o *opened, values []part) bool {
 func stricter(a, b string) string {
 	rank := func(name string) int {
 		switch {
-		case Named(name):
-			return 3
-		case !variable.MatchString(name):
+		case name == "":
 			return 0
-		case !plainName(name):
+		case Named(name):
+			return 4
+		case plainName(name):
+			return 1
+		case !variable.MatchString(name):
 			return 2
 		default:
-			return 1
+			return 3
 		}
 	}
 	if rank(b) > rank(a) {

@@ -24,7 +24,7 @@ func TestObjects(t *testing.T) {
 		`{"name":"x","value":"canary","name":"LICENCE"}`:                                          `{"name":"x","value":"(redacted)","name":"LICENCE"}`,
 		`{"name":"LICENCE","value":"canary","value":"canary"}`:                                    `{"name":"LICENCE","value":"(redacted)","value":"(redacted)"}`,
 	} {
-		for _, redact := range []func(string) string{Redact, func(s string) string { return RedactLine(s, "", "") }} {
+		for _, redact := range []func(string) string{Redact, func(s string) string { return redactLine(s, "", "") }} {
 			if got := redact(text); got != want {
 				t.Errorf("%s\nbecame %s\nwant   %s", text, got, want)
 			}
@@ -35,7 +35,7 @@ func TestObjects(t *testing.T) {
 		`{"secretKeyRef":{"name":"hub","key":"token"}}`, `{"secret":{"items":[{"key":"token","path":"token"}]}}`, `{"enabled":true,"hf_token":null}`,
 		`{"name":"LICENCE","valueFrom":{"secretKeyRef":{"name":"licence","key":"file"}}}`,
 	} {
-		if got := RedactLine(text, "", ""); got != text {
+		if got := redactLine(text, "", ""); got != text {
 			t.Errorf("%s became %s", text, got)
 		}
 	}
@@ -83,7 +83,7 @@ func TestOrdinaryTextsStay(t *testing.T) {
 		`Post "https://webhook.svc/hooks/validate?timeout=10s": dial tcp 10.0.0.1:443`, "secretName: hf-token", "HF_TOKEN_PATH=/run/token", "PRIORITY_CLASS: high",
 		"--token-file /run/token", "--api-key-file=/run/key",
 	} {
-		for name, got := range map[string]string{"text": Redact(text), "line": RedactLine(text, "", ""), "script": RedactScript(text)} {
+		for name, got := range map[string]string{"text": Redact(text), "line": redactLine(text, "", ""), "script": RedactScript(text)} {
 			if got != text {
 				t.Errorf("%s: %q became %q", name, text, got)
 			}
@@ -96,7 +96,7 @@ func TestOrdinaryTextsStay(t *testing.T) {
 		"hf_token=canary", "hf_token=None,canary", "eos_token_secret=canary", "registry_token_id=canary", "TOKEN=nonecanary", "token: null.canary",
 		"token: 42canary", "password: notcanary", "https://chat.example.com/hooks/canary", "https://a.svc@chat.example.com/hooks/canary", "webhook: https://x.example/canary", "secret-name: a, secret: canary",
 	} {
-		if got := RedactLine(text, "", ""); strings.Contains(got, "canary") {
+		if got := redactLine(text, "", ""); strings.Contains(got, "canary") {
 			t.Errorf("%q became %q", text, got)
 		}
 	}

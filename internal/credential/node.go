@@ -11,7 +11,8 @@ import (
 // Secrets returns the nodes of a document of YAML that are of a Secret, whose values
 // need not look like credentials, with all that is in them: a mapping whose kind
 // is Secret or SecretList, however deep it stands; a kustomize patch whose target
-// may be a Secret; what a secretGenerator makes one of; any stringData; the value
+// may be a Secret; what a secretGenerator makes one of, or the template of an ExternalSecret;
+// any stringData; the value
 // of an operation of a JSON patch on /data or /stringData, whose target may be in
 // another file. What such a node refers to by an alias is told, too. A text that
 // is itself a manifest is not looked into: see [InSecret]. The time is in
@@ -27,6 +28,7 @@ type search struct {
 	// Many aliases may lead to one node, which is judged once.
 	kinds   map[*yaml.Node]bool // whether a mapping, or one of a list, is a Secret; false while that is being found out
 	targets map[*yaml.Node]bool // whether what a patch is for may be a Secret
+	makes   bool                // what is walked is of an object of which a Secret is made
 }
 
 func (s *search) walk(n *yaml.Node) {
@@ -40,10 +42,12 @@ func (s *search) walk(n *yaml.Node) {
 		s.hide(n)
 		return
 	}
+	defer func(outer bool) { s.makes = outer }(s.makes)
+	s.makes = s.makes || slices.ContainsFunc(values(n, "kind"), func(kind *yaml.Node) bool { return strings.HasSuffix(kind.Value, "ExternalSecret") })
 	operation := operates(n)
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		switch key := resolve(n.Content[i]); {
-		case key.Value == "secretGenerator", key.Value == "stringData", operation && key.Value == "value":
+		case key.Value == "secretGenerator", key.Value == "stringData", operation && key.Value == "value", s.makes && key.Value == "template":
 			s.hide(n.Content[i+1])
 		default:
 			s.walk(n.Content[i])

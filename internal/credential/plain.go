@@ -23,7 +23,12 @@ var (
 		"POD_NAME", "POD_NAMESPACE", "POD_IP", "NODE_NAME", "NAMESPACE", "WORLD_SIZE", "RANK", "LOCAL_RANK", "MODEL", "MODEL_ID",
 		"MODEL_NAME", "MODEL_PATH", "SERVED_MODEL_NAME", "MAX_MODEL_LEN", "TENSOR_PARALLEL_SIZE", "DTYPE", "QUANTIZATION",
 		"LOG_LEVEL", "LOGLEVEL", "LOG_FORMAT", "VERBOSITY", "DEBUG", "PRIORITY_CLASS", "XDG_CACHE_HOME",
+		"REGION", "AWS_REGION", "ZONE", "CLUSTER", "CLUSTER_NAME", "ENVIRONMENT", "STAGE", "MODE", "PROFILE", "LEVEL", "FORMAT", "ENGINE",
+		"IMAGE", "REPOSITORY", "TAG", "IMAGE_TAG", "IMAGE_REPOSITORY", "VERSION", "REVISION", "REPLICAS", "REPLICA_COUNT", "PULL_POLICY", "IMAGE_PULL_POLICY",
+		"SERVICE", "SERVICE_NAME", "APP", "APP_NAME", "COMPONENT", "ROLE", "KV_ROLE", "GPU_TYPE", "DEVICE", "PROTOCOL", "BACKEND", "ATTENTION_BACKEND",
 	}
+	// setting are flags of Helm, kubectl and Argo CD that take NAME=VALUE.
+	setting    = []string{"--set", "--set-string", "--helm-set", "--helm-set-string", "--parameter", "-p", "--env", "-e"}
 	plainFlags = []string{
 		"config", "host", "port", "listen", "log-level", "log-format", "model", "replicas", "timeout", "v", "verbosity", "workers",
 		"tp", "pp", "dp", "m", "o", "router-mode", "namespace", "metrics-port", "health-port", "rope-scaling", "rope-theta",
@@ -32,7 +37,9 @@ var (
 		"python", "python3", "sh", "bash", "ash", "env", "exec", "tini", "dumb-init", "numactl", "nohup", "time", "uv", "torchrun", "mpirun", "ray",
 		"vllm", "sglang", "dynamo", "trtllm-serve", "tritonserver", "lmdeploy", "llama-server", "text-generation-launcher",
 		"serve", "server", "launch", "start", "run", "run-batch", "bench", "router", "worker", "frontend", "decode", "prefill", "head",
-		"true", "false", "pipefail", "unlimited", "sleep", "echo", "cat", "cp", "mv", "rm", "mkdir", "ls", "test", "curl", "wget", "nvidia-smi", "infinity", "-", "--",
+		"true", "false", "pipefail", "unlimited", "sleep", "echo", "cat", "cp", "mv", "rm", "mkdir", "ls", "test", "curl", "wget", "nvidia-smi", "huggingface-cli",
+		"export", "set", "unset", "cd", "if", "then", "else", "fi", "for", "while", "until", "do", "done", "case", "esac", "ulimit", "source", "trap", "wait", "exit", "return", "eval", "local", "touch", "chmod", "ln",
+		"infinity", "-", "--",
 	}
 	// short values hold no credential that is worth the name.
 	short = regexp.MustCompile(`^(?i:true|false|yes|no|on|off|auto|none|[+-]?\d{1,6}(?:\.\d{1,6})?(?:ms|s|m|h|[kMGT]i?B?|%)?)$`)
@@ -56,9 +63,10 @@ func Plain(name, value string) bool {
 	return short.MatchString(value) || plainName(name)
 }
 
-// plainName reports whether a variable is known to hold no credential.
+// plainName reports whether a variable is known to hold no credential. Charts write logLevel
+// for LOG_LEVEL.
 func plainName(name string) bool {
-	return slices.Contains(plainNames, name) ||
+	return slices.Contains(plainNames, name) || slices.Contains(plainNames, strings.ToUpper(strings.Join(wordsOf(name), "_"))) ||
 		slices.ContainsFunc(plainPrefixes, func(p string) bool { return strings.HasPrefix(name, p) })
 }
 
@@ -83,13 +91,29 @@ func plainWord(flag, word string) bool {
 		return true
 	}
 	word = strings.TrimLeft(shellEnd(word), "(")
+	if slices.Contains(setting, flag) && plainSetting(word) {
+		return true
+	}
 	switch {
-	case strings.HasPrefix(word, "-"), nothing(word), expands(word), PlainFlag(flag, word):
+	case strings.HasPrefix(word, "-"), operator.MatchString(word), nothing(word), expands(word), PlainFlag(flag, word):
 		return true
 	case strings.HasPrefix(flag, "--"):
 		return false
 	}
 	return PlainArgument(word) || !Hides(flag, word) && strings.Contains(strings.TrimSpace(word), " ")
+}
+
+// plainSetting reports whether NAME=VALUE may be shown, or several of them behind commas, by
+// the last part of each name: image.tag=v2.
+func plainSetting(word string) bool {
+	for one := range strings.SplitSeq(word, ",") {
+		name, v, ok := strings.Cut(one, "=")
+		last := name[strings.LastIndexByte(name, '.')+1:]
+		if !ok || Named(name) || !Plain(last, v) && !engineFlag("--"+last) {
+			return false
+		}
+	}
+	return !Formed(word)
 }
 
 // engineFlag reports whether an engine has a flag of that name. What follows a dot is a
@@ -118,34 +142,21 @@ func PlainArgument(arg string) bool {
 	return !slices.ContainsFunc(wordLike.FindAllString(arg, -1), func(w string) bool { return strings.ContainsAny(w, "0123456789") })
 }
 
-// RedactScript is Redact for a line of a shell, in which every variable and every flag
+// RedactScript is Redact for lines of a shell, in which every variable and every flag
 // counts as in a list of them.
-func RedactScript(s string) string { return script(Redact(s)) }
+func RedactScript(s string) string {
+	return strings.Join(scriptLines(strings.Split(Redact(s), "\n")), "\n")
+}
 
 func script(s string) string {
-	s = replaceValue(scriptVariable, s, func(m []string) bool {
-		v, isList := strings.CutPrefix(shellEnd(bare(m[4])), "(")
-		isPlain := v == "" || Plain(m[2], v) || expands(v) || isList && PlainArgument(v)
-		return !isPlain
-	})
+	isPlain := func(name, word string) bool {
+		v, isList := strings.CutPrefix(shellEnd(bare(word)), "(")
+		return v == "" || strings.Contains(v, Redacted) || Plain(name, v) || expands(v) || isList && PlainArgument(v)
+	}
+	s = replaceValue(scriptVariable, s, func(m []string) bool { return !isPlain(m[2], m[4]) })
+	s = replaceValue(smallVariable, s, func(m []string) bool { return !isPlain(m[2], m[4]) && !PlainArgument(bare(m[4])) })
 	return replaceValue(scriptFlag, s, func(m []string) bool { return !plainWord(m[2], bare(m[4])) })
 }
-
-// continued hides the first word of a line if it is the value of the flag that ends the line
-// of a shell before it, behind a backslash.
-func continued(line, before string) string {
-	m := flagBroken.FindStringSubmatch(before)
-	if m == nil {
-		return line
-	}
-	in, word := indent(line), flagWord.FindString(strings.TrimSpace(line))
-	if word == "" || strings.ContainsAny(word[:1], "&|;<>#") || plainWord(m[1], bare(word)) {
-		return line
-	}
-	return in + hidden(word) + line[len(in)+len(word):]
-}
-
-var flagBroken = regexp.MustCompile(`(?:^|\s)(--[A-Za-z][A-Za-z0-9_.-]*)\s+\\$`)
 
 // shellEnd is a word without what ends a command of a shell.
 func shellEnd(word string) string {
@@ -156,6 +167,9 @@ func shellEnd(word string) string {
 	return word
 }
 
+// operator is a word of a shell between commands, or one that redirects or begins a comment.
+var operator = regexp.MustCompile(`^(?:#|&&|\|\|?|;|&|\d?[<>]{1,2}(?:&\d)?)$`)
+
 // expands reports whether a word of a shell is another variable, perhaps with a default that
 // may be shown.
 func expands(word string) bool {
@@ -165,8 +179,10 @@ func expands(word string) bool {
 
 var (
 	expansion      = regexp.MustCompile(`^\$(?:[A-Za-z_][A-Za-z0-9_]*|\([A-Z_][A-Z0-9_]*\)|\{[A-Za-z_][A-Za-z0-9_]*(?::?[-=+]([^{}]*))?\})(?::\d+)?$`)
-	scriptVariable = regexp.MustCompile(`(^|[\s;&|('"])([A-Z][A-Z0-9_]+)(=)(\$\{[^{}\s"']*\}|` + value + `)`)
-	scriptFlag     = regexp.MustCompile(`(^|[\s"'])(--?[A-Za-z][A-Za-z0-9_.-]*)(=|\s+)(\$\{[^{}\s"']*\}|` + flagValue + `)`)
+	scriptVariable = regexp.MustCompile(`(^|[\s;&|('"])([A-Z][A-Z0-9_]+)(=\f\s*|=)(\$\{[^{}\s"']*\}|` + value + `)`)
+	// smallVariable is one in small letters where a shell's command begins.
+	smallVariable = regexp.MustCompile(`(^\s*|(?:&&|[\f;|(])\s*|\b(?:export|local|readonly|declare)\s+)([a-z][A-Za-z0-9_]*)(=\f\s*|=)(\$\{[^{}\s"']*\}|(?:` + quoted + `|[^\s"',{}\[\]\\;&|]+)(?:'[^'\n]*'|"[^"]*"|,[^\s"',{}\[\]\\;&|]+)*)`)
+	scriptFlag    = regexp.MustCompile(`(^|[\s"'])(--?[A-Za-z][A-Za-z0-9_.-]*)(=\f\s*|=|\s+)(\$\{[^{}\s"']*\}|` + flagValue + `)`)
 )
 
 // replaceValue replaces the fourth part of what a form finds where hide says so.

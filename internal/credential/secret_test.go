@@ -86,7 +86,7 @@ func TestInSecretLong(t *testing.T) {
 // a manifest every line is hidden, but not of an ordinary one of a mebibyte.
 func TestLongTexts(t *testing.T) {
 	const most = maxText / len("MY_PAT=x ")
-	if got, want := RedactLine(strings.Repeat("MY_PAT=x ", most), "", ""), strings.Repeat("MY_PAT="+Redacted+" ", most); got != want {
+	if got, want := redactLine(strings.Repeat("MY_PAT=x ", most), "", ""), strings.Repeat("MY_PAT="+Redacted+" ", most); got != want {
 		t.Errorf("a long line became one of %d bytes", len(got))
 	}
 	if got := Redact("password: canary " + strings.Repeat("x ", maxText/2)); len(got) < maxText-beyond || len(got) > maxText+50 || !strings.HasSuffix(got, " (the rest of 65553 bytes is not shown)") || strings.Contains(got, "canary") {
@@ -140,14 +140,14 @@ func TestCut(t *testing.T) {
 		{"-----BEGIN PRIVATE KEY-----\ncanary\nMII\n", "MII\n-----END PRIVATE KEY-----"},
 		{`{"secret":{"name":"canary",`, far + `"x":"y"}}`},
 	} {
-		for end, read := range map[int]func(string) string{maxText: Redact, maxText + beyond: func(s string) string { return RedactLine(s, "", "") }} { // of what stands before the cut
+		for end, read := range map[int]func(string) string{maxText: Redact, maxText + beyond: func(s string) string { return redactLine(s, "", "") }} { // of what stands before the cut
 			got := read(strings.Repeat("x ", end)[:end-len(c[0])-1] + " " + c[0] + c[1] + strings.Repeat(" tail", beyond))
 			if strings.Contains(got, "canary") {
 				t.Errorf("%q is cut as %q", c[0], got[max(0, len(got)-90):])
 			}
 		}
 	}
-	if got := RedactLine(strings.Repeat("x ", maxText/2-20)+"{value: canary, a: "+far+", name: LICENCE}", "", ""); strings.Contains(got, "canary") {
+	if got := redactLine(strings.Repeat("x ", maxText/2-20)+"{value: canary, a: "+far+", name: LICENCE}", "", ""); strings.Contains(got, "canary") {
 		t.Error("a value of YAML whose name is behind the cut is shown")
 	}
 }

@@ -28,9 +28,9 @@ var (
 	memberEnds = regexp.MustCompile(`(?i)()(\b[a-z0-9_-]*` + ends + `)(\\?["']?\s*(?:=>|==|:=|[=:]|%3[Dd])\s*)(` + value + `)`)
 	// element is one of XML.
 	element = regexp.MustCompile(`(?i)(<[a-z0-9_.:-]*` + ends + `(?:\s[^<>]*)?>)[^<>]+(</)`)
-	// literalElement is one of XML whose text is not read as XML; without an end it reaches to
-	// the end of the text.
-	literalElement = regexp.MustCompile(`(?is)(<[a-z0-9_.:-]*` + ends + `(?:\s[^<>]*)?>\s*<!\[CDATA\[).*?(\]\]>|\z)`)
+	// literalElement is one of XML whose text has a comment, or is not read as XML; without
+	// an end it reaches to the end of the text.
+	literalElement = regexp.MustCompile(`(?is)(<[a-z0-9_.:-]*` + ends + `(?:\s[^<>]*)?>)[^<>]*(?:(?:<!--.*?(?:-->|\z)|<!\[CDATA\[.*?(?:\]\]>|\z))[^<>]*)+`)
 	bearer         = regexp.MustCompile(`(?i)\b(bearer|authorization["']?\s*[=:]\s*["']?basic)\s+[A-Za-z0-9+/._~=-]{8,}`)
 	login          = regexp.MustCompile(userFlag + `(\s*|=)(["']?[^\s"':=]+):[^\s"']*[^\d\s"'][^\s"']*`) // curl's; a user and a group by their numbers are none
 	loginQuote     = regexp.MustCompile(userFlag + `(\s*|=)("[^":]+|'[^':]+):(?:[^"'\n]*\s[^"'\n]*)`)    // with a blank in the password
@@ -60,6 +60,8 @@ var (
 	userinfo = regexp.MustCompile(`(://[^/\s:@"']*):[^/\s@]+@`)
 	// slashed is a password with a slash or an @ in it; a port is none.
 	slashed = regexp.MustCompile(`(://[^/\s:@"']*):[^\s@/"']*[^\d\s@/"'][^\s"']*@`)
+	// registry is an image's address; a tag before a digest is no password.
+	registry = regexp.MustCompile(`(^|[\s"'=,\[({])([A-Za-z0-9_.+$-]+:)[^\s/:@"',\[\]{}][^\s:@"',\[\]{}]*(@[a-z0-9.-]+(?::\d+)?/)`)
 	// alone is a token in the place of a user.
 	alone = regexp.MustCompile(`(://)[^/\s:@"']{16,}@`)
 	// parameter is a signature or a key in a query: of Azure's shared access, of S3, of others.
@@ -129,13 +131,14 @@ func redact(s string, isCut bool) string {
 	s = slashed.ReplaceAllString(s, "${1}:"+Redacted+"@") // before userinfo, which ends at the first @
 	s = userinfo.ReplaceAllString(s, "${1}:"+Redacted+"@")
 	s = alone.ReplaceAllString(s, "${1}"+Redacted+"@")
+	s = registry.ReplaceAllString(s, "${1}${2}"+Redacted+"${3}")
 	s = hooks(s)
 	s = parameter.ReplaceAllString(s, "${1}"+Redacted)
 	s = loginQuote.ReplaceAllString(s, "${1}${2}${3}:"+Redacted)
 	s = login.ReplaceAllString(s, "${1}${2}${3}:"+Redacted)
 	s = loginDigit.ReplaceAllString(s, "${1}${2}${3}${4}:"+Redacted)
 	s = element.ReplaceAllString(s, "${1}"+Redacted+"${2}")
-	s = literalElement.ReplaceAllString(s, "${1}"+Redacted+"${2}")
+	s = literalElement.ReplaceAllString(s, "${1}"+Redacted)
 	s = dsn.ReplaceAllString(s, "${1}"+Redacted+"${2}")
 	for _, form := range arguments {
 		s = form.ReplaceAllString(s, "${1}"+Redacted)
@@ -176,14 +179,15 @@ func complains(name, separator, rest string) bool {
 
 var complaint = regexp.MustCompile(`^(?:dial (?:tcp|unix)|permission denied|unexpected (?:EOF|end)|audience mismatch|failed (?:for|to)|context (?:deadline|canceled)|has (?:expired|been)|must (?:be|have)|could not|cannot be|connection (?:refused|reset))(?:[\s,:;)"'\\]|\.(?:\s|$)|$)`)
 
-// hidden stands for a value, in its quotes.
+// hidden stands for a value, in its quotes, on each of its lines.
 func hidden(v string) string {
+	more := strings.Repeat(lineEnd+Redacted, strings.Count(v, lineEnd))
 	for _, q := range []string{`"`, `'`, `\"`} {
 		if strings.HasPrefix(v, q) {
-			return q + Redacted + q
+			return q + Redacted + more + q
 		}
 	}
-	return Redacted
+	return Redacted + more
 }
 
 // bare is a value without its quotes.
@@ -195,6 +199,7 @@ var (
 	flagAlone   = regexp.MustCompile(`^\s*(?:-\s+["']?(--?[A-Za-z][A-Za-z0-9_.-]*)["']?|["'](--?[A-Za-z][A-Za-z0-9_.-]*)["']\s*,)\s*$`)
 	literal     = regexp.MustCompile(`()(\bvalue)(["']?:\s+)(` + quoted + `|[^\s"'#{},][^#,}]*)`)
 	valueOf     = regexp.MustCompile(`(\bvalue["']?:\s*)(.+)$`)
+	blockMark   = regexp.MustCompile(`^[|>][-+0-9]*\s*(?:#.*)?$`)
 	itemOf      = regexp.MustCompile(`^(\s*-\s*|\s*["'])([^-\s].*)$`)
 
 	reference     = regexp.MustCompile(`^\$[({][A-Z_][A-Z0-9_]*[)}]$`)
@@ -206,10 +211,10 @@ var (
 	keyedVariable = regexp.MustCompile(`(^|[\s{,"'])([A-Z_][A-Z0-9_]+)(["']?:\s+)(` + value + `)`)
 )
 
-// RedactLine replaces the credentials in a line of a manifest, and the values of
+// redactLine replaces the credentials in a line of a manifest, and the values of
 // environment variables that are not known to hold none. before and after are the lines
-// around it, as [Beside] finds them: one of them may be the name of its value.
-func RedactLine(line, before, after string) string {
+// around it, as [beside] finds them: one of them may be the name of its value.
+func redactLine(line, before, after string) string {
 	line = bounded(WithoutKeys(line), func(s string, isCut bool) string { return flows(redact(s, isCut), true, isCut) })
 	line = named(member, line)
 	line = flags(assignments(line))
@@ -223,10 +228,10 @@ func RedactLine(line, before, after string) string {
 		}
 	}
 	item := itemOf.FindStringSubmatch(line)
-	if m := flagAlone.FindStringSubmatch(before); m != nil && item != nil && !plainWord(m[1]+m[2], trimmed(strings.TrimRight(item[2], ", "))) {
+	if m := flagAlone.FindStringSubmatch(before); m != nil && item != nil && !blockMark.MatchString(item[2]) && !plainWord(m[1]+m[2], trimmed(strings.TrimRight(item[2], ", "))) {
 		return item[1] + Redacted
 	}
-	return continued(line, before)
+	return line
 }
 
 // flags replaces the values of flags that are not known to hold no credential: in a list
@@ -235,8 +240,7 @@ func flags(line string) string {
 	if comment(line) {
 		return line
 	}
-	every := func(string) bool { return true }
-	return script(judged(listed, line, every, func(flag, v string) bool { return plainWord(flag, bare(v)) }))
+	return script(lists(line))
 }
 
 // namesOf returns the lines that may name the value of a line: itself; the one above,
@@ -252,9 +256,9 @@ func namesOf(line, before, after string) []string {
 	return names
 }
 
-// Beside returns of each line the one above and the one below it that is neither blank
+// beside returns of each line the one above and the one below it that is neither blank
 // nor a comment; empty: there is none.
-func Beside(lines []string) (before, after []string) {
+func beside(lines []string) (before, after []string) {
 	before, after = make([]string, len(lines)), make([]string, len(lines))
 	last := ""
 	for i, line := range lines {
@@ -296,7 +300,11 @@ func assignments(line string) string {
 	if comment(line) {
 		return line
 	}
-	for _, form := range assignmentItems {
+	forms := assignmentItems
+	if inList.MatchString(line) {
+		forms = append(slices.Clip(forms), smallItem)
+	}
+	for _, form := range forms {
 		line = replaceWith(form, line, func(m []string) string {
 			v, rest := m[4], ""
 			if word := shellWord.FindString(v); beforeCommand.MatchString(v[len(word):]) {
@@ -306,7 +314,7 @@ func assignments(line string) string {
 			if !strings.HasSuffix(m[1], `"`) && !strings.HasSuffix(m[1], "'") {
 				judged = trimmed(v)
 			}
-			if !plainLiteral(m[2], judged) {
+			if isFile := !variable.MatchString(m[2]) && PlainArgument(judged); !isFile && !plainLiteral(m[2], judged) {
 				v = hidden(v)
 			}
 			return v + rest
@@ -325,12 +333,15 @@ var (
 
 // assignmentItems are an item that has a line, and items within brackets.
 var assignmentItems = []*regexp.Regexp{
-	regexp.MustCompile(`^(\s*-\s+)([A-Z_][A-Z0-9_]*)(=)(\S.*?)\s*$`),
-	regexp.MustCompile(`^(\s*-\s+["'])([A-Z_][A-Z0-9_]*)(=)(.+?)["']?\s*$`),
-	regexp.MustCompile(`([\[,]\s*")([A-Z_][A-Z0-9_]*)(=)((?:[^"\\]|\\.)+)`),
-	regexp.MustCompile(`([\[,]\s*')([A-Z_][A-Z0-9_]*)(=)([^']+)`),
+	regexp.MustCompile(`^(\s*-\s+)([A-Za-z_][\w.-]*)(=)(\S.*?)\s*$`),
+	regexp.MustCompile(`^(\s*-\s+["'])([A-Za-z_][\w.-]*)(=)(.+?)["']?\s*$`),
+	regexp.MustCompile(`([\[,]\s*")([A-Za-z_][\w.-]*)(=)((?:[^"\\]|\\.)+)`),
+	regexp.MustCompile(`([\[,]\s*')([A-Za-z_][\w.-]*)(=)([^']+)`),
 	regexp.MustCompile(`([\[,]\s*)([A-Z_][A-Z0-9_]*)(=)([^\s"',\]][^,\]]*)`),
 }
+
+// inList are a list on one line, and its items in small letters.
+var inList, smallItem = regexp.MustCompile(`^\s*(?:-\s+)*(?:[\w."'-]+:\s+)?\[`), regexp.MustCompile(`([\[,]\s*)([A-Za-z_][\w.-]*)(=)([^\s"',\]][^,\]]*)`)
 
 // trimmed is a value without its quotes, or without the comment behind it: in quotes a
 // # is part of the value.
@@ -345,22 +356,6 @@ func trimmed(v string) string {
 // which Redact hides the credentials, or name another variable.
 func plainLiteral(name, value string) bool {
 	return value == "" || Plain(name, value) || !Named(name) && !Formed(value) && (strings.HasPrefix(value, "--") || reference.MatchString(value))
-}
-
-// RedactManifest replaces the credentials in a text of several lines that may be a
-// manifest, and all of the Secrets in it.
-func RedactManifest(text string) string {
-	lines := strings.Split(text, "\n")
-	hidden := InSecret(lines)
-	before, after := Beside(lines)
-	for i, line := range lines {
-		if hidden[i] {
-			lines[i] = HideLine(line)
-		} else {
-			lines[i] = RedactLine(line, before[i], after[i])
-		}
-	}
-	return strings.Join(lines, "\n")
 }
 
 // named replaces the values that a form finds behind the name of a credential. A

@@ -101,35 +101,22 @@ func Hunks(before, after string) []Hunk {
 
 // side is one of the two texts.
 type side struct {
-	lines  []string // with their ends
-	hidden []bool   // the line belongs to a Secret
-
-	before, after []string // of each line, as [credential.Beside] finds them
+	lines    []string // with their ends
+	redacted []string // the lines as they are shown, without their ends
 }
 
 func newSide(text string) side {
 	lines := split(text)
-	bare := make([]string, len(lines))
-	for i, line := range lines {
-		bare[i] = strings.TrimRight(line, "\r\n")
-	}
-	before, after := credential.Beside(bare)
-	return side{lines, credential.InSecret(lines), before, after}
+	return side{lines, credential.Manifest(lines)}
 }
 
 // line returns a line as it is shown, with its end.
 func (s side) line(i int) string {
-	text := strings.TrimRight(s.lines[i], "\r\n")
-	end := s.lines[i][len(text):]
+	end := s.lines[i][len(strings.TrimRight(s.lines[i], "\r\n")):]
 	if !strings.HasSuffix(end, "\n") {
 		end += "\n\\ No newline at end of file\n"
 	}
-	switch {
-	case s.hidden[i]:
-		return credential.HideLine(text) + end
-	default:
-		return credential.RedactLine(text, s.before[i], s.after[i]) + end
-	}
+	return s.redacted[i] + end
 }
 
 // shown reports whether lines are shown as they are.

@@ -9,6 +9,8 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/inference-responder/responder/internal/credential"
 )
 
 // flatten converts a pod template to paths and values as people compare them:
@@ -42,7 +44,7 @@ func (r *redactor) flatten(t corev1.PodTemplateSpec) map[string]string {
 }
 
 func (r *redactor) container(out map[string]string, path string, c corev1.Container) {
-	out[path+".image"] = c.Image
+	out[path+".image"] = r.text(c.Image, credential.Redact(c.Image))
 	r.flags(out, path+".command", c.Command)
 	r.flags(out, path+".args", c.Args)
 	for _, e := range c.Env {

@@ -29,11 +29,11 @@ func (r *redactor) value(name, v string) string {
 	}
 }
 
-// shown returns a text of a template without credentials. One of several lines, or one
-// that holds a Secret, is a manifest, or a file that is read like one.
+// shown returns a text of a template without credentials. One of several lines, with an
+// object, or one that holds a Secret, is a manifest, or a file that is read like one.
 func shown(v string) string {
 	lines := strings.Split(v, "\n")
-	if len(lines) > 1 || credential.InSecret(lines)[0] {
+	if len(lines) > 1 || strings.Contains(v, "{") || credential.InSecret(lines)[0] {
 		v = credential.RedactManifest(v)
 	}
 	return credential.Redact(v)

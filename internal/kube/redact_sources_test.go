@@ -85,6 +85,22 @@ func TestCredentialsOfProbesAndCausesStayHidden(t *testing.T) {
 	}
 }
 
+// An image may have a login to its registry in its address, which is hidden; that it changed
+// is told. The image itself is shown.
+func TestCredentialsOfImagesStayHidden(t *testing.T) {
+	var r redactor
+	image := func(name string) string {
+		return r.flatten(corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: name}}}})["containers[c].image"]
+	}
+	a, b := image("me:canary1@registry.example.com:5000/org/m:v1"), image("me:canary2@registry.example.com:5000/org/m:v1")
+	if strings.Contains(a+b, "canary") || a == b || !strings.Contains(a, "@registry.example.com:5000/org/m:v1") {
+		t.Errorf("%q and %q", a, b)
+	}
+	if plain := "registry.example.com:5000/org/m:v1@sha256:0123abcd"; image(plain) != plain {
+		t.Errorf("%q", image(plain))
+	}
+}
+
 // The text of an annotation may be a file of any kind.
 func TestCredentialsOfAnnotationsStayHidden(t *testing.T) {
 	for name, text := range map[string]string{
@@ -94,6 +110,8 @@ func TestCredentialsOfAnnotationsStayHidden(t *testing.T) {
 		"a Secret":            "kind: Secret\nstringData:\n  a: canary\n",
 		"a Secret in JSON":    `{"kind":"Secret","data":{"a":"canary"}}`,
 		"a Secret in JSON, 2": `{"apiVersion":"v1","kind":"List","items":[{"kind":"Secret","stringData":{"a":"canary"}}]}`,
+		"YAML on one line":    "users: [{name: DB_PASSWORD, value: canary}]",
+		"a comment of XML":    "<replicas: 2><password><!-- of the hub --><![CDATA[canary]]></password>",
 		"XML":                 "<replicas: 2><password><![CDATA[canary]]></password>",
 		"XML on lines":        "<replicas: 2>\n<password>\n<![CDATA[\ncanary\n]]></password>",
 	} {

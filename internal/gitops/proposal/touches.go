@@ -64,7 +64,7 @@ func touchesOf(file string, old, now map[string]field) []gitops.Touch {
 			Variable: all[path].variable, File: file, Line: all[path].line, Path: path,
 			From: shown(a.value), To: shown(b.value),
 		}
-		if a.secret || b.secret || secret(t.Variable) || secret(path) || all[path].bare && secret(file) || unknown(path, a.value) || unknown(path, b.value) {
+		if a.secret || b.secret || secret(t.Variable) || secret(path) || all[path].bare && secret(file) {
 			t.From, t.To = redacted(t.From), redacted(t.To)
 		}
 		out = append(out, t)
@@ -78,13 +78,11 @@ func secret(path string) bool {
 	return slices.ContainsFunc(strings.FieldsFunc(path, func(r rune) bool { return strings.ContainsRune(".[]:/# ", r) }), credential.Named)
 }
 
-var envValue = regexp.MustCompile(`\benv\[([^\]]+)\]\.value$`)
-
-// unknown reports whether a path is that of an environment variable of which nobody knows
-// that its literal value holds no credential.
-func unknown(path, value string) bool {
-	m := envValue.FindStringSubmatch(path)
-	return m != nil && value != "" && !credential.Plain(m[1], value)
+// hiddenIn returns the nodes of a document whose values are shown as redacted.
+func hiddenIn(doc *yaml.Node) map[*yaml.Node]bool {
+	all := credential.Secrets(doc)
+	maps.Copy(all, credential.Literals(doc))
+	return all
 }
 
 // shown is a value without credentials, which are found in the whole of it, and
@@ -142,7 +140,7 @@ func flatten(data []byte, t gitops.Target) map[string]field {
 		if len(doc.Content) == 0 || others(doc.Content[0], t) {
 			continue
 		}
-		f.secrets = credential.Secrets(&doc)
+		f.secrets = hiddenIn(&doc)
 		f.walk(doc.Content[0], f.document(doc.Content[0]), 0)
 	}
 }
@@ -179,7 +177,10 @@ func (f *flat) lines(text, path string, line int) bool {
 	if len(pairs) > maxFields {
 		f.odd = true
 	}
+	outer := f.secret
+	defer func() { f.secret = outer }()
 	for _, p := range pairs[:min(len(pairs), maxFields)] {
+		f.secret = outer || p.value != "" && !credential.Plain(p.key, p.value)
 		f.set(path+p.key, path+p.key, p.value, p.line)
 	}
 	return len(pairs) > 0

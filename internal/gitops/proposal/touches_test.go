@@ -70,7 +70,7 @@ func TestTouches(t *testing.T) {
 		"a literal block":             {"args:\n  - |\n    vllm serve m \\\n      --max-num-seqs 256\n", "args:\n  - |\n    vllm serve m \\\n      --max-num-seqs 64\n", []string{"--max-num-seqs 256 -> 64 :4"}},
 		"an engine's file":            {"data:\n  config.yaml: |\n    max-num-seqs: 256\n    model: m\n", "data:\n  config.yaml: |\n    max-num-seqs: 64\n    model: m\n", []string{"--max-num-seqs 256 -> 64 :3"}},
 		"an env file": {"# MODE\nMODE=a\nHF_TOKEN=hunter2\nURL=http://u:hunter2@h/\n", "MODE=b\nHF_TOKEN=hunter3\nURL=http://u:hunter3@h/\nNEW=1", []string{
-			"HF_TOKEN (redacted) -> (redacted) :2", "MODE a -> b :1", "NEW  -> 1 :4", "URL http://u:(redacted)@h/ -> http://u:(redacted)@h/ :3",
+			"HF_TOKEN (redacted) -> (redacted) :2", "MODE a -> b :1", "NEW  -> 1 :4", "URL (redacted) -> (redacted) :3",
 		}},
 		"a held env file": {"data:\n  x.env: |\n    MODE=a\n    HF_TOKEN=hunter2\n", "data:\n  x.env: |\n    MODE=b\n    HF_TOKEN=hunter2\n", []string{"data[x.env]: MODE a -> b :3"}},
 		"a literal":       {"literals: [HF_TOKEN=hunter2, A=1]\n", "literals: [HF_TOKEN=hunter3, A=1]\n", []string{"literals[0] HF_TOKEN=(redacted) -> HF_TOKEN=(redacted) :1"}},
@@ -123,6 +123,37 @@ func TestTouchesOfSecrets(t *testing.T) {
 	got := touches([]gitops.File{{Path: "auth/app.yaml", Data: []byte("replicas: 1\n")}}, []gitops.File{{Path: "auth/app.yaml", Data: []byte("replicas: 2\n")}}, gitops.Target{})
 	if len(got) != 1 || got[0].To != "2" {
 		t.Errorf("%+v", got)
+	}
+}
+
+// TestTouchesOfUnknownValues: what is not known to hold no credential is not shown, in
+// whatever form it is written, and that it changed is told.
+func TestTouchesOfUnknownValues(t *testing.T) {
+	for name, text := range map[string]string{
+		"a flag":                 "args: [--licence=canary, --port=80]\n",
+		"a flag in two items":    "args:\n- --licence\n- canary\n",
+		"an argument":            "args: [canary, --port=80]\n",
+		"a folded block":         "args: >-\n  serve --licence\n  canary\n  --port 80\n",
+		"a backslash":            "args:\n- |\n  serve -k \\\n    canary \\\n    --port 80\n",
+		"a short flag alone":     "args:\n- serve -k canary\n",
+		"a mapping of mappings":  "envVars: {licence: {value: canary}}\n",
+		"a mapping of variables": "env: {licence: canary}\n",
+		"a text of variables":    "extraEnv: |\n  - name: licence\n    value: canary\n",
+		"an env file":            "LICENCE=canary\n",
+		"a login to a registry":  "image: me:canary@registry.example.com/org/m:v1\n",
+	} {
+		file := func(value string) []gitops.File {
+			return []gitops.File{{Path: "f.yaml", Data: []byte(strings.ReplaceAll(text, "canary", value))}}
+		}
+		got := touches(file("canary1"), file("canary2"), gitops.Target{})
+		if len(got) == 0 {
+			t.Errorf("%s: a change is not told", name)
+		}
+		for _, x := range got {
+			if strings.Contains(x.From+x.To+x.Path+x.Variable, "canary") {
+				t.Errorf("%s: %+v", name, x)
+			}
+		}
 	}
 }
 

@@ -94,12 +94,15 @@ func shellWords(n *yaml.Node) []word {
 // count: dashes and underscores are the same, and --no-x is x set to false.
 func (f *flat) flags(words []word, path string) {
 	position := 0
+	outer := f.secret
+	defer func() { f.secret = outer }()
 	for i := 0; i < len(words); i++ {
 		w := words[i]
 		if !isFlag(w.text) {
 			if w.text == `\` {
 				continue
 			}
+			f.secret = outer || !credential.PlainArgument(w.text)
 			f.set(path+"["+itoa(position)+"]", path+"["+itoa(position)+"]", w.text, w.line)
 			position++
 			continue
@@ -117,6 +120,7 @@ func (f *flat) flags(words []word, path string) {
 				name, value = "--"+bare, "false"
 			}
 		}
+		f.secret = outer || !credential.PlainFlag(name, value)
 		f.set(path+"["+name+"]", name, value, w.line)
 	}
 }
@@ -139,7 +143,7 @@ func (f *flat) scalar(n *yaml.Node, path string, depth int) {
 		}
 		var doc yaml.Node
 		if yaml.Unmarshal([]byte(n.Value), &doc) == nil && len(doc.Content) == 1 && doc.Content[0].Kind == yaml.MappingNode {
-			inner := &flat{fields: map[string]field{}, secrets: credential.Secrets(&doc), secret: f.secret}
+			inner := &flat{fields: map[string]field{}, secrets: hiddenIn(&doc), secret: f.secret}
 			inner.walk(doc.Content[0], "", depth+1)
 			for p, v := range inner.fields {
 				name := v.variable
