@@ -218,10 +218,23 @@ func (r *reader) until(n *yaml.Node, path string, at place) []Expectation {
 		}
 		if n := m.Need("value", "the number it is compared with, or ${...}"); n != nil {
 			e.Value = r.number(n, m.At("value"), numberLimit, at)
+			r.holdsAnyway(n, m.At("value"), at, e.Query, e.Op, e.Value)
 		}
 		out = append(out, e)
 	}
 	return out
+}
+
+// holdsAnyway refuses a comparison that holds whatever the service does. One with a number
+// that only a run knows is checked there.
+func (r *reader) holdsAnyway(n *yaml.Node, path string, at place, query *Value, op string, value *Value) {
+	if limit, ok := value.Constant(); ok && query != nil && !query.refused {
+		if q, ok := query.sample(); ok {
+			if why := HoldsAnyway(q.text, op, limit); why != "" {
+				r.unsafe(at.state, n, path, "proves nothing: it "+why, "compare with what is bad for the service; a metric in a small unit has it in its name, as bytes")
+			}
+		}
+	}
 }
 
 // words reads an optional field that is shown on one line.
@@ -255,12 +268,15 @@ func (r *reader) query(m *yamldoc.Mapping, name string, at place) *Value {
 		return v
 	}
 	selectors := vectorSelectors(q.text)
+	v.refused = true
 	if len(selectors) == 0 {
 		r.unsafe(at.state, n, m.At(name), "reads no series, so its result does not depend on the service and proves nothing", "ask for what the change has to improve")
 	} else if elseConstant(q.text) {
 		r.unsafe(at.state, n, m.At(name), "is a constant where the service has no series, which proves nothing", "leave out the \"or\", or the absent(): missing data is inconclusive, as it must be")
 	} else if why, part := provesNothing(q.text); why != "" {
 		r.unsafe(at.state, n, m.At(name), fmt.Sprintf("proves nothing: %q %s", yamldoc.Clip(part), why), "let the result follow what the service does now")
+	} else {
+		v.refused = false
 	}
 	for _, vs := range selectors {
 		if !q.selects(vs) {
@@ -285,6 +301,11 @@ func (r *reader) burn(n *yaml.Node, path string, at place) *Burn {
 	}
 	if n := m.Get("max"); n != nil {
 		b.Max = r.number(n, m.At("max"), numberMaxBurn, at)
+	}
+	if most, ok := b.Max.Constant(); ok {
+		if objective, ok := b.Objective.Constant(); ok {
+			r.holdsAnyway(m.Get("error_ratio"), m.At("error_ratio"), at, b.ErrorRatio, "<=", constantNumber(numberMaxBurn, most*(1-objective)))
+		}
 	}
 	return b
 }
@@ -314,6 +335,7 @@ func (r *reader) traffic(m *yamldoc.Mapping, v *Verify, at place) {
 	v.MinTraffic = constantNumber(numberMinShare, defaultMinTraffic)
 	if rate := tm.Need("min_rate", "requests per second that count as traffic, e.g. 0.1"); rate != nil {
 		v.MinRate = r.number(rate, tm.At("min_rate"), numberMinRate, at)
+		r.holdsAnyway(rate, tm.At("min_rate"), at, v.Traffic, ">=", v.MinRate)
 	}
 	if share := tm.Get("min_share"); share != nil {
 		v.MinTraffic = r.number(share, tm.At("min_share"), numberMinShare, at)

@@ -1,6 +1,7 @@
 package playbook
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -138,6 +139,9 @@ func TestUnsafeLevers(t *testing.T) {
 		{"grouped", node, "group(" + proof + ")", traffic, "is 1 for every series"},
 		{"a constant factor", node, "100 * " + proof, traffic, ""},
 		{"a ratio", node, "histogram_quantile(0.99, " + proof + ") / rate(" + proof + "[5m])", traffic, ""},
+		{"scaled away", node, proof + " * 1e-9", traffic, "holds for every value that the series may have: of series from 0 to 1e+06 the result is from 0 to 0.001, always < 1"},
+		{"moved away", node, proof + " - 1e9", traffic, "holds for every value"},
+		{"traffic that is always there", node, proof, "1 + " + traffic, "holds for every value"},
 		{"traffic that is no more", node, proof, "sum(rate(requests_total{${service.selector}}[1m] @ 0))", "reads a fixed time"},
 		{"traffic of all services", node, proof, "sum(rate(requests_total[1m]))", "reads requests_total of every service"},
 	} {
@@ -158,6 +162,35 @@ func TestUnsafeLevers(t *testing.T) {
 				t.Errorf("unsafe: %q, want %q", why, tt.want)
 			}
 		})
+	}
+}
+
+// TestHoldsAnyway: a comparison is no proof if every value that the series may have passes it.
+func TestHoldsAnyway(t *testing.T) {
+	const x, y = `x{a="b"}`, `y{a="b"}`
+	for proof, holds := range map[string]bool{
+		x + " * 1e-9 < 0.5": true, "sum(" + x + ") * 1e-9 < 0.5": true, x + " / 1e12 < 1": true, x + " - 1e9 < 0": true, "min(" + x + ") > -1": true, x + " >= 0": true,
+		"clamp_max(" + x + ", 0.1) < 1": true, "sum(clamp(" + x + ", 0, 0.1) * 2) / 1e9 < 1": true, "vector(0) and on() " + x + " < 1": true, "0.5 - " + x + " < 1": true,
+		x + " % 1 <= 1": true, "count(count(" + x + ")) == 1": true, "count(sum(" + x + ")) < 2": true, "abs(" + x + ") >= 0": true, "stddev(sum(" + x + ")) < 1": true,
+		"1 + rate(" + x + "[5m]) > 0.5": true, "sum(" + x + ") > bool 100 <= 1": true, "log10(" + x + " + 1) < 7": true, "exp(-1 * " + x + ") <= 1": false, "max_over_time(" + x + "[5m]) > -0.1": true,
+		"rate(" + x + "[5m]) / 1e9 / 1e3 < 0.01": true, "(" + x + " / " + y + ") * 1e-9 < 0.5": true, "1 - " + x + "*0 < 2": true, "time() > 5": false,
+
+		x + " < 0.5": false, "sum(" + x + ") * 100 < 5": false, "sum(" + x + ") / sum(" + y + ") < 0.01": false, "1 - sum(" + x + ") / sum(" + y + ") < 0.01": false,
+		`memory_bytes{a="b"} / 1e9 < 20`: false, `sum(memory_bytes{a="b"}) / 1073741824 < 70`: false, `rate(wait_nanoseconds_total{a="b"}[5m]) * 1e-9 < 0.5`: false,
+		"histogram_quantile(0.99, sum by (le) (rate(" + x + "[5m]))) < 2": false, "sum(rate(" + x + "[5m])) > 0.1": false, "count(" + x + ") == 3": false, "count(" + x + ") < 2": false,
+		x + " - " + y + " < 0": false, x + " * 1000 < 500": false, "min(" + x + ") == 1": false, "avg(" + x + ") > 0": false, "delta(" + x + "[5m]) < 0": false, x + " < 1e5": false,
+		"max(" + x + ") - min(" + x + ") < 0.1": false, "deriv(" + x + "[5m]) <= 0": false, "log10(" + x + " + 1) < 2": false, "stddev by (pod) (" + x + ") < 1": false,
+	} {
+		i := strings.LastIndexAny(proof, "<>=")
+		query, limit := strings.TrimSpace(strings.TrimRight(proof[:i], "<>= ")), strings.TrimSpace(proof[i+1:])
+		op := strings.TrimSpace(proof[len(query) : i+1])
+		value, err := strconv.ParseFloat(limit, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if why := HoldsAnyway(query, op, value); (why != "") != holds {
+			t.Errorf("%q: %q, want one: %t", proof, why, holds)
+		}
 	}
 }
 

@@ -18,9 +18,10 @@ import (
 // ${CEL}. It is compiled against its declared type, immutable and safe for
 // concurrent use.
 type Value struct {
-	source string
-	field  Field // its declaration: name, type, limits
-	proof  bool  // a query of a proof, which has to prove something also with its values filled in
+	source  string
+	field   Field // its declaration: name, type, limits
+	proof   bool  // a query of a proof, which has to prove something also with its values filled in
+	refused bool  // as a proof
 
 	constant any               // if nothing else is set
 	expr     *compiled         // a number, bool or duration that is one ${...}

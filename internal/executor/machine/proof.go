@@ -42,6 +42,9 @@ func (s State) Proof(state string, now time.Time) (*VerifySpec, error) {
 		if err != nil {
 			return nil, fmt.Errorf("verify.until[%d].value: %w", i, s.lacksAlert(err))
 		}
+		if why := playbook.HoldsAnyway(q, u.Op, limit); why != "" {
+			return nil, fmt.Errorf("verify.until[%d] proves nothing: it %s", i, why)
+		}
 		spec.Until = append(spec.Until, Expectation{Name: u.Name, Unit: u.Unit, Query: q, Op: u.Op, Value: limit})
 	}
 	var err error
