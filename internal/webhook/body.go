@@ -36,11 +36,11 @@ type holding struct {
 	reading int // not read whole
 }
 
-// newBudget is a budget of n bytes, and of so many connections. One byte more goes, also of
-// one sender: it is what a body that is as large as can be, or larger, is asked for to see
-// that it has ended.
+// newBudget is a budget of n bytes, and of so many connections. Of each half one byte more
+// goes: it is what a body that is as large as can be, or larger, is asked for to see that it
+// has ended.
 func newBudget(n int64, connections int) *budget {
-	return &budget{limit: n + 1, each: n/2 + 1, reading: max(1, connections/2), senders: map[string]*holding{}}
+	return &budget{limit: n + 2, each: n/2 + 1, reading: max(1, connections/2), senders: map[string]*holding{}}
 }
 
 // begin counts one more body of a sender, or returns false: it has half of them already.

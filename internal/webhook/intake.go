@@ -32,7 +32,7 @@ func (s *Server) intake(c echo.Context, id Identity) error {
 	b, err := s.bodies.read(r, id.Name)
 	defer b.release()
 	if err != nil {
-		return s.readProblem(err)
+		return s.readProblem(err, id.Name)
 	}
 	// From here on the sender may close, but is not slow any more.
 	_ = http.NewResponseController(c.Response()).SetReadDeadline(time.Time{}) // unsupported in tests without a connection
@@ -60,13 +60,13 @@ func (s *Server) intake(c echo.Context, id Identity) error {
 
 // readProblem returns the answer for a body that could not be read completely. A slow
 // sender gets 503: Alertmanager then tries again at once.
-func (s *Server) readProblem(err error) error {
+func (s *Server) readProblem(err error, sender string) error {
 	switch {
 	case errors.Is(err, errTooLarge):
 		return problem(http.StatusRequestEntityTooLarge, "too_large", "the body is larger than "+strconv.FormatInt(s.o.MaxBody, 10)+" bytes",
 			"group alerts by more labels, or raise receiver.max_body")
 	case errors.Is(err, errShed):
-		s.crowded()
+		s.crowded(sender)
 		return err
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return problem(http.StatusServiceUnavailable, "slow", "the body did not arrive within "+s.o.SlowTimeout.String(), "try again")
@@ -75,14 +75,14 @@ func (s *Server) readProblem(err error) error {
 	}
 }
 
-// crowded tells the log which sender holds most of what is being read. It is told of one
-// sender once in ten minutes.
-func (s *Server) crowded() {
+// crowded tells the log whose notification was refused, and which sender holds most of what
+// is being read. It is told of one that holds most once in ten minutes.
+func (s *Server) crowded(refused string) {
 	name, bytes, reading := s.bodies.flying.largest()
 	if s.quotas.crowds(name, time.Now()) {
 		s.log.Warn("notifications are refused: too many are being read or admitted; one sender gets half of receiver.max_in_flight and of the connections at most; "+
-			"see whether the one that holds most, not always the one that is refused, has a storm of alerts, sends slowly, or has lost its credential; else raise receiver.max_in_flight",
-			"sender", name, "bytes", bytes, "reading", reading)
+			"see whether the one that holds most has a storm of alerts, sends slowly, or has lost its credential; else raise receiver.max_in_flight",
+			"sender", refused, "holds_most", name, "bytes", bytes, "reading", reading)
 	}
 }
 

@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"log/slog"
@@ -11,6 +12,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/inference-responder/responder/internal/playbook"
 )
 
 // A credential has one quota, whoever uses it: who has a copy of Alertmanager's keeps
@@ -226,5 +229,50 @@ func TestNoRoom(t *testing.T) {
 	}
 	if w := post(s, notice(``, ``)); w.Code != http.StatusOK || !strings.Contains(log.String(), "accepted again") {
 		t.Errorf("with room again: %d, log:\n%s", w.Code, &log)
+	}
+}
+
+// Two bodies as large as can be are read at once, from two senders, where no more than two
+// are allowed. A third sender is refused, and the log names it, and who holds most.
+func TestTwoLargestBodiesFit(t *testing.T) {
+	var log lockedBuffer
+	h := newHouse()
+	arrived, release := make(chan struct{}), make(chan struct{})
+	h.admit = func(context.Context, playbook.Notification) error {
+		arrived <- struct{}{}
+		<-release
+		return nil
+	}
+	o := options(t, h)
+	o.MaxBody, o.InFlightBytes, o.Logger = 4000, 8000, slog.New(slog.NewTextHandler(&log, nil))
+	tokens := []string{intakeToken}
+	for _, name := range []string{"second", "third"} {
+		token := name + "-token-0123456789"
+		tokens = append(tokens, token)
+		o.Auth.Tokens = append(o.Auth.Tokens, Token{Grant: Grant{Name: name, Scopes: []Scope{ScopeIntake}}, File: write(t, t.TempDir(), name, token)})
+	}
+	s := mustNew(t, o)
+	largest := notice(``, ``)
+	largest += strings.Repeat(" ", int(o.MaxBody)-len(largest))
+	answers := make(chan int, 2)
+	for _, token := range tokens[:2] {
+		go func() { answers <- ask(s, http.MethodPost, "/", token, strings.NewReader(largest)).Code }()
+		select {
+		case <-arrived:
+		case code := <-answers:
+			t.Fatalf("a body of max_body is answered %d", code)
+		}
+	}
+	if w := ask(s, http.MethodPost, "/", tokens[2], strings.NewReader(largest)); w.Code != http.StatusServiceUnavailable {
+		t.Errorf("a third one: %d %s", w.Code, w.Body)
+	}
+	close(release)
+	for range 2 {
+		if code := <-answers; code != http.StatusOK {
+			t.Errorf("answered %d", code)
+		}
+	}
+	if !strings.Contains(log.String(), "sender=third") || !strings.Contains(log.String(), "holds_most=") {
+		t.Errorf("the log says %s", log.String())
 	}
 }
