@@ -4,14 +4,12 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
-	"syscall"
 
 	"go.yaml.in/yaml/v3"
 
@@ -73,100 +71,6 @@ func ReadContexts(getenv func(string) string) (Contexts, error) {
 		return Contexts{}, fmt.Errorf("read contexts: %w", err)
 	}
 	return parseContexts(file, data)
-}
-
-// maxLinks is how many symbolic links lead to a file.
-const maxLinks = 40
-
-// readOwn reads a file that nobody but this user and root may write or replace: itself, and
-// each directory and link of its path, from the root on. What is read is the file that was
-// checked.
-func readOwn(file string) ([]byte, error) {
-	if _, err := os.Stat(file); err != nil { // who has none may have a home directory that others write
-		return nil, err
-	}
-	file, err := filepath.Abs(file)
-	if err != nil {
-		return nil, err
-	}
-	if file, err = ownPath(file); err != nil {
-		return nil, err
-	}
-	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	switch {
-	case err != nil:
-		return nil, err
-	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("%s is no regular file", file)
-	}
-	if err := ownAlone(file, info, os.Getuid()); err != nil {
-		return nil, err
-	}
-	return io.ReadAll(io.LimitReader(f, maxContexts+1)) // more is refused where it is parsed
-}
-
-// ownPath follows an absolute path, and returns it without links.
-func ownPath(path string) (string, error) {
-	at, rest, links := "/", elements(path), 0
-	for len(rest) > 0 {
-		info, err := os.Lstat(at)
-		if err != nil {
-			return "", err
-		}
-		if err := ownAlone(at, info, os.Getuid()); err != nil {
-			return "", err
-		}
-		next := filepath.Join(at, rest[0])
-		if info, err = os.Lstat(next); err != nil {
-			return "", err
-		}
-		if info.Mode()&fs.ModeSymlink == 0 {
-			at, rest = next, rest[1:]
-			continue
-		}
-		if err := ownedBy(next, info, os.Getuid()); err != nil {
-			return "", err
-		}
-		target, err := os.Readlink(next)
-		if err != nil {
-			return "", err
-		}
-		if links++; links > maxLinks {
-			return "", fmt.Errorf("%s: too many links lead to it", path)
-		}
-		if filepath.IsAbs(target) {
-			at = "/"
-		}
-		rest = append(elements(target), rest[1:]...)
-	}
-	return at, nil
-}
-
-// elements returns the names that a path consists of.
-func elements(path string) []string {
-	return strings.FieldsFunc(path, func(r rune) bool { return r == '/' })
-}
-
-// ownAlone returns an error if anybody but a user and root may write a file, or replace
-// files in a directory.
-func ownAlone(path string, info fs.FileInfo, user int) error {
-	if info.Mode().Perm()&0o022 != 0 && (!info.IsDir() || info.Mode()&fs.ModeSticky == 0) {
-		return fmt.Errorf("others may write %s, and so choose where your token is sent; check the servers in contexts.yaml, then run 'chmod go-w %s'", path, path)
-	}
-	return ownedBy(path, info, user)
-}
-
-// ownedBy returns an error if a file belongs to anybody but a user and root.
-func ownedBy(path string, info fs.FileInfo, user int) error {
-	if stat, ok := info.Sys().(*syscall.Stat_t); ok && stat.Uid != 0 && int(stat.Uid) != user {
-		return fmt.Errorf("%s belongs to the user with ID %d, who so chooses where your token is sent; check the servers in contexts.yaml, then make it your own with chown", path, stat.Uid)
-	}
-	return nil
 }
 
 func parseContexts(file string, data []byte) (Contexts, error) {

@@ -141,12 +141,35 @@ func TestContextsOfOthers(t *testing.T) {
 		_, err := ReadContexts(func(v string) string { return map[string]string{"HOME": home}[v] })
 		return err
 	}
-	for mode, want := range map[os.FileMode]string{0o700: "", 0o777 | os.ModeSticky: "", 0o770: "others may write " + dir, 0o777: "chmod go-w " + dir} {
+	for mode, want := range map[os.FileMode]string{0o700: "", 0o777 | os.ModeSticky: "", 0o777: "chmod go-w " + dir} {
 		if err := os.Chmod(dir, mode); err != nil {
 			t.Fatal(err)
 		}
 		if err := read(); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("a directory of mode %s: %v, want %q", mode, err, want)
+		}
+	}
+	if os.Getuid() == 0 {
+		if err := errors.Join(os.Chmod(dir, 0o775), os.Chown(dir, 0, 0)); err != nil {
+			t.Fatal(err)
+		}
+		if err := read(); err != nil {
+			t.Errorf("a directory that root's group writes: %v", err)
+		}
+		if err := os.Chown(dir, -1, 12345); err != nil {
+			t.Fatal(err)
+		}
+		if err := read(); err == nil || !strings.Contains(err.Error(), "chmod go-w "+dir) {
+			t.Errorf("a directory that some group writes: %v", err)
+		}
+		if err := os.Chown(dir, unmapped, 0); err != nil {
+			t.Fatal(err)
+		}
+		if err := read(); err == nil || !strings.Contains(err.Error(), "as everything of others does in a user namespace; name the service by --server and --token-file") {
+			t.Errorf("a directory of a user namespace: %v", err)
+		}
+		if err := os.Chown(dir, 0, 0); err != nil {
+			t.Fatal(err)
 		}
 	}
 	if err := os.Chmod(dir, 0o700); err != nil {
@@ -180,6 +203,67 @@ func TestContextsOfOthers(t *testing.T) {
 	if err := read(); err == nil || !strings.Contains(err.Error(), "is no regular file") {
 		t.Errorf("a pipe: %v", err)
 	}
+}
+
+// TestPrivateGroup: a group is private if nobody else is in it, as far as the machine's own
+// files tell.
+func TestPrivateGroup(t *testing.T) {
+	const passwd = "root:x:0:0::/root:/bin/sh\nada:x:1000:1000::/home/ada:/bin/sh\n"
+	const groups = "root:x:0:\nada:x:1000:\nops:x:2000:ada\n"
+	for name, c := range map[string]struct {
+		passwd, groups string
+		group          int
+		want           bool
+	}{
+		"her own":               {passwd, groups, 1000, true},
+		"listed in it herself":  {passwd, strings.Replace(groups, "1000:", "1000:ada", 1), 1000, true},
+		"another member":        {passwd, strings.Replace(groups, "1000:", "1000:bob", 1), 1000, false},
+		"a second line of it":   {passwd, groups + "other:x:1000:bob\n", 1000, false},
+		"another one's primary": {passwd + "bob:x:1001:1000::/home/bob:/bin/sh\n", groups, 1000, false},
+		"not her primary":       {passwd, groups, 2000, false},
+		"another name":          {passwd, strings.Replace(groups, "ada:", "users:", 1), 1000, false},
+		"an unknown user":       {"", groups, 1000, false},
+		"an unknown group":      {passwd, "", 1000, false},
+	} {
+		dir := t.TempDir()
+		for file, text := range map[string]string{"passwd": c.passwd, "group": c.groups} {
+			if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := isPrivate(c.group, 1000, filepath.Join(dir, "passwd"), filepath.Join(dir, "group")); got != c.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
+// FuzzOwnPath: wherever links lead, a path is the one that the system follows, and goes
+// through no directory that others may write.
+func FuzzOwnPath(f *testing.F) {
+	for _, s := range [][2]string{{"a/f", "."}, {"l/f", "a"}, {"l/f", "open"}, {"open/../a/f", "x"}, {"l", "l"}, {"l/f", "../a/../a"}, {"a/../open/f", ""}, {"l//f", "/"}, {"l/./f", "a/l2"}} {
+		f.Add(s[0], s[1])
+	}
+	f.Fuzz(func(t *testing.T, path, target string) {
+		dir := t.TempDir()
+		open := filepath.Join(dir, "open")
+		if err := errors.Join(os.Mkdir(filepath.Join(dir, "a"), 0o700), os.Mkdir(open, 0o700), os.Chmod(open, 0o777),
+			os.WriteFile(filepath.Join(dir, "a", "f"), nil, 0o600), os.WriteFile(filepath.Join(open, "f"), nil, 0o600), os.Symlink("../open", filepath.Join(dir, "a", "l2"))); err != nil {
+			t.Fatal(err)
+		}
+		if os.Symlink(target, filepath.Join(dir, "l")) != nil {
+			t.Skip()
+		}
+		got, err := ownPath(dir + "/" + path)
+		if err != nil {
+			return
+		}
+		if want, err := filepath.EvalSymlinks(dir + "/" + path); err == nil && got != want {
+			t.Errorf("%q with a link to %q is %s, want %s", path, target, got, want)
+		}
+		if strings.HasPrefix(got, open+"/") {
+			t.Errorf("%q with a link to %q leads to %s, which others may replace", path, target, got)
+		}
+	})
 }
 
 // TestWayToContexts: every directory and link on the way to the file counts.
