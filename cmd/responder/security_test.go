@@ -9,7 +9,7 @@ import (
 )
 
 // Every claim of the threat model, a list item or a row of a table, names a test that
-// exists, or says that there is none.
+// exists, unless it stands under a heading of limits.
 func TestSecurityClaims(t *testing.T) {
 	const page = "../../docs/explanation/security.md"
 	text, err := os.ReadFile(page)
@@ -17,10 +17,14 @@ func TestSecurityClaims(t *testing.T) {
 		t.Fatal(err)
 	}
 	names := regexp.MustCompile("`([a-z0-9_/]+)\\.((?:Test|Fuzz|Benchmark)[A-Za-z0-9_]+)`")
+	limits := false
 	for i, line := range strings.Split(wholeItems(string(text)), "\n") {
+		if strings.HasPrefix(line, "#") {
+			limits = strings.HasPrefix(strings.TrimLeft(line, "# "), "Limits")
+		}
 		claim := strings.HasPrefix(line, "- ") || strings.HasPrefix(line, "| ") && !strings.HasPrefix(line, "| who ")
 		tests := names.FindAllStringSubmatch(line, -1)
-		if claim && len(tests) == 0 && !strings.Contains(line, "*no test*") {
+		if claim && len(tests) == 0 && !limits {
 			t.Errorf("%s: claim without a test (line %d): %s", page, i+1, line)
 		}
 		for _, test := range tests {

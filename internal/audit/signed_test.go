@@ -337,3 +337,24 @@ func FuzzSigned(f *testing.F) {
 		}
 	})
 }
+
+// TestKeyAlone: whoever has the key and not the file begins no log with it, redacts nothing,
+// and the journal is as it was.
+func TestKeyAlone(t *testing.T) {
+	path, key := keptJournal(t, 3)
+	before := contents(t, path)
+	stolen := filepath.Join(t.TempDir(), "journal.db")
+	editFileOrCreate(t, filepath.Join(filepath.Dir(stolen), KeyFile), contents(t, filepath.Join(filepath.Dir(path), KeyFile)))
+	if j, err := Open(stolen, Options{}); err == nil {
+		t.Errorf("a log was begun with the key: %v", j.Close())
+	}
+	if _, err := Redact(t.Context(), stolen, RedactOptions{Text: "truth", By: "user:mallory", Reason: "x"}); err == nil {
+		t.Error("an entry was redacted without the file")
+	}
+	if !bytes.Equal(before, contents(t, path)) {
+		t.Error("the journal's file changed")
+	}
+	if r := mustVerify(t, path, key, VerifyOptions{}); len(r.Redacted) != 0 || r.Unsigned != 0 {
+		t.Errorf("%+v", r)
+	}
+}
