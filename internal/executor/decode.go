@@ -31,6 +31,9 @@ type decoder struct {
 	needs   []machine.Need
 	changes []machine.FieldChange
 	slos    []playbook.SLO
+
+	gathered []machine.Gathered
+	examined []machine.Examined
 }
 
 // event decodes a record of a run's stream.

@@ -97,9 +97,9 @@ func (d *decoder) compound(e *machine.Event, field string) *problem {
 	case "progress":
 		return d.other(&e.Progress)
 	case "gathered":
-		return d.other(&e.Gathered)
+		return list(d, &e.Gathered, &d.gathered, d.found)
 	case "examined":
-		return d.other(&e.Examined)
+		return list(d, &e.Examined, &d.examined, d.edge)
 	default: // ending
 		return d.other(&e.Ending)
 	}
@@ -275,6 +275,42 @@ func (d *decoder) guard(g *machine.GuardVerdict) *problem {
 			return d.truth(&g.Again)
 		default: // until
 			return d.at(&g.Until)
+		}
+	})
+}
+
+func (d *decoder) found(g *machine.Gathered) *problem {
+	return d.object([]string{"name", "step", "data", "facts", "reason", "why"}, func(field string) *problem {
+		switch field {
+		case "name":
+			return text(d, &g.Name)
+		case "step":
+			return text(d, &g.Step)
+		case "data":
+			return d.raw(&g.Data)
+		case "facts":
+			return d.texts(&g.Facts)
+		case "reason":
+			return text(d, &g.Reason)
+		default: // why
+			return text(d, &g.Why)
+		}
+	})
+}
+
+func (d *decoder) edge(x *machine.Examined) *problem {
+	return d.object([]string{"edge", "to", "result", "why", "values"}, func(field string) *problem {
+		switch field {
+		case "edge":
+			return text(d, &x.Edge)
+		case "to":
+			return text(d, &x.To)
+		case "result":
+			return text(d, &x.Result)
+		case "why":
+			return text(d, &x.Why)
+		default: // values
+			return d.texts(&x.Values)
 		}
 	})
 }
