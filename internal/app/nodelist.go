@@ -2,12 +2,12 @@ package app
 
 import (
 	"context"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
 
 	"github.com/inference-responder/responder/internal/api"
-	"github.com/inference-responder/responder/internal/executor"
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/gpu/judge"
 	"github.com/inference-responder/responder/internal/kube"
@@ -27,8 +27,7 @@ func (s *Service) nodeList(ctx context.Context) api.NodeList {
 		Nodes: make([]api.Node, 0, len(seen.nodes)), More: seen.more,
 		Unknown: append([]string{}, seen.unknown...), Read: seen.at.UTC(), Now: s.world.Now().UTC(),
 	}
-	open := true
-	about := runsAboutNodes(s.executor.Runs(executor.Filter{Open: &open}))
+	about := runsAboutNodes(s.executor.Open())
 	for _, x := range seen.nodes {
 		n := x.shown()
 		n.Waits = s.waits(x, about[x.name])
@@ -38,10 +37,10 @@ func (s *Service) nodeList(ctx context.Context) api.NodeList {
 }
 
 // runsAboutNodes returns open runs by the nodes that they are about: the one that an alert
-// or a person named, and the one that a lever changes.
-func runsAboutNodes(open []machine.State) map[string][]machine.State {
-	out := map[string][]machine.State{}
-	for _, run := range open {
+// or a person named, and the one that a lever changes. The newest comes first.
+func runsAboutNodes(open iter.Seq[*machine.State]) map[string][]*machine.State {
+	out := map[string][]*machine.State{}
+	for run := range open {
 		names := map[string]bool{run.Start.Alert.Labels["node"]: true}
 		if l := run.Lever; l != nil && l.Plan != nil && l.Plan.Target.Kind == "Node" {
 			names[l.Plan.Target.Name] = true
@@ -50,6 +49,9 @@ func runsAboutNodes(open []machine.State) map[string][]machine.State {
 		for name := range names {
 			out[name] = append(out[name], run)
 		}
+	}
+	for _, runs := range out {
+		slices.SortFunc(runs, func(a, b *machine.State) int { return strings.Compare(b.Start.Run, a.Start.Run) })
 	}
 	return out
 }
@@ -114,10 +116,10 @@ func (x *seenNode) shownGPUs() api.NodeGPUs {
 
 // waits returns what the return of a node waits for: the runs about it, a repair that was
 // asked for, and what is not known to be repaired.
-func (s *Service) waits(x seenNode, runs []machine.State) []api.NodeWait {
+func (s *Service) waits(x seenNode, runs []*machine.State) []api.NodeWait {
 	out := []api.NodeWait{}
 	for _, run := range runs {
-		status, _ := runview.Standing(run)
+		status, _ := runview.Standing(*run)
 		out = append(out, api.NodeWait{Text: "run of " + run.Start.Playbook + ": " + status, Run: run.Start.Run})
 	}
 	if x.out.Reset != "" {

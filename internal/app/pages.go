@@ -154,11 +154,11 @@ func (p pages) SignIn(w http.ResponseWriter, r *http.Request, s webhook.SignIn) 
 // pageRuns reads runs for the site.
 type pageRuns struct{ views }
 
-// Open lists every run that has not ended, newest first.
-func (p pageRuns) Open() []machine.State {
-	open := true
-	return p.executor.Runs(executor.Filter{Open: &open})
-}
+// Changes counts what happens to runs.
+func (p pageRuns) Changes() uint64 { return p.executor.Changes() }
+
+// Open yields every run that has not ended.
+func (p pageRuns) Open() iter.Seq[*machine.State] { return p.executor.Open() }
 
 // Search looks through all runs.
 func (p pageRuns) Search(q web.Search) web.Found {

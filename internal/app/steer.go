@@ -3,9 +3,7 @@ package app
 import (
 	"context"
 	"fmt"
-	"slices"
 
-	"github.com/inference-responder/responder/internal/executor"
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/sandbox"
 )
@@ -31,11 +29,14 @@ const realPace = 1
 func (s *Service) keepPace(ctx context.Context) error {
 	changed, stop := s.journal.Watch()
 	defer stop()
-	sim, open := s.world.Sandbox, true
+	sim := s.world.Sandbox
 	for {
 		pace := s.world.Pace
-		if slices.ContainsFunc(s.executor.Runs(executor.Filter{Open: &open}), func(r machine.State) bool { return r.Gate != nil }) {
-			pace = realPace
+		for run := range s.executor.Open() {
+			if run.Gate != nil {
+				pace = realPace
+				break
+			}
 		}
 		if sim.Clock().Pace() != pace {
 			if err := sim.SetPace(pace); err != nil {

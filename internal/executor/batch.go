@@ -276,7 +276,7 @@ func (b *batch) joinable(playbook, service string) *run {
 func (b *batch) start(s machine.Start, p *playbook.Playbook, also []playbook.Alert) error {
 	b.recordPlaybooks()
 	s.Override = b.set.Override(s.Playbook, s.Service.Name)
-	r := newRun(s.Run, machine.State{})
+	r := b.e.newRun(s.Run, machine.State{})
 	b.stage(r).fresh = true
 	if err := b.must(r, machine.Command{Kind: machine.CmdStart, Now: b.now, Start: &s, Playbook: p}); err != nil {
 		return err

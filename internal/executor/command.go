@@ -73,7 +73,7 @@ func (e *Executor) commandEnded(ctx context.Context, id string, c machine.Comman
 			_, refused = machine.Decide(s, c)
 			return nil
 		}
-		refused, err = b.decide(newRun(id, s), late)
+		refused, err = b.decide(e.newRun(id, s), late)
 		return err
 	}})
 	if err != nil {

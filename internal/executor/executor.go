@@ -8,6 +8,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/inference-responder/responder/internal/audit"
@@ -100,7 +101,8 @@ type Executor struct {
 	dispatch *dispatch.Dispatcher
 	crashes  *crashGuard
 
-	saveEvery int // see the constant
+	saveEvery int           // see the constant
+	changes   atomic.Uint64 // see Changes
 
 	poked    chan struct{}     // a pause was lifted: see reconsider
 	due      []Due             // messages that were due at the start
@@ -135,6 +137,7 @@ func New(o Options) (*Executor, error) {
 		ledger: guard.NewLedger(o.Guards), told: toldOnce{}, ladder: o.Ladder, requests: newRequests(), ids: newRunIDs(), pauses: pauses{set: map[Scope]Pause{}},
 	}
 	e.timers.clock, e.saveEvery = e.clock, saveEvery
+	e.changes.Store(uint64(e.clock.now().UnixNano())) //nolint:gosec // of this age
 	e.library = &library{e: e, at: map[string]uint64{}, compiled: map[string]*playbook.Playbook{}}
 	e.crashes = newCrashGuard(o.Journal, e.alive)
 	e.dispatch = dispatch.New(dispatch.Options{Journal: o.Journal, Intake: o.Intake, Services: o.Services, Window: o.Window, Blames: e.crashes.blames, Log: o.Log})
@@ -288,6 +291,7 @@ func (e *Executor) register(r *run) {
 
 // list adds an open run to what is looked for by its subject, under mu.
 func (e *Executor) list(r *run) {
+	defer e.changes.Add(1)
 	e.open[r.id] = r
 	s := r.state.Start
 	if s.Playbook == "" {
@@ -301,6 +305,7 @@ func (e *Executor) list(r *run) {
 
 // unlist takes an open run out, under mu.
 func (e *Executor) unlist(r *run) {
+	defer e.changes.Add(1)
 	delete(e.open, r.id)
 	s := r.state.Start
 	if k := keyOf(s); e.target[k] == r {

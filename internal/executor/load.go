@@ -252,7 +252,7 @@ func (e *Executor) admit(l *loadedRun, quarantined map[string]quarantine) {
 	}
 	e.ledger.Note(l.state, l.acts)
 	e.told.note(machine.State{Start: machine.Start{Run: l.id}, Told: l.told.by}, e.clock.now())
-	r := newRun(l.id, l.state)
+	r := e.newRun(l.id, l.state)
 	r.loaded = true
 	if a, ok := quarantined[l.id]; ok {
 		r.quarantine(a.why, a.at)

@@ -23,6 +23,7 @@ type run struct {
 	idle   uint64         // the head at which nothing came of a tick
 
 	published atomic.Pointer[snapshot]
+	changes   *atomic.Uint64 // of all runs
 }
 
 // snapshot is a run as the loop last published it. Reading it waits for nobody.
@@ -33,8 +34,8 @@ type snapshot struct {
 }
 
 // newRun returns a run that nobody else knows yet.
-func newRun(id string, s machine.State) *run {
-	r := &run{id: id}
+func (e *Executor) newRun(id string, s machine.State) *run {
+	r := &run{id: id, changes: &e.changes}
 	r.setState(s)
 	return r
 }
@@ -53,6 +54,7 @@ func (r *run) quarantine(why error, at time.Time) {
 
 func (r *run) publish() {
 	r.published.Store(&snapshot{state: r.state, dead: r.dead, deadAt: r.deadAt})
+	r.changes.Add(1) // after it: who read the count before has read too old a state at most once
 }
 
 // flight is an effect under way.
@@ -69,14 +71,15 @@ type runKey struct {
 
 func keyOf(s machine.Start) runKey { return runKey{s.Playbook, s.Service.Name, s.Loan} }
 
-// view returns the state as it was last published.
-func (r *run) view() machine.State {
+// view returns the state as it was last published. Nobody changes it.
+func (r *run) view() *machine.State {
 	now := r.published.Load()
-	s := *now.state
-	if now.dead != nil && s.Phase != machine.PhaseEnded {
-		s.Quarantine = &machine.Quarantine{Message: now.dead.Error(), At: now.deadAt}
+	if now.dead == nil || now.state.Phase == machine.PhaseEnded {
+		return now.state
 	}
-	return s
+	s := *now.state
+	s.Quarantine = &machine.Quarantine{Message: now.dead.Error(), At: now.deadAt}
+	return &s
 }
 
 // standing returns playbook and phase without a copy of the state.

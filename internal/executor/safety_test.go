@@ -61,7 +61,7 @@ func TestClockSetBackWhileApplying(t *testing.T) {
 		now, due := h.e.clock.now(), h.e.clock.now().Add(5*time.Second)
 		alert := playbook.Alert{Fingerprint: "f", Status: playbook.Firing}
 		p := h.set.ByName("ladder")
-		r := newRun("r-1", machine.State{
+		r := h.e.newRun("r-1", machine.State{
 			Start: machine.Start{Run: "r-1", Playbook: p.Name, Alert: alert}, Playbook: p, Head: 9,
 			Phase: machine.PhaseApplying, Current: p.Start, Visits: map[string]int{p.Start: 1},
 			Episodes: machine.EpisodesOf(map[string]*machine.Episode{alert.Episode(): {Alert: alert, Firing: true}}),

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"iter"
+	"maps"
 	"slices"
 	"strings"
 
@@ -31,41 +33,62 @@ func (e *Executor) Runs(f Filter) []machine.State {
 	if f.Limit == 0 && f.Open != nil && *f.Open {
 		limit = max(limit, e.o.MaxOpenRuns)
 	}
-	passes := func(s machine.State) bool {
+	passes := func(s *machine.State) bool {
 		return (f.Service == "" || s.Start.Service.Name == f.Service) && (f.Playbook == "" || s.Start.Playbook == f.Playbook)
 	}
-	var out []machine.State
+	var found []*machine.State
 	if f.Open == nil || *f.Open {
-		for _, r := range e.openRuns() {
-			if s := r.view(); passes(s) && s.Phase != machine.PhaseEnded {
-				out = append(out, s)
+		for s := range e.Open() {
+			if passes(s) {
+				found = append(found, s)
 			}
 		}
 	}
 	if f.Open == nil || !*f.Open {
-		out = append(out, e.endedRuns(passes, limit)...)
+		found = append(found, e.endedRuns(passes, limit)...)
 	}
-	slices.SortStableFunc(out, func(a, b machine.State) int {
+	slices.SortStableFunc(found, func(a, b *machine.State) int {
 		return cmp.Or(b.Began.Compare(a.Began), cmp.Compare(b.Start.Run, a.Start.Run))
 	})
-	if len(out) > limit {
-		out = out[:limit]
+	var out []machine.State
+	for _, s := range found[:min(len(found), limit)] {
+		out = append(out, *s)
 	}
 	return out
 }
 
-func (e *Executor) endedRuns(passes func(machine.State) bool, limit int) []machine.State {
+// Open yields every run that has not ended, in no order. It copies no state: callers must
+// not change what they get.
+func (e *Executor) Open() iter.Seq[*machine.State] {
+	return func(yield func(*machine.State) bool) {
+		e.mu.RLock()
+		runs := slices.AppendSeq(make([]*run, 0, len(e.open)), maps.Values(e.open))
+		e.mu.RUnlock()
+		for _, r := range runs {
+			if s := r.view(); s.Phase != machine.PhaseEnded && !yield(s) {
+				return
+			}
+		}
+	}
+}
+
+// Changes counts what happened to runs, from a number on that no earlier process of this
+// service counted to. Who has read it before an answer of [Executor.Open] has the same
+// answer as long as it stays the same.
+func (e *Executor) Changes() uint64 { return e.changes.Load() }
+
+func (e *Executor) endedRuns(passes func(*machine.State) bool, limit int) []*machine.State {
 	e.mu.RLock()
 	ids := slices.Clone(e.ended[max(0, len(e.ended)-scanRuns):])
 	e.mu.RUnlock()
 	slices.Sort(ids) // ids sort by the time of their start
-	var out []machine.State
+	var out []*machine.State
 	for _, id := range slices.Backward(ids) {
 		if len(out) == limit {
 			break
 		}
-		if s, err := e.look(id); err == nil && passes(s) {
-			out = append(out, s)
+		if s, err := e.look(id); err == nil && passes(&s) {
+			out = append(out, &s)
 		}
 	}
 	return out
@@ -125,7 +148,7 @@ func (e *Executor) Search(q Search) Found {
 func (e *Executor) glance(id string) (machine.State, error) {
 	if r := e.find(id); r != nil {
 		if s := r.view(); s.Head > 0 {
-			return s, nil
+			return *s, nil
 		}
 	}
 	return e.look(id)
@@ -149,7 +172,7 @@ func (e *Executor) RunState(id string) (machine.State, bool) {
 // publishes after it has appended; whoever was woken by the append must not see
 // the state from before it. Reading waits for no append.
 func (e *Executor) current(r *run) machine.State {
-	s := r.view()
+	s := *r.view()
 	err := guarded(func() error {
 		for rec, err := range e.o.Journal.Stream(streamOf(r.id), s.Head) {
 			if err != nil {
@@ -164,7 +187,7 @@ func (e *Executor) current(r *run) machine.State {
 		return nil
 	})
 	if err != nil {
-		return r.view() // what was published is right, if late
+		return *r.view() // what was published is right, if late
 	}
 	return s
 }

@@ -41,7 +41,7 @@ func (s *Site) history(w http.ResponseWriter, r *http.Request, v Visitor) error 
 	p := s.frame(r, v, "History", "history")
 	p.Here = "?" + q.values(q.Before).Encode()
 	if q.Before == "" { // older pages stay as they are
-		p.Tag, p.Live, p.Refresh = runsTag(s.o.Runs.Open(), lines(p.Pauses)...), true, 30
+		p.Tag, p.Live, p.Refresh = tagOf(append(lines(p.Pauses), s.changes())...), true, 30
 	}
 	if r.Method != http.MethodHead {
 		p.Main = historyView(p, s.search(q))
@@ -52,8 +52,8 @@ func (s *Site) history(w http.ResponseWriter, r *http.Request, v Visitor) error 
 func (s *Site) search(q query) *historyData {
 	found := s.o.Runs.Search(Search{Passes: q.passes, Text: q.Text, Before: q.Before, Limit: pageRuns, Read: readRuns})
 	d := &historyData{query: q, Read: found.Read}
-	for _, run := range found.Runs {
-		d.Rows = append(d.Rows, rowOf(run))
+	for i := range found.Runs {
+		d.Rows = append(d.Rows, rowOf(&found.Runs[i]))
 	}
 	if found.Next != "" {
 		d.Older = "?" + q.values(found.Next).Encode()

@@ -26,6 +26,7 @@ import (
 type house struct {
 	simulated string
 	runs      []machine.State // newest first
+	changes   uint64          // of them
 	events    map[string][]machine.Event
 	broken    error // what Events answers
 	entries   []Entry
@@ -47,14 +48,16 @@ type house struct {
 	from  uint64
 }
 
-func (h *house) Open() []machine.State {
-	var out []machine.State
-	for _, s := range h.runs {
-		if s.Phase != machine.PhaseEnded {
-			out = append(out, s)
+func (h *house) Changes() uint64 { return h.changes }
+
+func (h *house) Open() iter.Seq[*machine.State] {
+	return func(yield func(*machine.State) bool) {
+		for i := range h.runs {
+			if s := &h.runs[i]; s.Phase != machine.PhaseEnded && !yield(s) {
+				return
+			}
 		}
 	}
-	return out
 }
 
 func (h *house) Search(q Search) Found {

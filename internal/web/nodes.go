@@ -10,7 +10,7 @@ import (
 func (s *Site) nodes(w http.ResponseWriter, r *http.Request, v Visitor) error {
 	d := s.o.Nodes(r.Context())
 	p := s.frame(r, v, "Nodes and GPUs", "nodes")
-	p.Tag, p.Live, p.Refresh = runsTag(nil, append(lines(p.Pauses), nodesTag(d)...)...), true, 30
+	p.Tag, p.Live, p.Refresh = tagOf(append(lines(p.Pauses), nodesTag(d)...)...), true, 30
 	if r.Method != http.MethodHead {
 		p.Main = nodesView(p, d)
 	}

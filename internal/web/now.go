@@ -2,8 +2,8 @@ package web
 
 import (
 	"fmt"
+	"iter"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
@@ -63,12 +63,12 @@ type nowData struct {
 }
 
 func (s *Site) now(w http.ResponseWriter, r *http.Request, v Visitor) error {
-	open, health := s.o.Runs.Open(), s.o.Health()
+	health := s.o.Health()
 	p := s.frame(r, v, "Now", "")
 	pauses := p.Pauses
-	p.Tag, p.Live, p.Refresh, p.Pauses = runsTag(open, append(lines(pauses), healthTag(health))...), true, 30, nil
+	p.Tag, p.Live, p.Refresh, p.Pauses = tagOf(append(lines(pauses), s.changes(), healthTag(health))...), true, 30, nil
 	if r.Method != http.MethodHead {
-		d := nowOf(open)
+		d := nowOf(s.o.Runs.Open())
 		d.Pauses, d.Health, d.Lacks = pauses, health, s.lacksAbout(v)
 		if d.Waits > 0 {
 			p.Title = fmt.Sprintf("(%d) Now", d.Waits)
@@ -87,24 +87,23 @@ func healthTag(all []Health) string {
 	return out
 }
 
-func nowOf(open []machine.State) *nowData {
-	d := &nowData{}
-	for _, run := range open {
-		switch r := rowOf(run); {
-		case r.For != "":
-			d.Waiting = append(d.Waiting, r)
-		case r.Change != "":
-			d.Loans = append(d.Loans, r)
+// nowOf looks at every open run, and describes only those that are shown.
+func nowOf(open iter.Seq[*machine.State]) *nowData {
+	waiting, working, loans := first{order: urgent}, first{order: newestFirst}, first{order: newestFirst}
+	for run := range open {
+		switch place, _, _ := waits(run); {
+		case place != "":
+			waiting.add(run)
+		case run.Start.Loan != "" && run.Start.Alert.Labels["change"] != "":
+			loans.add(run)
 		default:
-			d.Working = append(d.Working, r)
+			working.add(run)
 		}
 	}
-	slices.SortFunc(d.Waiting, urgent)
-	d.Waits, d.Works, d.Owed = len(d.Waiting), len(d.Working), len(d.Loans)
-	for _, list := range []*[]row{&d.Waiting, &d.Working, &d.Loans} {
-		*list = (*list)[:min(len(*list), maxShown)]
+	return &nowData{
+		Waiting: waiting.rows(), Working: working.rows(), Loans: loans.rows(),
+		Waits: waiting.all, Works: working.all, Owed: loans.all,
 	}
-	return d
 }
 
 // lacksAbout returns why a visitor may not do something about a service, by its name, or

@@ -106,13 +106,61 @@ func TestNowTag(t *testing.T) {
 	h := atNight(t)
 	for _, change := range []func(){
 		func() {}, func() { h.health[0].Text = "it answered at 00:10" },
-		func() { h.health[0].State = Failing }, func() { h.pauses = nil }, func() { h.runs[1].Head++ }, func() { h.runs = h.runs[2:] },
+		func() { h.health[0].State = Failing }, func() { h.pauses = nil }, func() { h.changes++ }, func() { h.changes++ },
 	} {
 		change()
 		tags[look(t, site(t, h), ada, http.MethodHead, "/").Header().Get("ETag")] = true
 	}
 	if len(tags) != 5 {
 		t.Errorf("%d tags, want 5", len(tags))
+	}
+}
+
+// A page loads itself again when a run changes that is on it, and its parts are counted
+// for all of them.
+func TestTagsOfRuns(t *testing.T) {
+	h := atNight(t)
+	h.services = []playbook.Service{h.runs[0].Start.Service, {Name: "serving/other"}}
+	mine := "/services?service=" + h.runs[0].Start.Service.Name
+	tags := func() (out []string) {
+		for _, path := range []string{"/", "/history", "/services", mine, "/services?service=serving/other", "/history?before=r-open"} {
+			out = append(out, look(t, site(t, h), ada, http.MethodHead, path).Header().Get("ETag"))
+		}
+		return out
+	}
+	moved := func(change func()) (out []bool) {
+		before := tags()
+		change()
+		for i, tag := range tags() {
+			out = append(out, tag != before[i])
+		}
+		return out
+	}
+	for what, change := range map[string]func(){
+		"an event":       func() { h.runs[1].Head++ },
+		"its quarantine": func() { h.runs[1].Quarantine = &machine.Quarantine{Message: "it does not decode"} },
+		"its end":        func() { h.runs = append(h.runs[:1:1], h.runs[2:]...) },
+	} {
+		if diff := cmp.Diff([]bool{true, true, true, true, false, false}, moved(func() { change(); h.changes++ })); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", what, diff)
+		}
+	}
+	if diff := cmp.Diff(make([]bool, 6), moved(func() {})); diff != "" {
+		t.Errorf("nothing happened (-want +got):\n%s", diff)
+	}
+}
+
+// Whether a page is behind is asked for every few seconds by every browser that shows it: it
+// costs the same whatever the number of runs and services.
+func TestHeadsAreCheap(t *testing.T) {
+	few, lots := site(t, many(t, 100)), site(t, many(t, 10_000))
+	for _, path := range []string{"/", "/history", "/services", "/services?service=serving/chat-7"} { // which has ten of 10,000 runs
+		allocs := func(s *Site) float64 {
+			return testing.AllocsPerRun(20, func() { look(t, s, ada, http.MethodHead, path) })
+		}
+		if a, b := allocs(few), allocs(lots); b > a+50 {
+			t.Errorf("%s: %v allocations with 100 runs, %v with 10,000", path, a, b)
+		}
 	}
 }
 

@@ -28,7 +28,7 @@ func (s *Site) playbooks(w http.ResponseWriter, r *http.Request, v Visitor) erro
 		return s.onePlaybook(w, r, v, set, r.URL.Query().Get("playbook"))
 	}
 	p := s.frame(r, v, "Playbooks", "playbooks")
-	p.Tag, p.Live = runsTag(nil, append(lines(p.Pauses), set.Digest())...), true
+	p.Tag, p.Live = tagOf(append(lines(p.Pauses), set.Digest())...), true
 	if r.Method != http.MethodHead {
 		var all []playbookData
 		for _, x := range set.All() {
@@ -46,7 +46,7 @@ func (s *Site) onePlaybook(w http.ResponseWriter, r *http.Request, v Visitor, se
 	}
 	p := s.frame(r, v, name, "playbooks")
 	p.Here = playbookAddress(p, name)
-	p.Tag, p.Live = runsTag(nil, append(lines(p.Pauses), book.Digest)...), true
+	p.Tag, p.Live = tagOf(append(lines(p.Pauses), book.Digest)...), true
 	if r.Method != http.MethodHead {
 		d := playbookOf(set, book)
 		d.Diagram, d.Lacks = layout(playbook.DiagramOf(book, nil)), v.lacksOf(rights.Pause, playbook.Service{})

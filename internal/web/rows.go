@@ -5,6 +5,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"slices"
+	"strconv"
 	"time"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
@@ -26,11 +28,11 @@ type row struct {
 	Took                                string    // ended runs
 }
 
-func rowOf(run machine.State) row {
-	status, why := runview.Standing(run)
+func rowOf(run *machine.State) row {
+	status, why := runview.Standing(*run)
 	out := row{
 		ID: run.Start.Run, Service: run.Start.Service.Name, Playbook: run.Start.Playbook, Alert: run.Start.Cause(),
-		State: title(run.Playbook, run.Current), Status: status, Why: why, Tone: string(runview.RunTone(run)), Began: run.Began, Since: run.Began,
+		State: title(run.Playbook, run.Current), Status: status, Why: why, Tone: string(runview.RunTone(*run)), Began: run.Began, Since: run.Began,
 	}
 	if n := len(run.Path); n > 0 {
 		out.Since = run.Path[n-1].At
@@ -38,41 +40,89 @@ func rowOf(run machine.State) row {
 	if run.Start.Loan != "" {
 		out.Change = run.Start.Alert.Labels["change"]
 	}
-	switch {
-	case run.Phase == machine.PhaseEnded:
-		out.Took = span(run.Ended.Sub(run.Began))
-	case run.Quarantine != nil:
-		out.For, out.Asked, out.Place = "a person to release it", run.Quarantine.At, "release"
-	case run.Gate != nil:
-		out.For, out.Asks, out.Asked, out.Deadline, out.Place = run.Gate.Needed(), run.Gate.Text, run.Gate.Opened, run.Gate.Deadline, "decide"
+	switch out.Place, out.Asked, out.Deadline = waits(run); out.Place {
+	case "release":
+		out.For = "a person to release it"
+	case "decide":
+		out.For, out.Asks = run.Gate.Needed(), run.Gate.Text
 		if l := run.Lever; l != nil && l.Plan != nil {
 			out.Asks = cmp.Or(l.Plan.Summary, out.Asks)
 		}
-	case run.Held != nil:
-		out.For, out.Asked, out.Place = "a person to resolve it", run.Held.At, "held"
+	case "held":
+		out.For = "a person to resolve it"
+	}
+	if run.Phase == machine.PhaseEnded {
+		out.Took = span(run.Ended.Sub(run.Began))
 	}
 	return out
 }
 
-// urgent puts what nothing continues without a person first, then the nearest deadline.
-func urgent(a, b row) int {
-	first := func(r row) int {
-		if r.Deadline.IsZero() {
-			return 0 // held, or quarantined
-		}
-		return 1
+// waits returns the part of its page where a run waits for people, since when, and the
+// deadline, if there is one. Empty: it waits for nobody.
+func waits(run *machine.State) (place string, since, deadline time.Time) {
+	switch {
+	case run.Phase == machine.PhaseEnded:
+		return "", since, deadline
+	case run.Quarantine != nil:
+		return "release", run.Quarantine.At, deadline
+	case run.Gate != nil:
+		return "decide", run.Gate.Opened, run.Gate.Deadline
+	case run.Held != nil:
+		return "held", run.Held.At, deadline
+	default:
+		return "", since, deadline
 	}
-	return cmp.Or(first(a)-first(b), a.Deadline.Compare(b.Deadline), a.Asked.Compare(b.Asked), cmp.Compare(a.ID, b.ID))
 }
 
-// runsTag changes when a run starts, progresses or ends, and with what else a page shows.
-func runsTag(open []machine.State, also ...string) string {
-	h := sha256.New()
-	for _, run := range open {
-		fmt.Fprintf(h, "%s %d\n", run.Start.Run, run.Head)
+// urgent puts what nothing continues without a person first, then the nearest deadline.
+func urgent(a, b *machine.State) int {
+	_, sinceA, deadlineA := waits(a)
+	_, sinceB, deadlineB := waits(b) // without a deadline, which is before all others: held, or quarantined
+	return cmp.Or(deadlineA.Compare(deadlineB), sinceA.Compare(sinceB), cmp.Compare(a.Start.Run, b.Start.Run))
+}
+
+// newestFirst puts the run that began last first.
+func newestFirst(a, b *machine.State) int {
+	return cmp.Or(b.Began.Compare(a.Began), cmp.Compare(b.Start.Run, a.Start.Run))
+}
+
+// first are the runs of a list that a page shows, and how many there are.
+type first struct {
+	runs  []*machine.State
+	all   int
+	order func(a, b *machine.State) int
+}
+
+func (f *first) add(run *machine.State) {
+	f.all++
+	if len(f.runs) == maxShown && f.order(run, f.runs[maxShown-1]) > 0 {
+		return
 	}
-	fmt.Fprintf(h, "%q", also)
-	return hex.EncodeToString(h.Sum(nil)[:8])
+	at, _ := slices.BinarySearchFunc(f.runs, run, f.order)
+	f.runs = slices.Insert(f.runs, at, run)
+	f.runs = f.runs[:min(len(f.runs), maxShown)]
+}
+
+func (f *first) rows() []row {
+	var out []row
+	for _, run := range f.runs {
+		out = append(out, rowOf(run))
+	}
+	return out
+}
+
+// tagOf returns what changes with the parts that a page shows.
+func tagOf(parts ...string) string {
+	h := sha256.Sum256(fmt.Appendf(nil, "%q", parts))
+	return hex.EncodeToString(h[:8])
+}
+
+// changes is the part that changes with every run.
+func (s *Site) changes() string { return strconv.FormatUint(s.o.Runs.Changes(), 10) }
+
+// changesOf is the part that changes with one run.
+func changesOf(run *machine.State) string {
+	return fmt.Sprint(run.Start.Run, run.Head, run.Quarantine != nil)
 }
 
 // title returns the playbook's title of a state.

@@ -90,7 +90,7 @@ func (s *Site) run(w http.ResponseWriter, r *http.Request, v Visitor, id string)
 
 // runTag changes with everything that a run's page shows.
 func runTag(run machine.State, pauses []string) string {
-	return runsTag([]machine.State{run}, append(slices.Clone(pauses), fmt.Sprint(run.Quarantine != nil, run.ObservedOutcome != nil && run.ObservedOutcome.Known))...)
+	return tagOf(append(slices.Clone(pauses), changesOf(&run), fmt.Sprint(run.ObservedOutcome != nil && run.ObservedOutcome.Known))...)
 }
 
 func (s *Site) runData(run machine.State, v Visitor, word string) *runData {

@@ -91,12 +91,16 @@ func (s *Site) services(w http.ResponseWriter, r *http.Request, v Visitor) error
 	}
 	p := s.frame(r, v, "Services", "services")
 	p.Here = "?" + r.URL.RawQuery
-	d, open, err := s.servicesData(part, number)
+	changes := s.changes()
+	d, found, err := s.servicesFound(part, number)
 	if err != nil {
 		return err
 	}
-	p.Tag, p.Live, p.Refresh = runsTag(open, append(lines(p.Pauses), fmt.Sprint(d.All, d.Doubt != ""))...), true, 30
-	p.Main = servicesView(p, d)
+	p.Tag, p.Live, p.Refresh = tagOf(append(lines(p.Pauses), changes, fmt.Sprint(d.All, d.Doubt != ""))...), true, 30
+	if r.Method != http.MethodHead {
+		d.Rows = s.serviceRows(found, number)
+		p.Main = servicesView(p, d)
+	}
 	return s.write(w, r, http.StatusOK, p)
 }
 
@@ -112,41 +116,53 @@ func pageOf(text string) (int, error) {
 	return n, nil
 }
 
-func (s *Site) servicesData(part string, number int) (*servicesData, []machine.State, error) {
+// servicesFound returns what is known of a page without its runs, and the services that
+// are looked for.
+func (s *Site) servicesFound(part string, number int) (*servicesData, []playbook.Service, error) {
 	all, err := s.o.Services()
 	d := &servicesData{Name: part, Page: number}
 	if err != nil {
 		d.Doubt = err.Error()
 	}
-	open := s.o.Runs.Open()
-	counts := map[string]*serviceRow{}
-	for _, run := range open {
-		name := run.Start.Service.Name
-		if counts[name] == nil {
-			counts[name] = &serviceRow{}
-		}
-		counts[name].Open++
-		if rowOf(run).For != "" {
-			counts[name].Waits++
-		}
+	if part != "" {
+		all = slices.DeleteFunc(slices.Clone(all), func(svc playbook.Service) bool {
+			return !strings.Contains(strings.ToLower(svc.Name), strings.ToLower(part))
+		})
 	}
-	var found []serviceRow
-	for _, svc := range all {
-		if strings.Contains(strings.ToLower(svc.Name), strings.ToLower(part)) {
-			x := serviceRow{Service: svc}
-			if c := counts[svc.Name]; c != nil {
-				x.Open, x.Waits = c.Open, c.Waits
-			}
-			found = append(found, x)
-		}
-	}
-	slices.SortStableFunc(found, func(a, b serviceRow) int { return cmp.Or(b.Waits-a.Waits, b.Open-a.Open) })
-	d.All, d.Pages = len(found), max(1, (len(found)+pageServices-1)/pageServices)
+	d.All, d.Pages = len(all), max(1, (len(all)+pageServices-1)/pageServices)
 	if number > d.Pages {
 		return nil, nil, fmt.Errorf("%w: page: there is no page %d: the last is %d", ErrInvalid, number, d.Pages)
 	}
-	d.Rows = found[(number-1)*pageServices : min(number*pageServices, len(found))]
-	return d, open, nil
+	return d, all, nil
+}
+
+// serviceRows returns the rows of a page, those first for which people are waited for, then
+// those with most open runs.
+func (s *Site) serviceRows(all []playbook.Service, number int) []serviceRow {
+	type count struct{ open, waits int }
+	counts := map[string]count{}
+	for run := range s.o.Runs.Open() {
+		c := counts[run.Start.Service.Name]
+		c.open++
+		if place, _, _ := waits(run); place != "" {
+			c.waits++
+		}
+		counts[run.Start.Service.Name] = c
+	}
+	order := make([]*playbook.Service, len(all))
+	for i := range all {
+		order[i] = &all[i]
+	}
+	slices.SortStableFunc(order, func(a, b *playbook.Service) int {
+		x, y := counts[a.Name], counts[b.Name]
+		return cmp.Or(y.waits-x.waits, y.open-x.open)
+	})
+	var out []serviceRow
+	for _, svc := range order[(number-1)*pageServices : min(number*pageServices, len(order))] {
+		c := counts[svc.Name]
+		out = append(out, serviceRow{Service: *svc, Open: c.open, Waits: c.waits})
+	}
+	return out
 }
 
 // service returns a service of the catalog; false: it has none of that name. doubt is why
@@ -168,22 +184,27 @@ func (s *Site) oneService(w http.ResponseWriter, r *http.Request, v Visitor, nam
 	case !ok:
 		return fmt.Errorf("%w: the catalog has no service %.64q: Services lists those that it has", ErrNotFound, name)
 	}
-	var open []machine.State
-	for _, run := range s.o.Runs.Open() {
+	var open []*machine.State
+	for run := range s.o.Runs.Open() {
 		if run.Start.Service.Name == name {
 			open = append(open, run)
 		}
 	}
+	slices.SortFunc(open, newestFirst)
 	p := s.frame(r, v, name, "services")
 	p.Here = serviceAddress(p, name)
-	p.Tag, p.Live, p.Refresh = runsTag(open, lines(p.Pauses)...), true, 30
+	parts := lines(p.Pauses)
+	for _, run := range open {
+		parts = append(parts, changesOf(run))
+	}
+	p.Tag, p.Live, p.Refresh = tagOf(parts...), true, 30
 	if r.Method != http.MethodHead {
 		p.Main = serviceView(p, s.serviceData(r, v, svc, open, doubt))
 	}
 	return s.write(w, r, http.StatusOK, p)
 }
 
-func (s *Site) serviceData(r *http.Request, v Visitor, svc playbook.Service, open []machine.State, doubt error) *serviceData {
+func (s *Site) serviceData(r *http.Request, v Visitor, svc playbook.Service, open []*machine.State, doubt error) *serviceData {
 	d := &serviceData{Service: svc, Applied: s.o.Applies(svc), Budgets: s.o.Budgets(r.Context(), svc), Lacks: v.lacksOf(rights.Pause, svc)}
 	if doubt != nil {
 		d.Doubt = doubt.Error()
@@ -200,8 +221,8 @@ func (s *Site) serviceData(r *http.Request, v Visitor, svc playbook.Service, ope
 		return run.Start.Service.Name == svc.Name && run.Phase == machine.PhaseEnded
 	}})
 	d.Read = found.Read
-	for _, run := range found.Runs {
-		d.Last = append(d.Last, rowOf(run))
+	for i := range found.Runs {
+		d.Last = append(d.Last, rowOf(&found.Runs[i]))
 	}
 	return d
 }

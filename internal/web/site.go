@@ -34,8 +34,11 @@ var (
 
 // Runs reads runs. Its results are not modified afterwards.
 type Runs interface {
-	// Open returns every run that has not ended, newest first.
-	Open() []machine.State
+	// Changes counts what happens to runs. As long as it stays the same, so do the answers
+	// of Open and Search that were asked for after it. It never returns to an earlier number.
+	Changes() uint64
+	// Open yields every run that has not ended, in no order.
+	Open() iter.Seq[*machine.State]
 	// Search looks through all runs, newest first.
 	Search(q Search) Found
 	// Run returns one run; false if it does not exist.
