@@ -10,6 +10,7 @@ import (
 	"github.com/inference-responder/responder/internal/api"
 	"github.com/inference-responder/responder/internal/audit"
 	"github.com/inference-responder/responder/internal/config"
+	"github.com/inference-responder/responder/internal/runview"
 )
 
 // JournalFile is the name of the journal's file in its directory.
@@ -72,6 +73,57 @@ func VerificationOf(r audit.Report) api.Verification {
 		out.Redacted = RedactionsOf(r.Redacted)
 	}
 	return out
+}
+
+// The words for what verifying a journal found.
+const (
+	Intact    = "intact"
+	NotIntact = "NOT INTACT"
+	NotProven = "NOT PROVEN"
+)
+
+// VerificationWords returns what verifying a journal found in words: one of the above, what
+// is wrong, and the facts with their names.
+func VerificationWords(r audit.Report) (standing, wrong string, facts [][2]string) {
+	if !r.OK() {
+		return NotIntact, r.FirstBad.String(), nil
+	}
+	standing = Intact
+	if r.Overdue != "" {
+		standing = NotProven
+		wrong = fmt.Sprintf("%d of its %d entries are not signed: %s.\nWhoever can write the file could have written them. They are left by a crash, or their\n"+
+			"checkpoints were removed.", r.Unsigned, r.Entries, r.Overdue)
+	}
+	add := func(name, format string, args ...any) {
+		facts = append(facts, [2]string{name, fmt.Sprintf(format, args...)})
+	}
+	add("origin", "%s, since %s", r.Origin, r.Created)
+	add("entries", "%d in %s", r.Entries, runview.Count(int(r.Streams), "stream")) //nolint:gosec // a count of streams fits
+	if r.Archived > 0 {
+		add("archived", "%d of them: their bodies are in %s of the archive, their hashes here", r.Archived, runview.Count(int(r.Segments), "segment")) //nolint:gosec // a count of segments fits
+	}
+	add("checkpoints", "%d, the last over %d entries", r.Checkpoints, r.Signed)
+	if r.Unsigned > 0 {
+		add("unsigned", "%s after it: consistent, but no signature covers them yet", runview.Count(int(r.Unsigned), "entry")) //nolint:gosec // a count of entries fits
+	}
+	for _, x := range r.Redacted {
+		facts = append(facts, RedactionWords(x))
+	}
+	switch {
+	case r.External:
+		add("continues", "the checkpoint given, so nothing it covers was cut off")
+	case r.Beside:
+		add("continues", "the checkpoint kept beside it, so nothing it covers was cut off or rewritten")
+	case r.Unread != "":
+		add("beside it", "is a checkpoint that proves nothing: %s", r.Unread)
+	}
+	add("root", "%s", r.Root)
+	return standing, wrong, facts
+}
+
+// RedactionWords names an entry of which a text was taken out.
+func RedactionWords(r audit.Redaction) [2]string {
+	return [2]string{"redacted", fmt.Sprintf("entry %d (%s %s) by %s at %s: %s", r.Seq, r.Stream, r.Kind, r.By, runview.Time(r.At), r.Reason)}
 }
 
 // RedactionsOf returns what was redacted as the API has it.

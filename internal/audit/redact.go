@@ -255,7 +255,7 @@ func (v *verifier) redactions(context.Context) (bad *Finding, err error) {
 		return nil, nil
 	}
 	recorded := map[uint64]bool{}
-	err = v.db.View(func(tx *bolt.Tx) error {
+	err = v.view(func(tx *bolt.Tx) error {
 		log, cur := tx.Bucket(bucketLog), tx.Bucket(bucketIndex).Cursor()
 		for k, at := cur.Seek(appendIndexKey(nil, StreamRedaction, 0)); k != nil; k, at = cur.Next() {
 			if stream, _, ok := splitIndexKey(k); !ok || string(stream) != StreamRedaction {

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
 	"golang.org/x/mod/sumdb/note"
 )
 
@@ -99,7 +101,7 @@ func Verify(ctx context.Context, path, publicKey string, o VerifyOptions) (Repor
 	if err != nil {
 		return Report{}, err
 	}
-	v := &verifier{key: key, o: o}
+	v := &verifier{key: key, o: o, workers: min(runtime.GOMAXPROCS(0), 8)}
 	if o.Checkpoint != nil {
 		c, err := openCheckpoint(o.Checkpoint, key)
 		if err != nil {
@@ -114,6 +116,64 @@ func Verify(ctx context.Context, path, publicKey string, o VerifyOptions) (Repor
 		return report, fmt.Errorf("%w; nothing in this file is proven: verify another copy", err)
 	}
 	return report, err
+}
+
+// Verify is [Verify] of the open log, as it is at one moment, against the checkpoint kept
+// beside it. The log is signed first, if the journal can still write. Appends go on
+// meanwhile, on pages that are not used yet: the file grows by as much. It takes one
+// processor. Of the options, Progress and Now count.
+func (j *Journal) Verify(ctx context.Context, o VerifyOptions) (_ Report, err error) {
+	if err := j.sign(); err != nil && !errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrFull) {
+		return Report{}, fmt.Errorf("verify: %w", err)
+	}
+	key, err := parseKey(j.keys.public)
+	if err != nil {
+		return Report{}, err // unreachable unless the journal was opened with a key that it could not read
+	}
+	v := &verifier{key: key, o: VerifyOptions{Progress: o.Progress, Now: o.Now}, workers: 1}
+	v.takeBeside(j.path) // before the log is looked at, which then has all that it covers
+	view, end, err := j.viewsOfOneState(v.workers + 1)
+	if err != nil {
+		return Report{}, err
+	}
+	defer func() { err = errors.Join(err, end()) }()
+	v.view = view
+	return v.read(ctx, j.path)
+}
+
+// viewsOfOneState returns what runs n read transactions at a time, all of the same state
+// of the file. A transaction is for one goroutine, and those of two states would differ
+// in their last entries.
+func (j *Journal) viewsOfOneState(n int) (view func(func(*bolt.Tx) error) error, end func() error, err error) {
+	free := make(chan *bolt.Tx, n)
+	end = func() (err error) {
+		for range len(free) {
+			err = errors.Join(err, (<-free).Rollback())
+		}
+		return err
+	}
+	for id := 0; len(free) < n; {
+		tx, err := j.db.Begin(false)
+		if errors.Is(err, bolterrors.ErrDatabaseNotOpen) {
+			err = fmt.Errorf("read journal: %w", ErrClosed)
+		}
+		if err != nil {
+			return nil, nil, errors.Join(err, end())
+		}
+		if tx.ID() != id { // the first, or something was committed since the last one
+			if err := end(); err != nil {
+				return nil, nil, errors.Join(err, tx.Rollback())
+			}
+			id = tx.ID()
+		}
+		free <- tx
+	}
+	view = func(fn func(*bolt.Tx) error) error {
+		tx := <-free
+		defer func() { free <- tx }()
+		return fn(tx)
+	}
+	return view, end, nil
 }
 
 // takeBeside takes the checkpoint that the service keeps beside its journal, which nobody
@@ -147,7 +207,8 @@ type verifier struct {
 	external *checkpoint
 	given    string // external in words
 
-	db      *bolt.DB
+	view    func(func(*bolt.Tx) error) error // runs a read transaction; those of a verifier are all of one state of the file
+	workers int                              // goroutines that hash; one more reads what they found
 	meta    metaInfo
 	archive *archive
 	absent  entrySet // entries without a body
@@ -156,15 +217,21 @@ type verifier struct {
 	report       Report
 }
 
-// open opens the file read-only and runs the passes.
+// open opens the file read-only and reads it.
 func (v *verifier) open(ctx context.Context, path string) (_ Report, err error) {
-	v.db, err = bolt.Open(path, 0, &bolt.Options{Timeout: lockTimeout, ReadOnly: true, NoStatistics: true})
+	db, err := bolt.Open(path, 0, &bolt.Options{Timeout: lockTimeout, ReadOnly: true, NoStatistics: true})
 	if err != nil {
 		return Report{}, openError(path, err)
 	}
-	defer func() { err = errors.Join(err, v.db.Close()) }()
+	defer func() { err = errors.Join(err, db.Close()) }()
+	v.view = db.View
+	return v.read(ctx, path)
+}
+
+// read reads where the log stands and runs the passes.
+func (v *verifier) read(ctx context.Context, path string) (_ Report, err error) {
 	bad, err := guard(v.reached, func() (*Finding, error) {
-		return nil, v.db.View(func(tx *bolt.Tx) error {
+		return nil, v.view(func(tx *bolt.Tx) error {
 			if v.meta, err = readMeta(tx, path); err != nil {
 				return err
 			}
@@ -239,7 +306,7 @@ func (v *verifier) late(context.Context) (*Finding, error) {
 		now = time.Now()
 	}
 	oldest, newest := now, time.Time{}
-	err := v.db.View(func(tx *bolt.Tx) error {
+	err := v.view(func(tx *bolt.Tx) error {
 		log := tx.Bucket(bucketLog)
 		for seq := r.Signed; seq < r.Entries; seq++ {
 			raw, err := intactEntry(seq, log.Get(u64(seq)))

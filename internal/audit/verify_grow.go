@@ -62,7 +62,7 @@ type growth struct {
 
 // grow rebuilds the tree from the spans and compares it with the checkpoints.
 func (v *verifier) grow(ctx context.Context, inOrder <-chan *span) (bad *Finding, err error) {
-	err = v.db.View(func(tx *bolt.Tx) error {
+	err = v.view(func(tx *bolt.Tx) error {
 		g := &growth{v: v, checkpoints: openCheckpoints(tx, v.key)}
 		for s := range inOrder {
 			select {
@@ -150,7 +150,7 @@ func (g *growth) finish() *Finding {
 // ends checks that nothing lies beyond the last entry.
 func (v *verifier) ends(context.Context) (bad *Finding, err error) {
 	size := v.report.Entries
-	err = v.db.View(func(tx *bolt.Tx) error {
+	err = v.view(func(tx *bolt.Tx) error {
 		if end, ok := logEnd(tx); !ok || end != size {
 			bad = at(size, "inserted: there are entries after the %d that the log counts", size)
 		}
@@ -163,7 +163,7 @@ func (v *verifier) ends(context.Context) (bad *Finding, err error) {
 // entry that has a body under its own index, so it is enough that there are no others,
 // that each entry without one has a single place, and that indexes have no gaps.
 func (v *verifier) indexes(ctx context.Context) (bad *Finding, err error) {
-	err = v.db.View(func(tx *bolt.Tx) error {
+	err = v.view(func(tx *bolt.Tx) error {
 		p := &partition{size: v.report.Entries, archive: v.archive, absent: v.absent}
 		cur := tx.Bucket(bucketIndex).Cursor()
 		for k, b := cur.First(); k != nil && bad == nil; k, b = cur.Next() {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"runtime"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -33,14 +32,13 @@ type span struct {
 // walk checks every entry and, where there is one, the checkpoint after it.
 func (v *verifier) walk(ctx context.Context) (*Finding, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	workers := min(runtime.GOMAXPROCS(0), 8)
 	todo := make(chan *span)
-	inOrder := make(chan *span, 4*workers)
+	inOrder := make(chan *span, 4*v.workers)
 	var group sync.WaitGroup
 	defer group.Wait()
 	defer cancel()
 	group.Go(func() { v.split(ctx, todo, inOrder) })
-	for range workers {
+	for range v.workers {
 		group.Go(func() { v.work(ctx, todo) })
 	}
 	return v.grow(ctx, inOrder)
@@ -67,7 +65,7 @@ func (v *verifier) work(ctx context.Context, todo <-chan *span) {
 	for s := range todo {
 		s.bad, s.err = guard(s.reached, func() (*Finding, error) {
 			var bad *Finding
-			err := v.db.View(func(tx *bolt.Tx) error {
+			err := v.view(func(tx *bolt.Tx) error {
 				bad = s.check(ctx, tx, v.archive)
 				return ctx.Err()
 			})

@@ -110,43 +110,26 @@ func verifyJournal(cmd *cobra.Command, p *command.Process, out *command.Output, 
 }
 
 func writeVerifyReport(w io.Writer, file string, r audit.Report) error {
-	if !r.OK() {
-		_, err := fmt.Fprintf(w, "NOT INTACT: %s\n%s\n", file, runview.Cell(r.FirstBad.String()))
+	standing, wrong, facts := app.VerificationWords(r)
+	switch standing {
+	case app.NotIntact:
+		_, err := fmt.Fprintf(w, "%s: %s\n%s\n", standing, file, runview.Cell(wrong))
 		return err
+	case app.NotProven:
+		fmt.Fprintf(w, "%s: %s\n%s 'responder audit export' of the running service is signed whole.\n", standing, file, wrong)
+	default:
+		fmt.Fprintf(w, "%s: %s\n", standing, file)
 	}
-	if r.Overdue != "" {
-		fmt.Fprintf(w, "NOT PROVEN: %s\n%d of its %d entries are not signed: %s.\nWhoever can write the file could have written them. They are left by a crash, or their\n"+
-			"checkpoints were removed. 'responder audit export' of the running service is signed whole.\n", file, r.Unsigned, r.Entries, r.Overdue)
-	} else {
-		fmt.Fprintf(w, "intact: %s\n", file)
-	}
-	fmt.Fprintf(w, "  origin       %s, since %s\n", r.Origin, r.Created)
-	fmt.Fprintf(w, "  entries      %d in %s\n", r.Entries, runview.Count(int(r.Streams), "stream")) //nolint:gosec // a count of streams fits
-	if r.Archived > 0 {
-		fmt.Fprintf(w, "  archived     %d of them: their bodies are in %s of the archive, their hashes here\n", r.Archived, runview.Count(int(r.Segments), "segment")) //nolint:gosec // a count of segments fits
-	}
-	fmt.Fprintf(w, "  checkpoints  %d, the last over %d entries\n", r.Checkpoints, r.Signed)
-	if r.Unsigned > 0 {
-		fmt.Fprintf(w, "  unsigned     %s after it: consistent, but no signature covers them yet\n", runview.Count(int(r.Unsigned), "entry")) //nolint:gosec // a count of entries fits
-	}
-	writeRedactions(w, r.Redacted)
-	switch {
-	case r.External:
-		fmt.Fprintf(w, "  continues    the checkpoint given, so nothing it covers was cut off\n")
-	case r.Beside:
-		fmt.Fprintf(w, "  continues    the checkpoint kept beside it, so nothing it covers was cut off or rewritten\n")
-	case r.Unread != "":
-		fmt.Fprintf(w, "  beside it    is a checkpoint that proves nothing: %s\n", runview.Cell(r.Unread))
-	}
-	_, err := fmt.Fprintf(w, "  root         %s\n", r.Root)
-	return err
+	return writeFacts(w, facts)
 }
 
-// writeRedactions names the entries of which a text was taken out.
-func writeRedactions(w io.Writer, all []audit.Redaction) {
-	for _, r := range all {
-		fmt.Fprintf(w, "  redacted     entry %d (%s %s) by %s at %s: %s\n", r.Seq, runview.Cell(r.Stream), runview.Cell(r.Kind), runview.Cell(r.By), runview.Time(r.At), runview.Cell(r.Reason))
+func writeFacts(w io.Writer, facts [][2]string) error {
+	for _, f := range facts {
+		if _, err := fmt.Fprintf(w, "  %-12s %s\n", f[0], runview.Cell(f[1])); err != nil {
+			return err
+		}
 	}
+	return nil
 }
 
 // isArchive reports whether a path is a segment, or a directory of segments.
@@ -194,7 +177,11 @@ func writeSegmentReports(w io.Writer, all []audit.SegmentReport) error {
 		fmt.Fprintf(w, "intact: %s\n", r.File)
 		fmt.Fprintf(w, "  entries      %d to %d of %s, from %s to %s\n", r.First, r.Last, r.Origin, runview.Time(r.From), runview.Time(r.To))
 		fmt.Fprintf(w, "  sha256       %s\n", r.Digest)
-		writeRedactions(w, r.Redacted)
+		for _, x := range r.Redacted {
+			if err := writeFacts(w, [][2]string{app.RedactionWords(x)}); err != nil {
+				return err
+			}
+		}
 		fmt.Fprintf(w, "  root         %s, signed over the %d entries up to its last\n", r.Root, r.Last+1)
 	}
 	return nil
