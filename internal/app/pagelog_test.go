@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/inference-responder/responder/internal/audit"
 )
@@ -29,7 +30,7 @@ func TestPageLog(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	l := pageLog{j}
+	l := pageLog{j, time.Now}
 	all := func(string) bool { return true }
 	places, err := l.Positions("run/r-7")
 	if err != nil || len(places) != 100 || places[0] != 7 {
@@ -65,5 +66,29 @@ func TestPageLog(t *testing.T) {
 	}
 	if _, err := l.Leaf(10_000); err == nil {
 		t.Error("an entry that is not there has a hash")
+	}
+}
+
+// The page verifies the open log, in the words of the command.
+func TestPageLogVerifies(t *testing.T) {
+	j, err := audit.OpenTemp(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = j.Close() })
+	if _, err := j.Append(t.Context(), audit.Append{Stream: "run/r-1", After: audit.Any, Records: []audit.Record{{Kind: "sampled", Data: json.RawMessage(`{}`)}}}); err != nil {
+		t.Fatal(err)
+	}
+	read := uint64(0)
+	v, err := pageLog{j, time.Now}.Verify(t.Context(), func(done, _ uint64) { read = done })
+	if err != nil || !v.Intact || v.Standing != "intact" || v.Wrong != "" || read != 1 {
+		t.Fatalf("%+v %v after %d entries", v, err, read)
+	}
+	facts := map[string]string{}
+	for _, f := range v.Facts {
+		facts[f[0]] = f[1]
+	}
+	if facts["entries"] != "1 in 1 stream" || facts["checkpoints"] != "1, the last over 1 entries" || facts["root"] == "" {
+		t.Errorf("%q", facts)
 	}
 }

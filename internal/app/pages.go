@@ -7,6 +7,7 @@ import (
 	"iter"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/inference-responder/responder/internal/api"
 	"github.com/inference-responder/responder/internal/audit"
@@ -25,7 +26,7 @@ import (
 func (s *Service) openPages(traces trace.Config) (webhook.Pages, error) {
 	site, err := web.New(web.Options{
 		Runs:      pageRuns{views{s.executor}},
-		Log:       pageLog{s.journal},
+		Log:       pageLog{s.journal, s.world.Now},
 		Tables:    s.tablePages(),
 		Pauses:    s.pagePauses,
 		Health:    s.health,
@@ -114,6 +115,23 @@ type pages struct {
 
 // Page answers with a page.
 func (p pages) Page(w http.ResponseWriter, r *http.Request, who webhook.Identity) error {
+	err := p.site.Page(w, r, p.visitor(who))
+	if errors.Is(err, web.ErrNotFound) {
+		return &refused{as: webhook.ErrNotFound, message: strings.TrimPrefix(err.Error(), web.ErrNotFound.Error()+": ")}
+	}
+	if errors.Is(err, web.ErrInvalid) {
+		return &refused{as: webhook.ErrInvalid, message: strings.TrimPrefix(err.Error(), web.ErrInvalid.Error()+": ")}
+	}
+	return err
+}
+
+// Verify verifies the journal for a visitor.
+func (p pages) Verify(w http.ResponseWriter, r *http.Request, who webhook.Identity) {
+	p.site.Verify(w, r, p.visitor(who))
+}
+
+// visitor returns who views a page as the site knows them.
+func (p pages) visitor(who webhook.Identity) web.Visitor {
 	lacks := func(right rights.Right, s playbook.Service) string {
 		if !who.Can(webhook.Scope(right)) {
 			return "Your credential lacks the scope " + string(right)
@@ -123,14 +141,7 @@ func (p pages) Page(w http.ResponseWriter, r *http.Request, who webhook.Identity
 		}
 		return ""
 	}
-	err := p.site.Page(w, r, web.Visitor{Name: who.Name, Groups: who.Groups, Strong: who.Strong, Person: who.Person, SignedIn: who.SignedIn, Lacks: lacks})
-	if errors.Is(err, web.ErrNotFound) {
-		return &refused{as: webhook.ErrNotFound, message: strings.TrimPrefix(err.Error(), web.ErrNotFound.Error()+": ")}
-	}
-	if errors.Is(err, web.ErrInvalid) {
-		return &refused{as: webhook.ErrInvalid, message: strings.TrimPrefix(err.Error(), web.ErrInvalid.Error()+": ")}
-	}
-	return err
+	return web.Visitor{Name: who.Name, Groups: who.Groups, Strong: who.Strong, Person: who.Person, SignedIn: who.SignedIn, Lacks: lacks}
 }
 
 // Problem answers with a page that says why there is none.
@@ -166,7 +177,10 @@ func (p pageRuns) Search(q web.Search) web.Found {
 }
 
 // pageLog is the journal for the site.
-type pageLog struct{ journal *audit.Journal }
+type pageLog struct {
+	journal *audit.Journal
+	now     func() time.Time
+}
 
 // Size is the number of entries.
 func (l pageLog) Size() uint64 { return l.journal.Size() }
@@ -210,6 +224,21 @@ func (l pageLog) Leaf(seq uint64) (string, error) {
 
 // Checkpoint returns a signed checkpoint over everything.
 func (l pageLog) Checkpoint() ([]byte, error) { return l.journal.Checkpoint() }
+
+// Verify checks every entry.
+func (l pageLog) Verify(ctx context.Context, progress func(done, total uint64)) (web.Verification, error) {
+	report, err := l.journal.Verify(ctx, audit.VerifyOptions{Progress: progress, Now: l.now()})
+	if errors.Is(err, audit.ErrCorrupt) {
+		return web.Verification{Standing: NotIntact, Wrong: err.Error()}, nil
+	}
+	if err != nil {
+		return web.Verification{}, err
+	}
+	var v web.Verification
+	v.Standing, v.Wrong, v.Facts = VerificationWords(report)
+	v.Intact = v.Standing == Intact
+	return v, nil
+}
 
 // pagePauses are the pauses in force.
 func (s *Service) pagePauses() []web.Pause {

@@ -39,6 +39,7 @@ type auditData struct {
 	Newest       string // address of the first page; empty: this is it
 	Checkpoint   string
 	Unreadable   bool // the log, or the checkpoint
+	Verifying    verifyingState
 }
 
 func (s *Site) audit(w http.ResponseWriter, r *http.Request, v Visitor) error {
@@ -66,7 +67,7 @@ func (s *Site) audit(w http.ResponseWriter, r *http.Request, v Visitor) error {
 				s.fillAudit(r.Context(), &d)
 			}()
 		}
-		d.Checkpoint = s.checkpoint(&d.Unreadable)
+		d.Checkpoint, d.Verifying = s.checkpoint(&d.Unreadable), s.verifying.now()
 		p.Main = auditView(p, &d)
 	}
 	return s.write(w, r, status, p)

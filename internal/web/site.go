@@ -79,6 +79,8 @@ type Log interface {
 	Leaf(seq uint64) (string, error)
 	// Checkpoint returns the newest signed checkpoint; empty if there is none.
 	Checkpoint() ([]byte, error)
+	// Verify checks every entry, until ctx is done, and calls progress now and then.
+	Verify(ctx context.Context, progress func(done, total uint64)) (Verification, error)
 }
 
 // Entry is one entry of the journal, on one line.
@@ -201,6 +203,8 @@ type Site struct {
 	clocks string        // the script of every page
 	live   string        // the script of a page that can still change
 	turns  chan struct{} // one for each page that reads the log now
+
+	verifying verifying
 }
 
 // New returns a site. It refuses incomplete options.

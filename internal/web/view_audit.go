@@ -2,6 +2,7 @@ package web
 
 import (
 	"strconv"
+	"time"
 
 	g "maragu.dev/gomponents"
 	h "maragu.dev/gomponents/html"
@@ -26,11 +27,42 @@ func auditView(p page, d *auditData) g.Node {
 			some(d.Newer != "", h.A(h.Href(d.Newer), g.Text("Newer"))),
 			some(d.Older != "", h.A(h.Href(d.Older), g.Text("Older"))),
 		),
+		verifyView(p, d.Verifying),
 		some(d.Checkpoint != "",
 			h.H2(g.Text("Newest signed checkpoint")),
 			quiet(g.Text("Keep it: a copy of the log that does not extend it was tampered with.")),
 			h.Pre(h.TabIndex("0"), g.Text(d.Checkpoint)),
 		),
+	}
+}
+
+// verifyView renders what verifying the log found, and the form that has it verified.
+func verifyView(p page, x verifyingState) g.Node {
+	return h.Section(h.Aria("labelledby", "verify"),
+		h.H2(h.ID("verify"), g.Text("Verify")),
+		some(x.Running, notice(toneWait, h.Role("status"), g.Text("The log is being verified for "), text(x.By), g.Text(" since "), clock(x.At),
+			some(x.Total > 0, g.Textf(": %d of %d entries", x.Done, x.Total)), g.Text(". None begins before that ends. "), h.A(h.Href(p.Root+"audit#verify"), g.Text("Look again")))),
+		some(x.By != "" && !x.Running, verifiedView(x)),
+		quiet(g.Text("The service computes the hash of every entry from its bytes and the Merkle tree from the hashes, and compares the tree with every signed checkpoint. "+
+			"Only a copy proves that to who does not trust the service.")),
+		some(!x.Running && x.Rest > 0, quiet(g.Text("The next one can begin in "+span(x.Rest)+"."))),
+		some(!x.Running && x.Rest <= 0, h.Form(h.Method("post"), h.Action(p.Root+"audit/verify"), h.P(h.Class("buttons"), h.Button(g.Text("Verify the log"))))),
+	)
+}
+
+// verifiedView renders the last result.
+func verifiedView(x verifyingState) g.Node {
+	if x.Why != "" {
+		return notice(toneWait, h.Role("status"), h.B(g.Text("Not verified: ")), text(x.Why))
+	}
+	tone, role := toneGood, "status"
+	if !x.Found.Intact {
+		tone, role = toneBad, "alert"
+	}
+	return g.Group{
+		notice(tone, h.Role(role), h.B(text(x.Found.Standing)), g.Text(" at "), clock(x.At), g.Text(", verified for "), text(x.By), g.Text(" in "+x.Took.Round(time.Millisecond).String()),
+			some(x.Found.Wrong != "", h.Br(), long(x.Found.Wrong))),
+		some(len(x.Found.Facts) > 0, h.Dl(g.Map(x.Found.Facts, func(f [2]string) g.Node { return g.Group{h.Dt(text(f[0])), h.Dd(text(f[1]))} }))),
 	}
 }
 

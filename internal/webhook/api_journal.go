@@ -2,9 +2,7 @@ package webhook
 
 import (
 	"context"
-	"errors"
 	"net/http"
-	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -41,11 +39,8 @@ func (s *Server) archiveJournal(c echo.Context, _ Identity) error {
 		return err
 	}
 	// A slow disk may need longer than an answer's time limit.
-	control := http.NewResponseController(c.Response())
-	for _, unlimit := range []func(time.Time) error{control.SetReadDeadline, control.SetWriteDeadline} {
-		if err := unlimit(time.Time{}); err != nil && !errors.Is(err, http.ErrNotSupported) {
-			return err
-		}
+	if err := unlimit(c); err != nil {
+		return err
 	}
 	done, err := s.o.Journal.Archive(c.Request().Context(), q)
 	if err != nil {

@@ -176,7 +176,7 @@ func scopesOfRoutes() map[string]Scope {
 	for _, page := range []string{"/", "/history", "/services", "/nodes", "/playbooks", "/runs/r-1", "/audit", "/alerts", "/loans", "/ladder", "/policy"} {
 		routes["GET "+page], routes["HEAD "+page] = ScopeRead, ScopeRead
 	}
-	routes["POST /pause"], routes["POST /unpause"] = "pause", "unpause"
+	routes["POST /pause"], routes["POST /unpause"], routes["POST /audit/verify"] = "pause", "unpause", ScopeRead
 	for _, verb := range []string{"approve", "deny", "replan", "cancel", "proceed", "resolve", "release"} {
 		routes["POST /runs/r-1/"+verb] = routes["POST /api/v1/runs/r-1/"+verb]
 	}

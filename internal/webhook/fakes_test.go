@@ -219,6 +219,10 @@ func (fakePages) Page(w http.ResponseWriter, r *http.Request, who Identity) erro
 	return err
 }
 
+func (fakePages) Verify(w http.ResponseWriter, _ *http.Request, who Identity) {
+	fmt.Fprintf(w, "verified for %s", who.Name)
+}
+
 func (fakePages) Problem(w http.ResponseWriter, _ *http.Request, p *Problem) {
 	w.Header().Set("Content-Type", "text/html")
 	w.WriteHeader(p.Status())

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/labstack/echo/v4"
@@ -23,6 +24,9 @@ type Pages interface {
 	// Page answers GET or HEAD of a page's path for who. It has answered when
 	// it returns nil; its errors are as for [Control] and nothing is answered.
 	Page(w http.ResponseWriter, r *http.Request, who Identity) error
+	// Verify verifies the journal for who, as long as the request lasts, and sends the
+	// browser to the page of the audit log. It bounds how often that is done.
+	Verify(w http.ResponseWriter, r *http.Request, who Identity)
 	// Problem answers with a page that shows p, with p's status.
 	Problem(w http.ResponseWriter, r *http.Request, p *Problem)
 	// SignIn answers with the page on which people sign in.
@@ -44,6 +48,7 @@ func (s *Server) pageRoutes() {
 	}
 	s.route(http.MethodPost, "/pause", Scope(rights.Pause), s.takePause(rights.Pause), asPage)
 	s.route(http.MethodPost, "/unpause", Scope(rights.Unpause), s.takePause(rights.Unpause), asPage)
+	s.route(http.MethodPost, "/audit/verify", ScopeRead, s.takeVerify, asPage)
 	s.signInRoutes()
 }
 
@@ -57,6 +62,33 @@ func asPage(next echo.HandlerFunc) echo.HandlerFunc {
 
 func (s *Server) showPage(c echo.Context, id Identity) error {
 	return s.o.Pages.Page(c.Response(), c.Request(), id)
+}
+
+// takeVerify takes the form of the audit log's page that has it verified.
+func (s *Server) takeVerify(c echo.Context, id Identity) error {
+	fields, err := readForm(c.Request())
+	if err != nil {
+		return err
+	}
+	if len(fields) > 0 {
+		return invalid("body", "the form has no fields")
+	}
+	if err := unlimit(c); err != nil { // a long log may need longer than an answer's time limit
+		return err
+	}
+	s.o.Pages.Verify(c.Response(), c.Request(), id)
+	return nil
+}
+
+// unlimit lets a request take as long as it needs.
+func unlimit(c echo.Context) error {
+	control := http.NewResponseController(c.Response())
+	for _, unlimit := range []func(time.Time) error{control.SetReadDeadline, control.SetWriteDeadline} {
+		if err := unlimit(time.Time{}); err != nil && !errors.Is(err, http.ErrNotSupported) {
+			return err
+		}
+	}
+	return nil
 }
 
 // takeForm takes a decision from a page's form and sends the browser back to

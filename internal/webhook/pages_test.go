@@ -302,3 +302,28 @@ func TestPauseFormsOfOtherSites(t *testing.T) {
 		}
 	}
 }
+
+// Who may read the log may have it verified, by the page's form and in no other way.
+func TestVerifyForm(t *testing.T) {
+	s := mustNew(t, options(t, newHouse()))
+	for _, c := range []struct {
+		name, token, media, body string
+		status                   int
+	}{
+		{"a reader", readToken, "application/x-www-form-urlencoded", "", 200},
+		{"nobody", "", "application/x-www-form-urlencoded", "", 401},
+		{"who may not read", intakeToken, "application/x-www-form-urlencoded", "", 403},
+		{"another form", readToken, "application/x-www-form-urlencoded", "reason=x", 400},
+		{"no form", readToken, "application/json", "{}", 415},
+	} {
+		r := httptest.NewRequest(http.MethodPost, "/audit/verify", strings.NewReader(c.body))
+		r.Header.Set("Content-Type", c.media)
+		if c.token != "" {
+			r.Header.Set("Authorization", "Bearer "+c.token)
+		}
+		w := httptest.NewRecorder()
+		if s.Handler().ServeHTTP(w, r); w.Code != c.status || strings.Contains(w.Body.String(), "verified for") != (c.status == 200) {
+			t.Errorf("%s: %d %s, want %d", c.name, w.Code, w.Body, c.status)
+		}
+	}
+}
