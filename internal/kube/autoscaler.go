@@ -1,10 +1,12 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -25,9 +27,11 @@ const (
 )
 
 // Autoscaler is the object whose bounds limit the replicas of a workload: a
-// HorizontalPodAutoscaler, or the ScaledObject that KEDA makes one from.
+// HorizontalPodAutoscaler, the ScaledObject that KEDA makes one from, or the object that
+// makes the workload: an InferenceService of KServe, a LeaderWorkerSet, or the adapter of a
+// component of Dynamo.
 type Autoscaler struct {
-	Ref         Ref // its Kind is [HPA] or [ScaledObject]
+	Ref         Ref // its Kind is [HPA], [ScaledObject], [InferenceService], [LeaderWorkerSet] or [DynamoAdapter]
 	APIVersion  string
 	UID         string
 	Bounds      Bounds
@@ -36,6 +40,7 @@ type Autoscaler struct {
 	Limited     string            // it wants more or fewer than its bounds allow: the message of its condition ScalingLimited
 	Broken      string            // it cannot compute or set replicas: reason and message of its condition
 	Paused      string            // annotation of KEDA that keeps it from adding replicas; empty: it has none
+	Inert       string            // why its bounds have no effect; empty: they have
 	Idle        *int              // replicas without traffic, which KEDA sets below the lower bound; nil: not set
 	Annotations map[string]string // of the object
 	Owners      []Owner           // of the object itself: who would change its bounds back
@@ -87,6 +92,8 @@ func (a Autoscaler) Max() int { return a.HighOf(a.Bounds) }
 // LowOf returns the lower bound that would count with other bounds.
 func (a Autoscaler) LowOf(b Bounds) int {
 	switch {
+	case b.Min != nil && a.Ref.Kind == InferenceService:
+		return max(*b.Min, 1) // as KServe's hpa_reconciler.go has it
 	case b.Min != nil:
 		return *b.Min
 	case a.Ref.Kind == ScaledObject:
@@ -97,19 +104,34 @@ func (a Autoscaler) LowOf(b Bounds) int {
 
 // HighOf returns the upper bound that would count with other bounds.
 func (a Autoscaler) HighOf(b Bounds) int {
-	if b.Max != nil {
+	switch {
+	case a.Single(), a.Ref.Kind == InferenceService && (b.Max == nil || *b.Max == 0):
+		return a.LowOf(b)
+	case b.Max != nil:
 		return *b.Max
 	}
 	return defaultMaxReplicaCount // an HPA without one is invalid
 }
 
+// Single reports whether one number is both bounds: nothing follows a load.
+func (a Autoscaler) Single() bool {
+	_, high := a.Fields()
+	return high == ""
+}
+
 // defaultMaxReplicaCount is KEDA's default of maxReplicaCount.
 const defaultMaxReplicaCount = 100
 
-// Fields returns the paths of the bounds in the object's spec.
+// Fields returns the paths of the bounds in the object's spec; high is empty where one
+// field is both.
 func (a Autoscaler) Fields() (low, high string) {
-	if a.Ref.Kind == ScaledObject {
+	switch a.Ref.Kind {
+	case ScaledObject:
 		return "minReplicaCount", "maxReplicaCount"
+	case InferenceService:
+		return "predictor.minReplicas", "predictor.maxReplicas"
+	case LeaderWorkerSet, DynamoAdapter:
+		return "replicas", ""
 	}
 	return "minReplicas", "maxReplicas"
 }
@@ -122,21 +144,35 @@ func (a Autoscaler) Stamp() string {
 }
 
 // AutoscalerOf returns the autoscaler of a workload. The error is NotFound if it has
-// none, and Ambiguous if it has several.
+// none, and Ambiguous if it has several. What makes the workload is one if nothing else
+// scales either of them.
 func (c *Client) AutoscalerOf(ctx context.Context, workload Ref) (Autoscaler, error) {
-	hpas, scaled, err := c.scalers(ctx, workload)
+	maker, err := c.maker(ctx, workload)
 	if err != nil {
 		return Autoscaler{}, err
 	}
 	what := workload.Kind + " " + workload.Namespace + "/" + workload.Name
+	targets := []Ref{workload}
+	if maker.Kind != "" {
+		targets = append(targets, maker)
+	}
+	hpas, scaled, err := c.scalers(ctx, workload.Namespace, targets...)
+	if err != nil {
+		return Autoscaler{}, err
+	}
 	var found []Ref
 	for _, s := range scaled {
-		found = append(found, Ref{Kind: ScaledObject, Namespace: workload.Namespace, Name: s.GetName()})
+		if !controlledByName(s.GetOwnerReferences(), maker) {
+			found = append(found, Ref{Kind: ScaledObject, Namespace: workload.Namespace, Name: s.GetName()})
+		}
 	}
 	for _, h := range hpas {
-		if !madeBy(h, scaled) {
+		if !madeBy(h, scaled) && !controlledByName(h.OwnerReferences, maker) {
 			found = append(found, Ref{Kind: HPA, Namespace: workload.Namespace, Name: h.Name})
 		}
+	}
+	if len(found) == 0 && maker.Kind != "" {
+		return c.Autoscaler(ctx, maker)
 	}
 	switch len(found) {
 	case 0:
@@ -162,19 +198,29 @@ func madeBy(h autoscalingv2.HorizontalPodAutoscaler, scaled []unstructured.Unstr
 	return false
 }
 
-// scalers returns the autoscalers whose scaleTargetRef names the workload.
-func (c *Client) scalers(ctx context.Context, of Ref) ([]autoscalingv2.HorizontalPodAutoscaler, []unstructured.Unstructured, error) {
-	all, err := c.typed.AutoscalingV2().HorizontalPodAutoscalers(of.Namespace).List(ctx, metav1.ListOptions{})
+// controlledByName reports whether the controlling owner is that object.
+func controlledByName(owners []metav1.OwnerReference, ref Ref) bool {
+	for _, o := range owners {
+		if o.Controller != nil && *o.Controller && o.Kind == ref.Kind && o.Name == ref.Name {
+			return true
+		}
+	}
+	return false
+}
+
+// scalers returns the autoscalers whose scaleTargetRef names one of the objects.
+func (c *Client) scalers(ctx context.Context, namespace string, of ...Ref) ([]autoscalingv2.HorizontalPodAutoscaler, []unstructured.Unstructured, error) {
+	all, err := c.typed.AutoscalingV2().HorizontalPodAutoscalers(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return nil, nil, request{verb: "list", group: "autoscaling", resource: "horizontalpodautoscalers", namespace: of.Namespace}.fail(err)
+		return nil, nil, request{verb: "list", group: "autoscaling", resource: "horizontalpodautoscalers", namespace: namespace}.fail(err)
 	}
 	var hpas []autoscalingv2.HorizontalPodAutoscaler
 	for _, h := range all.Items {
-		if h.Spec.ScaleTargetRef.Kind == of.Kind && h.Spec.ScaleTargetRef.Name == of.Name {
+		if slices.Contains(of, Ref{Kind: h.Spec.ScaleTargetRef.Kind, Namespace: namespace, Name: h.Spec.ScaleTargetRef.Name}) {
 			hpas = append(hpas, h)
 		}
 	}
-	objects, err := c.scaledObjects(ctx, of.Namespace)
+	objects, err := c.scaledObjects(ctx, namespace)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -182,7 +228,7 @@ func (c *Client) scalers(ctx context.Context, of Ref) ([]autoscalingv2.Horizonta
 	for _, s := range objects {
 		kind, _, _ := unstructured.NestedString(s.Object, "spec", "scaleTargetRef", "kind")
 		name, _, _ := unstructured.NestedString(s.Object, "spec", "scaleTargetRef", "name")
-		if name == of.Name && (kind == of.Kind || kind == "" && of.Kind == "Deployment") { // KEDA's default kind
+		if slices.Contains(of, Ref{Kind: cmp.Or(kind, "Deployment"), Namespace: namespace, Name: name}) { // KEDA's default kind
 			scaled = append(scaled, s)
 		}
 	}
@@ -199,9 +245,15 @@ func (c *Client) Autoscaler(ctx context.Context, ref Ref) (Autoscaler, error) {
 	if err != nil || ref.Kind == HPA {
 		return a, err
 	}
+	if a.Inert, err = c.inert(ctx, o); err != nil {
+		return Autoscaler{}, err
+	}
 	name, _, _ := unstructured.NestedString(o.Object, "status", "hpaName")
+	if ref.Kind == InferenceService {
+		name = ref.Name + "-predictor"
+	}
 	if name == "" {
-		return a, nil // KEDA has not made it yet
+		return a, nil // KEDA has not made it yet, or nothing makes one
 	}
 	h, err := c.scaler(ctx, Ref{Kind: HPA, Namespace: ref.Namespace, Name: name})
 	var missing *fault.Error
@@ -222,8 +274,15 @@ func scalerResource(ref Ref) (schema.GroupVersionResource, error) {
 		return autoscalingv2.SchemeGroupVersion.WithResource("horizontalpodautoscalers"), nil
 	case ScaledObject:
 		return schema.GroupVersionResource{Group: "keda.sh", Version: "v1alpha1", Resource: "scaledobjects"}, nil
+	case InferenceService:
+		return schema.GroupVersionResource{Group: "serving.kserve.io", Version: "v1beta1", Resource: "inferenceservices"}, nil
+	case LeaderWorkerSet:
+		return schema.GroupVersionResource{Group: "leaderworkerset.x-k8s.io", Version: "v1", Resource: "leaderworkersets"}, nil
+	case DynamoAdapter:
+		return schema.GroupVersionResource{Group: "nvidia.com", Version: "v1alpha1", Resource: "dynamographdeploymentscalingadapters"}, nil
 	}
-	return schema.GroupVersionResource{}, &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("autoscaler %s/%s: kind %q is not supported: use %s or %s", ref.Namespace, ref.Name, ref.Kind, HPA, ScaledObject)}
+	return schema.GroupVersionResource{}, &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("autoscaler %s/%s: kind %q is not supported: use %s, %s, %s, %s or %s",
+		ref.Namespace, ref.Name, ref.Kind, HPA, ScaledObject, InferenceService, LeaderWorkerSet, DynamoAdapter)}
 }
 
 func (c *Client) scaler(ctx context.Context, ref Ref) (*unstructured.Unstructured, error) {
@@ -243,7 +302,7 @@ func describeAutoscaler(ref Ref, o *unstructured.Unstructured) (Autoscaler, erro
 	delete(a.Annotations, corev1.LastAppliedConfigAnnotation)
 	low, high := a.Fields()
 	for at, n := range map[string]**int{low: &a.Bounds.Min, high: &a.Bounds.Max, "idleReplicaCount": &a.Idle} {
-		v, found, err := unstructured.NestedInt64(o.Object, "spec", at)
+		v, found, err := unstructured.NestedInt64(o.Object, append([]string{"spec"}, strings.Split(at, ".")...)...)
 		if err != nil {
 			return a, &fault.Error{Reason: fault.ServerError, Message: fmt.Sprintf("%s %s/%s: spec.%s is no number", ref.Kind, ref.Namespace, ref.Name, at), Err: cause{err}}
 		}
@@ -251,14 +310,20 @@ func describeAutoscaler(ref Ref, o *unstructured.Unstructured) (Autoscaler, erro
 			*n = new(int(v))
 		}
 	}
-	a.Owners = declaredOwners(ref, metav1.ObjectMeta{
+	meta := metav1.ObjectMeta{
 		OwnerReferences: o.GetOwnerReferences(), Annotations: o.GetAnnotations(), Labels: o.GetLabels(), ManagedFields: o.GetManagedFields(),
-	})
+	}
+	if ref.Kind == DynamoAdapter {
+		meta.OwnerReferences = nil // its graph made it, and takes the replicas from it
+	}
+	a.Owners = declaredOwners(ref, meta)
 	if ref.Kind == HPA {
 		err := a.judge(o)
 		return a, err
 	}
-	a.Paused = pausedBy(o.GetAnnotations())
+	if ref.Kind == ScaledObject {
+		a.Paused = pausedBy(o.GetAnnotations())
+	}
 	return a, nil
 }
 

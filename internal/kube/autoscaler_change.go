@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -78,7 +79,8 @@ func boundsPatch(o *unstructured.Unstructured, now Autoscaler, ch BoundsChange) 
 	}
 	patch = append(patch, mapPatch("/metadata/annotations", o.GetAnnotations(), record(ch.Run, ch.Key))...)
 	set := func(field string, from, to *int) {
-		switch path := "/spec/" + field; {
+		switch path := "/spec/" + strings.ReplaceAll(field, ".", "/"); {
+		case field == "": // the other one is both
 		case to == nil && from != nil:
 			patch = append(patch, operation{Op: "remove", Path: path})
 		case to != nil && (from == nil || *from != *to):

@@ -14,7 +14,7 @@ import (
 // returns no owner only after every possible one was asked.
 func (c *Client) owners(ctx context.Context, o *object) ([]Owner, error) {
 	out := declaredOwners(o.ref, o.meta)
-	hpas, scaled, err := c.scalers(ctx, o.ref)
+	hpas, scaled, err := c.scalers(ctx, o.ref.Namespace, o.ref)
 	if err != nil {
 		return nil, err
 	}

@@ -18,7 +18,7 @@ import (
 // Kinds of objects that split requests between revisions.
 const (
 	HTTPRoute        = "HTTPRoute"        // Gateway API: weights of backendRefs
-	InferenceService = "InferenceService" // KServe in Serverless mode: canaryTrafficPercent
+	InferenceService = "InferenceService" // KServe: canaryTrafficPercent in Serverless mode, its bounds of replicas in RawDeployment mode
 )
 
 // routeGroup returns the API group of a kind of route; empty: it is none.

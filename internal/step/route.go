@@ -15,7 +15,7 @@ import (
 // what it would change. They take the same parameters.
 type route struct {
 	git        string // where Git owns the workload
-	autoscaler string // where only an autoscaler owns its replicas; empty: none does
+	autoscaler string // where only an autoscaler owns its replicas, or what makes the workload; empty: none does
 }
 
 var routes = map[string]route{
@@ -61,7 +61,7 @@ func (s *Set) replacement(ctx context.Context, by route, svc playbook.Service, w
 	switch {
 	case ownedBy(w.Owners, kube.ArgoCD, kube.Flux) && git:
 		return by.git, nil
-	case ownedBy(w.Owners, kube.ArgoCD, kube.Flux) || s.deps.Scalers == nil || !ownedBy(w.Owners, kube.HPA, kube.ScaledObject):
+	case ownedBy(w.Owners, kube.ArgoCD, kube.Flux) || s.deps.Scalers == nil || !autoscaled(w):
 		return "", nil
 	}
 	a, err := s.deps.Scalers.AutoscalerOf(ctx, w.Ref)
@@ -72,6 +72,12 @@ func (s *Set) replacement(ctx context.Context, by route, svc playbook.Service, w
 		return by.git, nil
 	}
 	return by.autoscaler, nil
+}
+
+// autoscaled reports whether the replicas are those of an autoscaler, or of what makes the
+// workload.
+func autoscaled(w kube.Workload) bool {
+	return ownedBy(w.Owners, kube.HPA, kube.ScaledObject) || slices.ContainsFunc(w.Owners, func(o kube.Owner) bool { return kube.Makes(o.Kind) })
 }
 
 // ownedBy reports whether one of the owners is of one of these kinds.

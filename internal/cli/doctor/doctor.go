@@ -126,7 +126,7 @@ type exam struct {
 
 	mu     sync.Mutex // guards what follows
 	bars   []bar
-	scaled map[string]bool // services whose replicas an autoscaler owns
+	scaled map[string][]kube.Owner // owners of services whose replicas an autoscaler has, or what makes the workload
 }
 
 // examine asks all subjects side by side.
@@ -183,7 +183,7 @@ func (f flags) open(p *command.Process) (*exam, error) {
 	if err := c.MissingFiles(); err != nil {
 		return nil, err
 	}
-	e := &exam{flags: f, c: c, temp: p.Temp.Dir, now: time.Now(), scaled: map[string]bool{}}
+	e := &exam{flags: f, c: c, temp: p.Temp.Dir, now: time.Now(), scaled: map[string][]kube.Owner{}}
 	if e.playbooks, err = app.ConfiguredPlaybooks(c.Playbooks); err != nil {
 		return nil, c.Unread(err, "playbooks.dir")
 	}

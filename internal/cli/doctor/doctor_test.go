@@ -43,6 +43,7 @@ type installation struct {
 	denied   []string            // "verb resource" that the API server does not grant, with a subresource after a slash; "everywhere" behind it: not for all namespaces, "in NAME": not in that one
 	noWork   bool                // the workload is not there
 	hpa      bool                // an autoscaler owns its replicas
+	kserve   bool                // an InferenceService makes it
 }
 
 const responderYAML = `
@@ -125,6 +126,11 @@ func (in *installation) examine(t *testing.T, args ...string) (Report, string) {
 		cluster.Put("/apis/autoscaling/v2/namespaces/serving/horizontalpodautoscalers/chat", map[string]any{
 			"metadata": map[string]any{"name": "chat", "namespace": "serving"},
 			"spec":     map[string]any{"scaleTargetRef": map[string]any{"kind": "Deployment", "name": "chat"}, "maxReplicas": 4},
+		})
+	}
+	if in.kserve {
+		cluster.Change(kubetest.Path(ref), func(o map[string]any) {
+			o["metadata"].(map[string]any)["ownerReferences"] = []any{map[string]any{"apiVersion": "serving.kserve.io/v1beta1", "kind": "InferenceService", "name": "chat", "uid": "u", "controller": true}}
 		})
 	}
 	cluster.Node(t, "gpu-1", 8, func(*corev1.Node) {})
@@ -412,6 +418,12 @@ func TestWhatIsWrong(t *testing.T) {
 		{
 			"a lever lacks the right to the autoscaler", func(in *installation) { in.hpa, in.denied = true, []string{"patch horizontalpodautoscalers"} },
 			"kubernetes", "rights of kube.autoscaler", Failed, "it may not patch horizontalpodautoscalers.autoscaling in serving", "bind responder-lever-autoscaler of deploy/kubernetes/levers.yaml", "",
+		},
+		{
+			"a lever lacks the right to what makes the workload", func(in *installation) {
+				in.kserve, in.denied = true, []string{"patch inferenceservices", "patch horizontalpodautoscalers", "patch leaderworkersets"}
+			},
+			"kubernetes", "rights of kube.autoscaler", Failed, "it may not patch inferenceservices.serving.kserve.io in serving", "bind responder-lever-serving of deploy/kubernetes/levers.yaml", "",
 		},
 		{
 			"events cannot be read", func(in *installation) { in.denied = []string{"list events"} },

@@ -80,9 +80,11 @@ func (e *exam) workload(ctx context.Context, s playbook.Service) Finding {
 		}
 		return failed(check, because(ctx, err), "correct namespace and workload of the service, or grant the right to read: "+fixReading)
 	}
-	if slices.ContainsFunc(w.Owners, func(o kube.Owner) bool { return o.Kind == kube.HPA || o.Kind == kube.ScaledObject }) {
+	if slices.ContainsFunc(w.Owners, func(o kube.Owner) bool {
+		return o.Kind == kube.HPA || o.Kind == kube.ScaledObject || kube.Makes(o.Kind)
+	}) {
 		e.mu.Lock()
-		e.scaled[s.Name] = true
+		e.scaled[s.Name] = w.Owners
 		e.mu.Unlock()
 	}
 	return ok(check, fmt.Sprintf("%s %s: %d of %d replicas ready%s", s.Workload.Kind, s.Workload.Name, w.Ready, w.Replicas, e.byFlux(ctx, s, w)))
@@ -141,21 +143,34 @@ func (r *rights) may(ctx context.Context, right kube.Right) (bool, error) {
 	return yes, err
 }
 
-// otherKind reports whether a resource is one of workloads of another kind.
-func otherKind(resource, kind string) bool {
-	workloads := []string{"deployments", "statefulsets"}
-	return kind != "" && slices.Contains(workloads, resource) && resource != strings.ToLower(kind)+"s"
+// needless returns which resources a lever on a workload of a kind never touches: those of
+// workloads of another kind and, to scale it, those of what does not have its replicas.
+func needless(lever, kind string, owners []kube.Owner) func(resource string) bool {
+	if lever != "kube.autoscaler" {
+		return func(resource string) bool {
+			return (resource == "deployments" || resource == "statefulsets") && resource != strings.ToLower(kind)+"s"
+		}
+	}
+	scalers := map[string]string{
+		kube.HPA: "horizontalpodautoscalers", kube.ScaledObject: "scaledobjects",
+		kube.InferenceService: "inferenceservices", kube.LeaderWorkerSet: "leaderworkersets", "DynamoComponentDeployment": "dynamographdeploymentscalingadapters",
+	}
+	needed := []string{scalers[kube.HPA], scalers[kube.ScaledObject]}
+	if i := slices.IndexFunc(owners, func(o kube.Owner) bool { return kube.Makes(o.Kind) }); i >= 0 {
+		needed = []string{scalers[owners[i].Kind]}
+	}
+	return func(resource string) bool { return !slices.Contains(needed, resource) }
 }
 
-// lacking returns the rights of a role that are not granted, and that are needed for
-// workloads of a kind; empty: for all.
-func (r *rights) lacking(ctx context.Context, role kubernetes.Role, namespace, kind string) ([]string, error) {
+// lacking returns the rights of a role that are not granted, but for those to resources
+// that are skipped; nil: to none.
+func (r *rights) lacking(ctx context.Context, role kubernetes.Role, namespace string, skip func(resource string) bool) ([]string, error) {
 	var out []string
 	for _, rule := range role.Rules {
 		for _, group := range rule.APIGroups {
 			for _, resource := range rule.Resources {
 				name, sub, _ := strings.Cut(resource, "/")
-				if otherKind(name, kind) {
+				if skip != nil && skip(name) {
 					continue
 				}
 				for _, verb := range rule.Verbs {
@@ -198,7 +213,7 @@ func (r *rights) reading(ctx context.Context, roles []kubernetes.Role) Finding {
 			continue
 		}
 		for _, namespace := range namespaces {
-			missing, err := r.lacking(ctx, role, namespace, "")
+			missing, err := r.lacking(ctx, role, namespace, nil)
 			if err != nil {
 				return failed(check, because(ctx, err), fixReviews)
 			}
@@ -231,7 +246,7 @@ func (r *rights) discovery(ctx context.Context, roles []kubernetes.Role) Finding
 	role := roles[i]
 	role.Cluster = false // of one namespace at a time, or of all
 	for _, namespace := range in {
-		missing, err := r.lacking(ctx, role, namespace, "")
+		missing, err := r.lacking(ctx, role, namespace, nil)
 		if err != nil {
 			return failed(check, because(ctx, err), fixReviews)
 		}
@@ -254,7 +269,7 @@ func (r *rights) logs(ctx context.Context, roles []kubernetes.Role) Finding {
 			continue
 		}
 		for _, namespace := range r.namespaces() {
-			missing, err := r.lacking(ctx, role, namespace, "")
+			missing, err := r.lacking(ctx, role, namespace, nil)
 			if err != nil {
 				return failed(check, because(ctx, err), fixReviews)
 			}
@@ -296,7 +311,7 @@ func (r *rights) levers(ctx context.Context, roles []kubernetes.Role, s playbook
 	e.mu.Lock()
 	scaled := e.scaled[s.Name]
 	e.mu.Unlock()
-	if i := slices.Index(acts, "kube.scale"); i >= 0 && scaled { // it becomes that lever
+	if i := slices.Index(acts, "kube.scale"); i >= 0 && scaled != nil { // it becomes that lever
 		acts[i] = "kube.autoscaler"
 	}
 	if s.Warm == (playbook.Warm{}) {
@@ -309,7 +324,7 @@ func (r *rights) levers(ctx context.Context, roles []kubernetes.Role, s playbook
 	for _, kind := range acts {
 		var lacks, named []string
 		for _, role := range kubernetes.Needed(roles, kind) {
-			missing, err := r.lacking(ctx, role, s.Namespace, s.Workload.Kind)
+			missing, err := r.lacking(ctx, role, s.Namespace, needless(kind, s.Workload.Kind, scaled))
 			if err != nil {
 				return []Finding{failed(check, because(ctx, err), fixReviews)}
 			}

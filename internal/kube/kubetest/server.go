@@ -301,6 +301,8 @@ func kinds() map[string]string {
 		"horizontalpodautoscalers": "HorizontalPodAutoscaler", "scaledobjects": "ScaledObject",
 		"poddisruptionbudgets": "PodDisruptionBudget", "endpointslices": "EndpointSlice",
 		"httproutes": "HTTPRoute", "jobs": "Job", "inferenceservices": "InferenceService",
+		"leaderworkersets": "LeaderWorkerSet", "dynamographdeployments": "DynamoGraphDeployment",
+		"dynamographdeploymentscalingadapters": "DynamoGraphDeploymentScalingAdapter",
 	}
 }
 

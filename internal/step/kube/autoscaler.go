@@ -23,9 +23,13 @@ func AutoscalerKind() playbook.Kind {
 ScaledObject (minReplicas, minReplicaCount) is raised to that number, and the upper one too where it is less. An autoscaler adds replicas up to its lower bound at
 once, whatever its metrics say. Undo sets exactly the former bounds. kube.scale becomes this lever where an autoscaler owns the replicas.
 
+The same holds for what makes the workload: the bounds of KServe's InferenceService (spec.predictor.minReplicas and maxReplicas, in RawDeployment mode),
+spec.replicas of a LeaderWorkerSet, and spec.replicas of the DynamoGraphDeploymentScalingAdapter of a component of Dynamo. An autoscaler of such an object comes
+before it.
+
 The bounds of the service are those of kube.scale, and ` + "`by`" + ` counts from the replicas of the workload. A negative ` + "`by`" + ` lowers the lower bound: the autoscaler takes
-replicas away when its metrics allow it. Refused where Argo CD, Flux or a controlling object owns the autoscaler, while KEDA is paused, and where several autoscalers own the
-replicas.`,
+replicas away when its metrics allow it. Refused where Argo CD, Flux or a controlling object owns the autoscaler, while KEDA is paused, where several autoscalers own the
+replicas, where Dynamo's planner sets them, and of an InferenceService over several nodes.`,
 		OneOf: step.ScaleAlternatives(),
 		Steps: step.ScaleSteps(),
 		// Applied on the planned bounds and marks only: a second time is a conflict.
@@ -107,6 +111,9 @@ func changeable(a kube.Autoscaler) error {
 	if a.Paused != "" {
 		return &fault.Error{Reason: fault.OutOfBounds, Message: fmt.Sprintf(
 			"%s: %s is paused by its annotation %s, so that its bounds have no effect: remove the annotation first", autoscalerKind, step.RefText(a.Ref), a.Paused)}
+	}
+	if a.Inert != "" {
+		return &fault.Error{Reason: fault.OutOfBounds, Message: fmt.Sprintf("%s: the bounds of %s have no effect: %s", autoscalerKind, step.RefText(a.Ref), a.Inert)}
 	}
 	return nil
 }

@@ -38,7 +38,7 @@ func aimAt(with step.ScaleWith, svc playbook.Service, w kube.Workload, a kube.Au
 		return aim{}, nothing("the lower bound of %s is %d already: the autoscaler adds replicas up to it by itself", step.RefText(a.Ref), a.Min())
 	}
 	t := aim{bounds: kube.Bounds{Min: &to, Max: a.Bounds.Max}, to: to, note: note}
-	if a.Max() < to {
+	if a.HighOf(t.bounds) < to {
 		t.bounds.Max = &to
 	}
 	return t, nil
@@ -87,6 +87,7 @@ func giveBack(with step.ScaleWith, a kube.Autoscaler) (aim, error) {
 		t.bounds.Min = former.Min
 	}
 	switch high := a.HighOf(former); {
+	case a.Bounds.Max == nil: // nothing was lent of it
 	case a.Max() != now && high != a.Max():
 		t.note = fmt.Sprintf("the upper bound stays at %d, as somebody else set it since", a.Max())
 	case a.Max() != now:
@@ -130,6 +131,9 @@ func (t aim) plan(in step.Input, w kube.Workload, a kube.Autoscaler) machine.Pla
 	}
 	plan.Summary = fmt.Sprintf("lower the bounds of %s: %s", step.RefText(a.Ref), strings.Join(changes, ", "))
 	plan.Risk, plan.Why = machine.RiskHigh, "lets the autoscaler take replicas away from a service in trouble"
+	if a.Single() {
+		plan.Why = "takes replicas away from a service in trouble"
+	}
 	plan.Back, plan.Class = step.ScaleBack(a.Min(), a.LowOf(t.bounds)), playbook.ClassReturn
 	plan.Capacity.LowestReady, plan.Capacity.ReadyAfter = min(w.Ready, t.to, a.HighOf(t.bounds)), t.to
 	return plan
@@ -145,7 +149,7 @@ func boundsDiff(a kube.Autoscaler, to kube.Bounds) []machine.FieldChange {
 	}
 	low, high := a.Fields()
 	var out []machine.FieldChange
-	for _, d := range []machine.FieldChange{
+	for _, d := range []machine.FieldChange{ // one field may be both: the upper bound is never set then
 		{Path: "spec." + low, From: text(a.Bounds.Min), To: text(to.Min)},
 		{Path: "spec." + high, From: text(a.Bounds.Max), To: text(to.Max)},
 	} {
@@ -173,6 +177,7 @@ func (t aim) notes(w kube.Workload, a kube.Autoscaler) []string {
 		out = append(out, "the autoscaler reports "+a.Broken)
 	}
 	switch low := a.LowOf(t.bounds); {
+	case a.Single(): // nothing follows a load
 	case low > a.Min():
 		out = append(out, fmt.Sprintf("it keeps at least %d replicas, whatever the load, until the bounds are given back", low))
 	default:

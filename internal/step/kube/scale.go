@@ -19,7 +19,7 @@ func ScaleKind() playbook.Kind {
 		Role: playbook.RoleLever, Class: playbook.ClassCapacity,
 		Doc: `Sets the number of replicas of the service's workload. Undo sets the former number.
 
-Where an autoscaler owns the replicas, this lever becomes kube.autoscaler, and where Argo CD or Flux does and the service says where in Git it is, gitops.set_replicas.
+Where an autoscaler owns the replicas, or what makes the workload does (KServe, LeaderWorkerSet, Dynamo), this lever becomes kube.autoscaler, and where Argo CD or Flux does and the service says where in Git it is, gitops.set_replicas.
 Refused where anybody else owns them, and beyond the service's own bounds: never above its
 ` + "`max_scale`" + `, never below its ` + "`min_ready`" + ` or one replica. ` + "`by`" + ` stops at those bounds, ` + "`replicas`" + ` is refused beyond them. The plan says whether nodes and quotas have room for the new replicas now, and which
 pods of lower priority the scheduler may evict for them.`,

@@ -1,0 +1,117 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// This file holds the objects that make a workload and set its replicas by fields of
+// their own. Whoever scales the workload itself is overruled by them.
+
+// Kinds of such objects, beside [InferenceService].
+const (
+	LeaderWorkerSet = "LeaderWorkerSet"
+	// DynamoAdapter has the replicas of one component of a Dynamo graph, where the graph enables it.
+	DynamoAdapter = "DynamoGraphDeploymentScalingAdapter"
+)
+
+// Labels that Dynamo's operator puts on what it makes of a component.
+const (
+	dynamoGraphLabel     = "nvidia.com/dynamo-graph-deployment-name"
+	dynamoComponentLabel = "nvidia.com/dynamo-component"
+)
+
+// Makes reports whether an object of a kind makes workloads whose replicas are changed
+// on the object, or on its adapter.
+func Makes(kind string) bool {
+	switch kind {
+	case InferenceService, LeaderWorkerSet, "DynamoComponentDeployment":
+		return true
+	}
+	return false
+}
+
+// maker returns the object that has the replicas of a workload; the zero value: none that
+// is known has.
+func (c *Client) maker(ctx context.Context, of Ref) (Ref, error) {
+	meta, pods, err := c.metaOf(ctx, of)
+	if err != nil {
+		return Ref{}, err
+	}
+	by := metav1.GetControllerOf(&meta)
+	if by == nil {
+		return Ref{}, nil
+	}
+	group, _, _ := strings.Cut(by.APIVersion, "/")
+	out := Ref{Kind: by.Kind, Namespace: of.Namespace, Name: by.Name}
+	switch {
+	case by.Kind == LeaderWorkerSet && group == "leaderworkerset.x-k8s.io" && of.Kind == "StatefulSet" && of.Name == by.Name: // that of its leaders
+	case by.Kind == InferenceService && group == "serving.kserve.io" && of.Name == by.Name+"-predictor":
+	case by.Kind == "DynamoComponentDeployment" && group == "nvidia.com" && pods[dynamoGraphLabel] != "" && pods[dynamoComponentLabel] != "":
+		// deploy/operator/internal/controller of ai-dynamo/dynamo, generateAdapterName
+		out.Kind, out.Name = DynamoAdapter, pods[dynamoGraphLabel]+"-"+strings.ToLower(pods[dynamoComponentLabel])
+	default:
+		return Ref{}, nil
+	}
+	return out, nil
+}
+
+// metaOf reads a workload, without its pods and history.
+func (c *Client) metaOf(ctx context.Context, ref Ref) (meta metav1.ObjectMeta, pods map[string]string, err error) {
+	apps := c.typed.AppsV1()
+	r := request{verb: "get", group: "apps", resource: "deployments", namespace: ref.Namespace, name: ref.Name}
+	if ref.Kind == "StatefulSet" {
+		r.resource = "statefulsets"
+		s, err := apps.StatefulSets(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
+		if err != nil {
+			return meta, nil, r.fail(err)
+		}
+		return s.ObjectMeta, s.Spec.Template.Labels, nil
+	}
+	d, err := apps.Deployments(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
+	if err != nil {
+		return meta, nil, r.fail(err)
+	}
+	return d.ObjectMeta, d.Spec.Template.Labels, nil
+}
+
+// inert returns why the bounds of a maker of workloads have no effect; empty: they have.
+func (c *Client) inert(ctx context.Context, o *unstructured.Unstructured) (string, error) {
+	switch o.GetKind() {
+	case InferenceService:
+		const class = "serving.kserve.io/autoscalerClass"
+		if _, several, _ := unstructured.NestedMap(o.Object, "spec", "predictor", "workerSpec"); several {
+			return "it spans several nodes (spec.predictor.workerSpec), and KServe does not scale it", nil
+		}
+		if o.GetAnnotations()[class] == "external" {
+			return "its annotation " + class + " is external, so that KServe leaves the replicas to an autoscaler that is not there", nil
+		}
+	case DynamoAdapter:
+		graph, _, _ := unstructured.NestedString(o.Object, "spec", "dgdRef", "name")
+		return c.planned(ctx, Ref{Kind: "DynamoGraphDeployment", Namespace: o.GetNamespace(), Name: graph})
+	}
+	return "", nil
+}
+
+// planned returns that a Dynamo graph has a planner, which sets the replicas of all
+// components by itself; empty: it has none.
+func (c *Client) planned(ctx context.Context, graph Ref) (string, error) {
+	gvr := schema.GroupVersionResource{Group: "nvidia.com", Version: "v1alpha1", Resource: "dynamographdeployments"}
+	o, err := c.dynamic.Resource(gvr).Namespace(graph.Namespace).Get(ctx, graph.Name, metav1.GetOptions{})
+	if err != nil {
+		return "", request{verb: "get", group: gvr.Group, resource: gvr.Resource, namespace: graph.Namespace, name: graph.Name}.fail(err)
+	}
+	services, _, _ := unstructured.NestedMap(o.Object, "spec", "services")
+	for name, s := range services {
+		fields, _ := s.(map[string]any)
+		if kind, _, _ := unstructured.NestedString(fields, "componentType"); kind == "planner" {
+			return fmt.Sprintf("the planner %s of %s %s sets the replicas of its components by itself", name, graph.Kind, graph.Name), nil
+		}
+	}
+	return "", nil
+}

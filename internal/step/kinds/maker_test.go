@@ -1,0 +1,267 @@
+package kinds_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/fault"
+	"github.com/inference-responder/responder/internal/kube"
+	"github.com/inference-responder/responder/internal/kube/kubetest"
+	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/step"
+	"github.com/inference-responder/responder/internal/step/kinds"
+	"github.com/inference-responder/responder/internal/step/steptest"
+)
+
+// generated is a workload of three replicas that an object of another project's API makes, and
+// whose replicas stand there.
+type generated struct {
+	*kubetest.Server
+	ref   kube.Ref
+	path  string   // of what makes it, or of Dynamo's adapter
+	field []string // of the replicas, or of their lower bound
+	now   time.Time
+}
+
+const (
+	isvcPath    = "/apis/serving.kserve.io/v1beta1/namespaces/serving/inferenceservices/chat"
+	lwsPath     = "/apis/leaderworkerset.x-k8s.io/v1/namespaces/serving/leaderworkersets/chat"
+	adapterPath = "/apis/nvidia.com/v1alpha1/namespaces/serving/dynamographdeploymentscalingadapters/llm-decode"
+	graphPath   = "/apis/nvidia.com/v1alpha1/namespaces/serving/dynamographdeployments/llm"
+)
+
+// madeOf puts up a workload whose controlling owner is of a kind and group.
+func madeOf(t testing.TB, name, kind, by, api, owner string, labels map[string]string) *generated {
+	x := &generated{Server: kubetest.New(t), ref: kube.Ref{Kind: kind, Namespace: "serving", Name: name}, now: atNoon()}
+	template := kubetest.Template(name, "vllm:v1")
+	for k, v := range labels {
+		template.Labels[k] = v
+	}
+	x.Workload(t, x.ref, 3, template)
+	x.Change(kubetest.Path(x.ref), func(o map[string]any) {
+		o["metadata"].(map[string]any)["ownerReferences"] = []any{map[string]any{"apiVersion": api, "kind": by, "name": owner, "uid": "uid-maker", "controller": true}}
+	})
+	return x
+}
+
+func (x *generated) object(path string, spec map[string]any) {
+	name := path[strings.LastIndexByte(path, '/')+1:]
+	x.Put(path, map[string]any{"metadata": map[string]any{"name": name, "namespace": "serving", "uid": "uid-maker", "generation": 1}, "spec": spec})
+}
+
+// byKServe has the HorizontalPodAutoscaler, too, that KServe makes of the bounds.
+func byKServe(t testing.TB, predictor map[string]any) *generated {
+	x := madeOf(t, "chat-predictor", "Deployment", "InferenceService", "serving.kserve.io/v1beta1", "chat", nil)
+	x.path, x.field = isvcPath, []string{"predictor", "minReplicas"}
+	x.object(isvcPath, map[string]any{"predictor": predictor})
+	x.Put("/apis/autoscaling/v2/namespaces/serving/horizontalpodautoscalers/chat-predictor", map[string]any{
+		"metadata": map[string]any{
+			"name": "chat-predictor", "namespace": "serving", "uid": "uid-hpa",
+			"ownerReferences": []any{map[string]any{"apiVersion": "serving.kserve.io/v1beta1", "kind": "InferenceService", "name": "chat", "uid": "uid-maker", "controller": true}},
+		},
+		"spec": map[string]any{"scaleTargetRef": map[string]any{"kind": "Deployment", "name": "chat-predictor"}, "minReplicas": 3, "maxReplicas": 3},
+	})
+	return x
+}
+
+func byLWS(t testing.TB) *generated {
+	x := madeOf(t, "chat", "StatefulSet", "LeaderWorkerSet", "leaderworkerset.x-k8s.io/v1", "chat", nil)
+	x.path, x.field = lwsPath, []string{"replicas"}
+	x.object(lwsPath, map[string]any{"replicas": 3, "leaderWorkerTemplate": map[string]any{"size": 1}})
+	x.group(t)
+	return x
+}
+
+func byDynamo(t testing.TB) *generated {
+	x := madeOf(t, "llm-decode-1a2b3c", "Deployment", "DynamoComponentDeployment", "nvidia.com/v1alpha1", "llm-decode-1a2b3c",
+		map[string]string{"nvidia.com/dynamo-graph-deployment-name": "llm", "nvidia.com/dynamo-component": "Decode"})
+	x.path, x.field = adapterPath, []string{"replicas"}
+	x.object(graphPath, map[string]any{"services": map[string]any{"Frontend": map[string]any{"componentType": "frontend"}, "Decode": map[string]any{"componentType": "worker", "replicas": 3}}})
+	x.object(adapterPath, map[string]any{"replicas": 3, "dgdRef": map[string]any{"name": "llm", "serviceName": "Decode"}})
+	x.Change(adapterPath, func(o map[string]any) {
+		o["metadata"].(map[string]any)["ownerReferences"] = []any{map[string]any{"apiVersion": "nvidia.com/v1alpha1", "kind": "DynamoGraphDeployment", "name": "llm", "uid": "uid-graph", "controller": true}}
+	})
+	return x
+}
+
+// group marks each leader as a group of its own, as LeaderWorkerSet does.
+func (x *generated) group(t testing.TB) {
+	t.Helper()
+	w, err := x.Client(t).Workload(t.Context(), x.ref)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range w.Pods {
+		x.Change("/api/v1/namespaces/serving/pods/"+p.Name, func(o map[string]any) {
+			labels := o["metadata"].(map[string]any)["labels"].(map[string]any)
+			labels["leaderworkerset.sigs.k8s.io/name"], labels["leaderworkerset.sigs.k8s.io/group-key"] = "chat", p.Name
+		})
+	}
+}
+
+// settle does what the maker and the controllers would do.
+func (x *generated) settle(t testing.TB) {
+	t.Helper()
+	x.now = x.now.Add(time.Minute)
+	a, err := x.Client(t).AutoscalerOf(t.Context(), x.ref)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x.Edit(kubetest.Path(x.ref), func(spec map[string]any) {
+		spec["replicas"] = min(max(spec["replicas"].(float64), float64(a.Min())), float64(a.Max()))
+	})
+	x.Settle(x.ref, x.now)
+	if x.path == lwsPath {
+		x.group(t)
+	}
+}
+
+func (x *generated) world(t testing.TB) steptest.World {
+	c := x.Client(t)
+	svc := service(x.ref.Kind)
+	svc.Workload = playbook.Workload{Kind: x.ref.Kind, Name: x.ref.Name}
+	return steptest.World{
+		Service: svc, Deps: step.Deps{Workloads: c, Changer: c, Scalers: c, Now: func() time.Time { return x.now }}, Settle: x.settle,
+		Spec: func(testing.TB) string { return x.Spec(x.path) },
+		Meddle: func(testing.TB) {
+			x.Edit(x.path, func(spec map[string]any) {
+				for _, part := range x.field[:len(x.field)-1] {
+					spec = spec[part].(map[string]any)
+				}
+				spec[x.field[len(x.field)-1]] = 4.0
+			})
+		},
+	}
+}
+
+func makers() map[string]func(testing.TB) *generated {
+	return map[string]func(testing.TB) *generated{
+		"KServe": func(t testing.TB) *generated {
+			return byKServe(t, map[string]any{"minReplicas": 2, "maxReplicas": 3, "model": map[string]any{"storageUri": "hf://x"}})
+		},
+		"KServe without bounds": func(t testing.TB) *generated {
+			x := byKServe(t, map[string]any{"model": map[string]any{"storageUri": "hf://x"}})
+			x.Edit(kubetest.Path(x.ref), func(spec map[string]any) { spec["replicas"] = 1.0 })
+			x.Settle(x.ref, x.now)
+			return x
+		},
+		"LeaderWorkerSet": byLWS,
+		"Dynamo":          byDynamo,
+	}
+}
+
+// TestMakers runs the conformance test of levers on kube.autoscaler where the replicas
+// stand on what makes the workload.
+func TestMakers(t *testing.T) {
+	for name, fresh := range makers() {
+		t.Run(name, func(t *testing.T) {
+			steptest.TestLever(t, "kube.autoscaler", map[string]any{"by": int64(2)}, func(t *testing.T) steptest.World { return fresh(t).world(t) })
+		})
+	}
+}
+
+func (x *generated) run(t testing.TB, run string, a machine.Action, with map[string]any, plan *machine.Plan) machine.Outcome {
+	t.Helper()
+	w := x.world(t)
+	return kinds.New(w.Deps).Do(t.Context(), machine.Effect{
+		Key: run + "/fix#1/" + string(a) + "#1", Run: run, Action: a, Step: "kube.scale", With: with, Service: w.Service, Plan: plan,
+	})
+}
+
+// TestScaleWhatIsMade: kube.scale becomes kube.autoscaler, and the loan puts exactly
+// what was there back.
+func TestScaleWhatIsMade(t *testing.T) {
+	summaries := map[string]string{
+		"KServe":                "InferenceService chat: predictor.minReplicas from 2 to 5, predictor.maxReplicas from 3 to 5",
+		"KServe without bounds": "InferenceService chat: predictor.minReplicas from (not set) to 3",
+		"LeaderWorkerSet":       "LeaderWorkerSet chat: replicas from 3 to 5",
+		"Dynamo":                "DynamoGraphDeploymentScalingAdapter llm-decode: replicas from 3 to 5",
+	}
+	for name, fresh := range makers() {
+		t.Run(name, func(t *testing.T) {
+			x := fresh(t)
+			before := x.Spec(x.path)
+			with := map[string]any{"by": int64(2)}
+			o := x.run(t, "r-1", machine.ActionPlan, with, nil)
+			if o.Status != machine.StatusOK || o.Plan.Step != "kube.autoscaler" || !strings.Contains(o.Plan.Summary, summaries[name]) {
+				t.Fatalf("plan: %s %s %+v, want %s", o.Status, o.Message, o.Plan, summaries[name])
+			}
+			lent := o.Plan
+			if o := x.run(t, "r-1", machine.ActionApply, with, lent); o.Status != machine.StatusOK {
+				t.Fatalf("apply: %s %s", o.Status, o.Message)
+			}
+			x.settle(t)
+			back := x.run(t, "r-2", machine.ActionPlan, lent.Back, nil)
+			if back.Status != machine.StatusOK || back.Plan.Class != playbook.ClassReturn {
+				t.Fatalf("plan of the return: %s %s", back.Status, back.Message)
+			}
+			if o := x.run(t, "r-2", machine.ActionApply, lent.Back, back.Plan); o.Status != machine.StatusOK {
+				t.Fatalf("return: %s %s", o.Status, o.Message)
+			}
+			if after := x.Spec(x.path); after != before {
+				t.Errorf("after the loan\n%s\nwant\n%s", after, before)
+			}
+		})
+	}
+}
+
+// TestMakersRefuse: what somebody else sets, and what has no effect, is named.
+func TestMakersRefuse(t *testing.T) {
+	annotate := func(x *generated, key, value string) {
+		x.Change(x.path, func(o map[string]any) { o["metadata"].(map[string]any)["annotations"] = map[string]any{key: value} })
+	}
+	kserve := makers()["KServe"]
+	for name, tt := range map[string]struct {
+		fresh  func(testing.TB) *generated
+		change func(*generated)
+		reason fault.Reason
+		text   string
+	}{
+		"Argo CD": {kserve, func(x *generated) {
+			annotate(x, "argocd.argoproj.io/tracking-id", "models:serving.kserve.io/InferenceService:serving/chat")
+		}, fault.Owned, "spec.predictor.minReplicas of InferenceService serving/chat belongs to Argo CD application models"},
+		"several nodes": {kserve, func(x *generated) {
+			x.Edit(x.path, func(spec map[string]any) {
+				spec["predictor"].(map[string]any)["workerSpec"] = map[string]any{"size": 2}
+			})
+		}, fault.OutOfBounds, "it spans several nodes"},
+		"external": {kserve, func(x *generated) { annotate(x, "serving.kserve.io/autoscalerClass", "external") }, fault.OutOfBounds, "an autoscaler that is not there"},
+		"LLMInferenceService": {byLWS, func(x *generated) {
+			x.Change(x.path, func(o map[string]any) {
+				o["metadata"].(map[string]any)["ownerReferences"] = []any{map[string]any{"apiVersion": "serving.kserve.io/v1alpha1", "kind": "LLMInferenceService", "name": "chat", "uid": "u", "controller": true}}
+			})
+		}, fault.Owned, "LLMInferenceService chat"},
+		"a planner": {byDynamo, func(x *generated) {
+			x.Edit(graphPath, func(spec map[string]any) {
+				spec["services"].(map[string]any)["Planner"] = map[string]any{"componentType": "planner"}
+			})
+		}, fault.OutOfBounds, "the planner Planner of DynamoGraphDeployment llm sets the replicas"},
+		"no adapter": {byDynamo, func(x *generated) { x.Delete(adapterPath) }, fault.NotFound, "llm-decode"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x := tt.fresh(t)
+			tt.change(x)
+			o := x.run(t, "r-1", machine.ActionPlan, map[string]any{"by": int64(1)}, nil)
+			if o.Status != machine.StatusRefused || o.Reason != tt.reason || !strings.Contains(o.Message, tt.text) {
+				t.Errorf("%s %s %q, want refused %s ...%s...", o.Status, o.Reason, o.Message, tt.reason, tt.text)
+			}
+		})
+	}
+}
+
+// TestAutoscalerOfMaker: an autoscaler that names what makes the workload comes before it,
+// by its bounds.
+func TestAutoscalerOfMaker(t *testing.T) {
+	x := byLWS(t)
+	x.Put(hpaPath, map[string]any{
+		"metadata": map[string]any{"name": "auto", "namespace": "serving", "uid": "uid-auto"},
+		"spec":     map[string]any{"scaleTargetRef": map[string]any{"apiVersion": "leaderworkerset.x-k8s.io/v1", "kind": "LeaderWorkerSet", "name": "chat"}, "minReplicas": 3, "maxReplicas": 4},
+	})
+	o := x.run(t, "r-1", machine.ActionPlan, map[string]any{"by": int64(2)}, nil)
+	if o.Status != machine.StatusOK || o.Plan.Target.Kind != kube.HPA {
+		t.Errorf("%s %s %s", o.Status, o.Message, fmt.Sprint(o.Plan))
+	}
+}
