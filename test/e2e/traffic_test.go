@@ -104,6 +104,11 @@ func rolledOut(t testing.TB, canary string) string {
 			t.Fatal(err)
 		}
 	}
+	return kserveSplit(int64(percent))
+}
+
+// kserveSplit is the status of a service of which the newest revision gets a percentage.
+func kserveSplit(percent int64) string {
 	return fmt.Sprintf(`{"status": {"components": {"predictor": {
   "latestReadyRevision": "chat-predictor-00002", "latestRolledoutRevision": "chat-predictor-00002", "previousRolledoutRevision": "chat-predictor-00001",
   "traffic": [{"revisionName": "chat-predictor-00002", "percent": %d}, {"revisionName": "chat-predictor-00001", "percent": %d}]}}}}`, percent, 100-percent)

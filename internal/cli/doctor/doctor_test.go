@@ -117,8 +117,8 @@ func (in *installation) examine(t *testing.T, args ...string) (Report, string) {
 	prometheus := httptest.NewServer(http.HandlerFunc(in.prometheus))
 	t.Cleanup(prometheus.Close)
 	cluster := kubetest.New(t)
+	ref := kube.Ref{Kind: "Deployment", Namespace: "serving", Name: "chat"}
 	if !in.noWork {
-		ref := kube.Ref{Kind: "Deployment", Namespace: "serving", Name: "chat"}
 		cluster.Workload(t, ref, 2, kubetest.Template("chat", "vllm:v1"))
 		cluster.Settle(ref, time.Now())
 	}

@@ -5,6 +5,7 @@ package rig
 import (
 	"context"
 	"encoding/json"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -18,13 +19,12 @@ import (
 )
 
 // Define puts the definition of another project's API object into the cluster, as its
-// module has it: httproute or scaledobject. KServe's cannot be had as a module:
-// inferenceservice has its documented fields.
+// module has it: httproute or scaledobject. Those of KServe, LeaderWorkerSet and Dynamo cannot
+// be had as modules: inferenceservice, leaderworkerset and dynamo have their documented fields.
 func (cp *ControlPlane) Define(t testing.TB, name string) {
 	t.Helper()
 	file := filepath.Join(Repository(), "test", "e2e", "rig", name+".yaml")
-	if name != "inferenceservice" {
-		var err error
+	if _, err := os.Stat(file); err != nil {
 		if file, err = built("definitions.sh", name); err != nil {
 			t.Fatal(err)
 		}

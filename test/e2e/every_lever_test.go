@@ -1,0 +1,221 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/test/e2e/rig"
+)
+
+// TestEveryLever drives every lever that writes to the cluster through the same
+// disturbances, with a whole responder and exactly the rights of deploy/kubernetes: what a
+// lever promises by itself, TestLevers and its like hold.
+func TestEveryLever(t *testing.T) {
+	t.Parallel()
+	for name, disturbance := range map[string]func(*testing.T){
+		"killed": everyLeverKilled, "API server away": everyLeverAway, "storms": everyLeverInStorms,
+		"somebody else": everyLeverMeddled, "no right": everyLeverWithoutRight,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			disturbance(t)
+		})
+	}
+}
+
+// everyLeverKilled kills the responder before the change of every lever arrives, then when
+// all of them were carried out and none was answered, and once more long after.
+func everyLeverKilled(t *testing.T) {
+	w := newLeverRuns(t, leverOptions{})
+	start := func() { w.responder.Process = rig.Start(t, w.responder.Spec()) }
+	before := w.gate(rig.NeverArrives)
+	w.begin(t)
+	before.await(t)
+	w.responder.Kill9()
+	after := w.gate(rig.AnswerIsLost)
+	before.open()
+	start()
+	after.await(t)
+	w.responder.Kill9()
+	w.front.Judge(nil)
+	after.open()
+	start()
+	w.applied(t)
+	w.responder.Kill9()
+	start()
+	w.asUsual(t)
+}
+
+// everyLeverAway takes the API server away for a minute when it has carried every change out
+// and answered none.
+func everyLeverAway(t *testing.T) {
+	w := newLeverRuns(t, leverOptions{})
+	gate := w.gate(rig.AnswerIsLost)
+	w.begin(t)
+	gate.await(t)
+	w.front.Shut()
+	w.front.Judge(nil)
+	gate.open()
+	since := time.Now()
+	rig.Await(t, 2*time.Minute, "time without the API server", func(context.Context) (bool, string) {
+		return time.Since(since) >= time.Minute, ""
+	})
+	w.front.Open(t)
+	w.asUsual(t)
+}
+
+// everyLeverInStorms has the API server refuse the first attempts at every change, first for
+// too many requests and then for conflicts that are none. People then cancel the runs, and
+// the changes are taken back through the same.
+func everyLeverInStorms(t *testing.T) {
+	w := newLeverRuns(t, leverOptions{never: true})
+	w.storm()
+	w.begin(t)
+	w.applied(t)
+	w.storm()
+	w.each(t, "canceled", func(t *testing.T, r *leverRun) {
+		if r.ends == "" { // it is under way for as long as its proof does not come
+			run, err := runOf(t.Context(), w.responder, r.name, w.ns+"/"+r.name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.responder.Must(t, "runs", "cancel", run.ID, "--reason", "not now")
+		}
+		run := w.end(t, r)
+		want := machine.OutcomeCanceled
+		if r.ends != "" {
+			want = r.ends
+		}
+		wantEnd(t, run, want)
+		if now := w.shown(t, r); !r.keeps && now != r.before {
+			t.Errorf("it is %s, want it as before: %s\n%s", now, r.before, run)
+		}
+		if n, all := w.changes(r); !r.keeps && r.writes == 0 && n != 2 {
+			t.Errorf("%d changes, want one and the one that takes it back: %v\n%s", n, all, run)
+		}
+	})
+	wantIntact(t, w.responder)
+}
+
+// storm refuses the next attempts at each change.
+func (w *leverRuns) storm() {
+	var mu sync.Mutex // guards seen
+	seen := map[string]int{}
+	w.front.Judge(func(c rig.Change) (rig.Fate, func()) {
+		mu.Lock()
+		defer mu.Unlock()
+		seen[c.Path]++
+		switch n := seen[c.Path]; {
+		case n <= 3:
+			return rig.Throttled, nil
+		case n <= 5:
+			return rig.Conflicts, nil
+		}
+		return rig.Passes, nil
+	})
+}
+
+// everyLeverMeddled lets a person change what every lever has changed: the runs are handed
+// over, and nothing is taken back.
+func everyLeverMeddled(t *testing.T) {
+	w := newLeverRuns(t, leverOptions{never: true, only: func(r *leverRun) bool { return len(r.meddle) > 0 }})
+	w.begin(t)
+	w.applied(t)
+	w.each(t, "handed over", func(t *testing.T, r *leverRun) {
+		w.cp.Kubectl(t, w.args(r, r.meddle)...)
+		meddled := w.shown(t, r)
+		run := w.end(t, r)
+		wantEnd(t, run, machine.OutcomeHandedOver)
+		if now := w.shown(t, r); now != meddled {
+			t.Errorf("it is %s, want it as the person left it: %s\n%s", now, meddled, run)
+		}
+	})
+}
+
+// everyLeverWithoutRight runs as an account that may read, and nothing else: each plan names
+// the right that is missing, and nothing is written.
+func everyLeverWithoutRight(t *testing.T) {
+	w := newLeverRuns(t, leverOptions{reads: true})
+	w.begin(t)
+	w.each(t, "refused", func(t *testing.T, r *leverRun) {
+		run := w.end(t, r)
+		wantEnd(t, run, machine.OutcomeEscalated)
+		said := run.String()
+		place := w.ns
+		if strings.Contains(r.lacks, `"nodes"`) {
+			place = r.node
+		}
+		for _, text := range []string{r.lacks, place} {
+			if !strings.Contains(said, text) {
+				t.Errorf("the run does not say %q:\n%s", text, said)
+			}
+		}
+		if n, all := w.changes(r); n > 0 {
+			t.Errorf("changes: %v", all)
+		}
+	})
+}
+
+// gate holds the first change of every lever until all of them are there.
+type gate struct {
+	w      *leverRuns
+	opened chan struct{}
+
+	mu      sync.Mutex // guards arrived
+	arrived []string
+}
+
+// gate closes one. The changes have that fate once it is open; those whose answer is lost are
+// carried out before.
+func (w *leverRuns) gate(fate rig.Fate) *gate {
+	g := &gate{w: w, opened: make(chan struct{})}
+	w.front.Judge(func(c rig.Change) (rig.Fate, func()) {
+		r := w.of(c)
+		if r == nil {
+			return rig.Passes, nil
+		}
+		wait := func() {
+			g.mu.Lock()
+			if !slices.Contains(g.arrived, r.name) {
+				g.arrived = append(g.arrived, r.name)
+			}
+			g.mu.Unlock()
+			<-g.opened
+		}
+		if fate == rig.AnswerIsLost {
+			return fate, wait
+		}
+		wait()
+		return fate, nil
+	})
+	return g
+}
+
+func (g *gate) open() { close(g.opened) }
+
+func (g *gate) await(t *testing.T) {
+	t.Helper()
+	rig.Await(t, 3*time.Minute, "the change of every lever", func(ctx context.Context) (bool, string) {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		if len(g.arrived) == len(g.w.all) {
+			return true, ""
+		}
+		var missing []string
+		for _, r := range g.w.all {
+			if !slices.Contains(g.arrived, r.name) {
+				run, err := runOf(ctx, g.w.responder, r.name, g.w.ns+"/"+r.name)
+				missing = append(missing, fmt.Sprint(r.name, ": ", run, err))
+			}
+		}
+		return false, strings.Join(missing, "\n")
+	})
+}

@@ -1,0 +1,354 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/dynamic"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/test/e2e/rig"
+)
+
+// leverRuns is one responder over a service for each lever, behind a front of the API
+// server that decides about what it writes.
+type leverRuns struct {
+	cp        *rig.ControlPlane
+	ns        string
+	front     *rig.Front
+	responder *rig.Service
+	objects   dynamic.Interface // as an administrator
+	all       []*leverRun
+}
+
+// leverRun is the run of one lever.
+type leverRun struct {
+	name  string // of its service, its playbook and its alert
+	lever string
+	with  string // parameters, as YAML: POD and NODE stand for a pod of the service, and for a node
+
+	kind, workload string                                                     // of the service; empty: a Deployment of its name
+	manifests      string                                                     // besides the Deployment; in place of it where workload is given
+	slow           bool                                                       // its pods take seconds to get ready
+	pool           bool                                                       // it has nodes of its own
+	entry          string                                                     // more lines of the service's entry in the catalog
+	ready          func(t *testing.T, w *leverRuns, r *leverRun)              // before the alert
+	stand          func(ctx context.Context, w *leverRuns, r *leverRun) error // does what a controller of another project does
+
+	shows  []string           // kubectl: what the lever changes
+	meddle []string           // kubectl: somebody else's change of that; empty: see the lever's own tests
+	writes int                // of a whole run; 0: one
+	lacks  string             // the right that is missing, as the refusal names it
+	keeps  bool               // a cancel takes nothing back
+	ends   machine.RunOutcome // when all goes well; empty: resolved
+
+	pod, node, before string
+}
+
+// leverOptions say what is not as usual.
+type leverOptions struct {
+	reads bool // as an account that may only read, and not with the roles of deploy/
+	never bool // no proof comes
+	only  func(*leverRun) bool
+}
+
+func newLeverRuns(t *testing.T, o leverOptions) *leverRuns {
+	t.Helper()
+	w := &leverRuns{cp: rig.Shared(t)}
+	for _, definition := range []string{"scaledobject", "httproute", "inferenceservice", "leaderworkerset", "dynamo"} {
+		w.cp.Define(t, definition)
+	}
+	w.cp.Deploy(t)
+	w.cp.BindNodes(t)
+	w.ns, _ = w.cp.Own(t, 4, 64)
+	w.cp.BindLevers(t, w.ns)
+	w.cp.BindJobs(t, w.ns)
+	var err error
+	if w.objects, err = dynamic.NewForConfig(w.cp.Config); err != nil {
+		t.Fatal(err)
+	}
+	w.all = everyLever()
+	if o.only != nil {
+		w.all = slices.DeleteFunc(w.all, func(r *leverRun) bool { return !o.only(r) })
+	}
+	w.place(t)
+	w.follow(t)
+	w.front = rig.StartFront(t, w.cp)
+	w.serve(t, o)
+	for _, r := range w.all {
+		r.before = w.shown(t, r)
+	}
+	return w
+}
+
+// place puts the services up, each ready for its lever.
+func (w *leverRuns) place(t *testing.T) {
+	t.Helper()
+	var manifests []string
+	for _, r := range w.all {
+		if r.kind == "" {
+			r.kind = "Deployment"
+		}
+		own := inference(r.name, "vllm:v1", 2)
+		if r.workload == "" {
+			r.workload = r.name
+		} else {
+			own = ""
+		}
+		if r.slow {
+			own = strings.Replace(own, "labels: {app: "+r.name+"}}", "labels: {app: "+r.name+"}, annotations: {rig.responder/ready-delay: 6s, rig.responder/delete-delay: 3s}}", 1)
+		}
+		if r.pool {
+			nodes := w.cp.AddNodes(t, w.ns, 2, 8)
+			w.cp.LabelNodes(t, nodes, "karpenter.sh/nodepool", w.ns+"-"+r.name)
+			r.node = nodes[0]
+			own = (&nodeRun{name: r.name, all: nodes, grace: true}).deployment(w.ns + "-" + r.name)
+		}
+		for _, m := range []string{r.manifests, own} {
+			if m != "" {
+				manifests = append(manifests, strings.ReplaceAll(m, "NAME", r.name))
+			}
+		}
+	}
+	w.cp.Apply(t, w.ns, strings.Join(manifests, "\n---"))
+	for _, r := range w.all {
+		if r.kind == "Deployment" {
+			w.cp.AwaitRollout(t, w.ns, r.workload, time.Minute)
+		}
+		if r.ready != nil {
+			r.ready(t, w, r)
+		}
+		if strings.Contains(r.with, "POD") {
+			if r.pod = podsOf(t, w.cp, w.ns, "app="+r.name)[0]; r.pool {
+				r.pod = podsOn(t, w.cp, w.ns, r.name, r.node)[0]
+			}
+		}
+	}
+}
+
+// follow does what controllers of other projects do, until the test ends.
+func (w *leverRuns) follow(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	t.Cleanup(func() { cancel(); <-done })
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(300 * time.Millisecond)
+		defer tick.Stop()
+		for ctx.Err() == nil {
+			for _, r := range w.all {
+				if r.stand == nil {
+					continue
+				}
+				if err := r.stand(ctx, w, r); err != nil && ctx.Err() == nil {
+					t.Logf("in the place of a controller, %s: %v", r.name, err) // it tries again
+				}
+			}
+			select {
+			case <-ctx.Done():
+			case <-tick.C:
+			}
+		}
+	}()
+}
+
+// ServeHTTP serves the metrics of all services to Prometheus: each answers requests.
+func (w *leverRuns) ServeHTTP(rw http.ResponseWriter, _ *http.Request) {
+	n := time.Now().Unix() % 1_000_000 * 10
+	fmt.Fprintln(rw, "# TYPE vllm:request_success_total counter")
+	for _, r := range w.all {
+		fmt.Fprintf(rw, "vllm:request_success_total{namespace=%q,service=%q,finished_reason=\"stop\"} %d\n", w.ns, r.name, n)
+	}
+}
+
+func (w *leverRuns) serve(t *testing.T, o leverOptions) {
+	t.Helper()
+	services, files := "services:", map[string]string{}
+	for _, r := range w.all {
+		services += strings.Replace(service(w.ns, r.name, "auto"), "workload: {kind: Deployment, name: "+r.name+"}",
+			fmt.Sprintf("workload: {kind: %s, name: %s}", r.kind, r.workload), 1) + strings.ReplaceAll(r.entry, "NAME", r.name)
+		files["playbooks/"+r.name+".yaml"] = r.playbook(o.never)
+	}
+	delete(files, "playbooks/"+w.all[0].name+".yaml")
+	maps.Copy(files, jobFiles())
+	user := rig.Responder
+	if o.reads {
+		user = w.reader(t)
+	}
+	w.responder = rig.StartService(t, rig.ServiceOptions{
+		Prometheus: scrapeAll(t, w).URL, Kubeconfig: w.front.Kubeconfig(t, w.cp, user), Services: services, Playbook: w.all[0].playbook(o.never), Files: files,
+		Settings: "autonomy: auto\nguards: {cooldown: 0s, nodes_out: {max: 50, percent: 100}, concurrency: {levers: 50}, budget: {levers: 100, runs: 100}}\n" + jobSettings,
+	})
+}
+
+// reader is an account that may read what the deployed one reads.
+func (w *leverRuns) reader(t *testing.T) string {
+	t.Helper()
+	const name = "reader"
+	account := "--serviceaccount=" + w.ns + ":" + name
+	w.cp.Kubectl(t, "-n", w.ns, "create", "serviceaccount", name)
+	w.cp.Kubectl(t, "-n", w.ns, "create", "rolebinding", name, "--clusterrole=responder-read", account)
+	for _, role := range []string{"responder-read-cluster", "responder-read-pods"} {
+		w.cp.Kubectl(t, "create", "clusterrolebinding", w.ns+"-"+role, "--clusterrole="+role, account)
+		t.Cleanup(func() { w.cp.Kubectl(t, "delete", "clusterrolebinding", w.ns+"-"+role) })
+	}
+	return rig.ServiceAccount(w.ns, name)
+}
+
+// playbook has the one lever. A hold is its own proof.
+func (r *leverRun) playbook(never bool) string {
+	threshold := "0.1"
+	if never {
+		threshold = "1000000"
+	}
+	rate := "'sum(rate(vllm:request_success_total{${service.selector}}[4s]))'"
+	verify := fmt.Sprintf("\n      verify: {within: 1m, hold: 1s, interval: 1s, until: [{query: %s, op: '>', value: %s}], traffic: {query: %[1]s, min_rate: 0.1}}", rate, threshold)
+	if r.lever == "rollout.hold" {
+		verify = ""
+	}
+	with := strings.NewReplacer("POD", r.pod, "NODE", fmt.Sprintf("'${look.ready >= 1 ? %q : \"\"}'", r.node)).Replace(r.with) // a node has to come from evidence
+	return fmt.Sprintf(`
+apiVersion: responder/v1alpha1
+kind: Playbook
+metadata: {name: %[1]s, title: One lever, description: One lever., runbook: none}
+spec:
+  match: ['{alertname=%[1]q}']
+  autonomy: auto
+  start: look
+  states:
+    look:
+      check: kube.workload
+      on_error: escalated
+      next: [{when: out.ready >= 1, to: act}, {to: escalated}]
+    act:
+      lever: %[2]s
+      with: {%[3]s}
+      approve: {by: service.owners, within: 15m, on_expiry: escalate}%[4]s
+      next: [{when: verified, to: resolved}, {to: escalated}]
+    resolved: {end: resolved}
+    escalated: {end: escalated}
+`, r.name, r.lever, with, verify)
+}
+
+// shown is what the lever changes, as it is stored.
+func (w *leverRuns) shown(t *testing.T, r *leverRun) string {
+	t.Helper()
+	if len(r.shows) == 0 {
+		return ""
+	}
+	return w.cp.Kubectl(t, w.args(r, r.shows)...)
+}
+
+// args puts the names into the arguments of kubectl.
+func (w *leverRuns) args(r *leverRun, args []string) []string {
+	out := []string{"-n", w.ns}
+	for _, a := range args {
+		out = append(out, strings.NewReplacer("NAME", r.name, "NODE", r.node).Replace(a))
+	}
+	return out
+}
+
+// of returns the lever that makes a change; nil: none does.
+func (w *leverRuns) of(c rig.Change) *leverRun {
+	parts := strings.Split(c.Path, "/")
+	for _, r := range w.all {
+		if r.lever == "job.run" && slices.Contains(parts, "jobs") || slices.ContainsFunc(parts, func(p string) bool {
+			return p == r.name || strings.HasPrefix(p, r.name+"-") || r.node != "" && p == r.node
+		}) {
+			return r
+		}
+	}
+	return nil
+}
+
+// begin delivers the alerts of all services.
+func (w *leverRuns) begin(t *testing.T) {
+	t.Helper()
+	for _, r := range w.all {
+		deliverAlert(t, w.responder, map[string]any{"alertname": r.name, "namespace": w.ns, "service": r.name, "severity": "critical"})
+	}
+}
+
+// changes counts those of a lever that the API server carried out: a mark on a node that
+// goes with an eviction is none.
+func (w *leverRuns) changes(r *leverRun) (n int, all []string) {
+	for _, d := range w.front.Done() {
+		if w.of(d.Change) == r && d.Status < 300 {
+			n++
+			all = append(all, d.Method+" "+path.Base(path.Dir(d.Path))+"/"+path.Base(d.Path))
+		}
+	}
+	return n, all
+}
+
+// each waits for every run to be as it is wanted, in subtests: the first one that is not
+// does not hide the others.
+func (w *leverRuns) each(t *testing.T, name string, f func(t *testing.T, r *leverRun)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) {
+		for _, r := range w.all {
+			t.Run(r.name, func(t *testing.T) {
+				t.Parallel()
+				f(t, r)
+			})
+		}
+	})
+}
+
+// applied waits until every change is on record.
+func (w *leverRuns) applied(t *testing.T) {
+	t.Helper()
+	w.each(t, "applied", func(t *testing.T, r *leverRun) {
+		rig.Await(t, 3*time.Minute, "the change is on record", func(ctx context.Context) (bool, string) {
+			run, err := runOf(ctx, w.responder, r.name, w.ns+"/"+r.name)
+			if err != nil {
+				return false, err.Error()
+			}
+			if run.Ending != nil && run.Has(machine.Applied) == 0 {
+				t.Fatalf("it ended without a change:\n%s", run)
+			}
+			return run.Has(machine.Applied) > 0, run.String()
+		})
+	})
+}
+
+// end waits for the end of a run.
+func (w *leverRuns) end(t *testing.T, r *leverRun) *rig.Run {
+	t.Helper()
+	return awaitRunOf(t, w.responder, r.name, w.ns+"/"+r.name, 4*time.Minute)
+}
+
+// asUsual wants every run to end as if nothing had happened: each change was made once.
+func (w *leverRuns) asUsual(t *testing.T) {
+	t.Helper()
+	w.each(t, "end", func(t *testing.T, r *leverRun) {
+		run := w.end(t, r)
+		wantEnd(t, run, r.outcome())
+		if n, all := w.changes(r); n != max(r.writes, 1) {
+			t.Errorf("%d changes, want %d: %v\n%s", n, max(r.writes, 1), all, run)
+		}
+		if n := run.Has(machine.Applied); n != 1 {
+			t.Errorf("the change is on record %d times, want once:\n%s", n, run)
+		}
+		if now := w.shown(t, r); r.writes == 0 && len(r.shows) > 0 && now == r.before {
+			t.Errorf("nothing changed: %s\n%s", now, run)
+		}
+	})
+	wantIntact(t, w.responder)
+}
+
+func (r *leverRun) outcome() machine.RunOutcome {
+	if r.ends == "" {
+		return machine.OutcomeResolved
+	}
+	return r.ends
+}
