@@ -90,7 +90,7 @@ func (t *turn) unknown(o OpenEffect, out Outcome) {
 		t.look(o)
 		return
 	}
-	if t.s.Fails+1 < MaxLooks {
+	if t.s.Fails+1 < MaxLooks || out.Reason == fault.Unreachable && t.now.Before(o.Since.Add(AwayWithin)) {
 		t.retried(o, out, true)
 		return
 	}

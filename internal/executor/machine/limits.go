@@ -15,13 +15,14 @@ const (
 	MaxPlans    = 5             // plans on one visit; when the world changes, approvals become void
 	MaxReplans  = 5             // new plans that people request on one visit; not counted in MaxPlans
 	MaxUndos    = 8             // attempts at one undo, over two minutes: an API server may need that long to return
-	MaxLooks    = 5             // attempts to observe a change
+	MaxLooks    = 5             // attempts to observe a change, while what has it can be reached
 	MaxIgnored  = 100           // journaled decisions that do not count; further ones are only answered
 	MostIgnored = 10            // of these of one person, so that none crowds the others out
 	MaxNotices  = 3             // attempts to notify people
 	MaxEvidence = 256 << 10     // bytes of evidence, receipt or plan payload
 
 	GatherWithin  = 90 * time.Second // for all checks of a gather; servers that cannot be reached are waited for meanwhile
+	AwayWithin    = 90 * time.Second // for a server that cannot be reached, to plan a change, to make one that did not get there or to observe one: an API server that restarts comes back
 	SettleWithin  = 30 * time.Minute // for a change, or its undo, to take effect, after its merge if it waits for one; of a rollout in rounds: without progress
 	loadsUnknown  = 10 * time.Minute // for a replica to load, where nothing is known of it
 	roundBeside   = 5 * time.Minute  // of a round of a rollout, beside the load: nodes and images are found, and what is replaced ends

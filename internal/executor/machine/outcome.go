@@ -110,7 +110,15 @@ func (t *turn) retriedAt(o OpenEffect, out Outcome, at time.Time) {
 
 // worthwhile reports whether a read or repeatable effect may be retried.
 func (t *turn) worthwhile(o OpenEffect, out Outcome) bool {
-	return out.Reason.Retryable() && o.Attempt < t.s.attempts(o.Action) && t.s.Cancel == nil
+	return out.Reason.Retryable() && (o.Attempt < t.s.attempts(o.Action) || t.away(o, out)) && t.s.Cancel == nil
+}
+
+// away reports whether a server is waited for that cannot be reached or asks to slow down,
+// so that a change, which people may have approved, is not given up for a restart of it.
+// What was sent is never sent again here: its outcome would be unknown.
+func (t *turn) away(o OpenEffect, out Outcome) bool {
+	return (o.Action == ActionPlan || o.Action == ActionApply) && (out.Reason == fault.Unreachable || out.Reason == fault.Throttled) &&
+		out.Status == StatusFailed && t.now.Before(o.Since.Add(AwayWithin))
 }
 
 func (t *turn) checked(o OpenEffect, out Outcome) {
