@@ -30,10 +30,11 @@ type flaky struct {
 	step.Autoscalers
 	step.Jobs
 
-	storm  int // how many writes are refused with 429
-	lose   int
-	writes int
-	onWay  func() error // the request that is late
+	storm   int          // how many writes are refused
+	refuses fault.Reason // and why
+	lose    int
+	writes  int
+	onWay   func() error // the request that is late
 }
 
 // arrive delivers the late request and returns its answer, which nobody waits for.
@@ -127,7 +128,11 @@ func (f *flaky) through(dryRun bool, write func() (kube.Applied, error)) (kube.A
 	}
 	if f.storm > 0 {
 		f.storm--
-		return kube.Applied{}, &fault.Error{Reason: fault.Throttled, Message: "too many requests", RetryAfter: time.Second}
+		e := &fault.Error{Reason: f.refuses, Message: "refused by a test"}
+		if f.refuses == fault.Throttled {
+			e.RetryAfter = time.Second
+		}
+		return kube.Applied{}, e
 	}
 	lose := f.lose
 	f.lose = never

@@ -46,7 +46,8 @@ func TestLever(t *testing.T, kind string, with map[string]any, fresh func(t *tes
 		{"LostAnswerIsFound", lostAnswerIsFound},
 		{"LostRequestIsFound", lostRequestIsFound},
 		{"LostUndoIsFound", lostUndoIsFound},
-		{"ThrottledIsTriedAgain", refusedIsTriedAgain},
+		{"ThrottledIsTriedAgain", func(t *testing.T, x *trial) { refusedIsTriedAgain(t, x, fault.Throttled) }},
+		{"ConflictIsTriedAgain", func(t *testing.T, x *trial) { refusedIsTriedAgain(t, x, fault.Conflict) }},
 		{"ArrivesAfterTheLook", arrivesAfterTheLook},
 		{"ArrivesAfterTheRetry", arrivesAfterTheRetry},
 		{"AnotherRunsChangeIsForeign", anotherRunsChangeIsForeign},
@@ -256,14 +257,18 @@ func lostRequestIsFound(t *testing.T, x *trial) {
 	x.apply(t, plan)
 }
 
-// refusedIsTriedAgain: while the other side asks to slow down, nothing is changed and the
-// outcome is known, so that the run tries again; then the change is made once.
-func refusedIsTriedAgain(t *testing.T, x *trial) {
+// refusedIsTriedAgain: while the other side asks to slow down, or says that somebody was
+// first although nobody was, nothing is changed and the outcome is known, so that the run
+// tries again; then the change is made once.
+func refusedIsTriedAgain(t *testing.T, x *trial, reason fault.Reason) {
+	if x.Makes && reason == fault.Conflict {
+		return // an object of that name is there, maybe ours
+	}
 	before := x.Spec(t)
 	plan := x.plan(t)
-	x.writer.storm = 3
+	x.writer.storm, x.writer.refuses = 3, reason
 	for x.writer.storm > 0 {
-		want(t, "apply", x.do(t, machine.ActionApply, plan, nil, false), machine.StatusFailed, fault.Throttled)
+		want(t, "apply", x.do(t, machine.ActionApply, plan, nil, false), machine.StatusFailed, reason)
 		x.same(t, "after a refused apply", before)
 		x.attempt = max(x.attempt, 1) + 1
 	}
@@ -277,7 +282,7 @@ func refusedIsTriedAgain(t *testing.T, x *trial) {
 		if x.Spec(t) == changed && changed == before {
 			return // it is taken back by itself, and the undo writes nothing
 		}
-		want(t, "undo", o, machine.StatusFailed, fault.Throttled)
+		want(t, "undo", o, machine.StatusFailed, reason)
 		x.same(t, "after a refused undo", changed)
 		x.attempt++
 	}
