@@ -143,25 +143,6 @@ func (r *rights) may(ctx context.Context, right kube.Right) (bool, error) {
 	return yes, err
 }
 
-// needless returns which resources a lever on a workload of a kind never touches: those of
-// workloads of another kind and, to scale it, those of what does not have its replicas.
-func needless(lever, kind string, owners []kube.Owner) func(resource string) bool {
-	if lever != "kube.autoscaler" {
-		return func(resource string) bool {
-			return (resource == "deployments" || resource == "statefulsets") && resource != strings.ToLower(kind)+"s"
-		}
-	}
-	scalers := map[string]string{
-		kube.HPA: "horizontalpodautoscalers", kube.ScaledObject: "scaledobjects",
-		kube.InferenceService: "inferenceservices", kube.LeaderWorkerSet: "leaderworkersets", "DynamoComponentDeployment": "dynamographdeploymentscalingadapters",
-	}
-	needed := []string{scalers[kube.HPA], scalers[kube.ScaledObject]}
-	if i := slices.IndexFunc(owners, func(o kube.Owner) bool { return kube.Makes(o.Kind) }); i >= 0 {
-		needed = []string{scalers[owners[i].Kind]}
-	}
-	return func(resource string) bool { return !slices.Contains(needed, resource) }
-}
-
 // lacking returns the rights of a role that are not granted, but for those to resources
 // that are skipped; nil: to none.
 func (r *rights) lacking(ctx context.Context, role kubernetes.Role, namespace string, skip func(resource string) bool) ([]string, error) {
@@ -324,9 +305,13 @@ func (r *rights) levers(ctx context.Context, roles []kubernetes.Role, s playbook
 	for _, kind := range acts {
 		var lacks, named []string
 		for _, role := range kubernetes.Needed(roles, kind) {
-			missing, err := r.lacking(ctx, role, s.Namespace, needless(kind, s.Workload.Kind, scaled))
-			if err != nil {
-				return []Finding{failed(check, because(ctx, err), fixReviews)}
+			var missing []string
+			for _, namespace := range r.spaces(kind, s) {
+				more, err := r.lacking(ctx, role, namespace, needless(kind, s.Workload.Kind, scaled))
+				if err != nil {
+					return []Finding{failed(check, because(ctx, err), fixReviews)}
+				}
+				missing = append(missing, more...)
 			}
 			if len(missing) > 0 {
 				lacks, named = append(lacks, missing...), append(named, role.Name)

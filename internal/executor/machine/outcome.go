@@ -117,7 +117,7 @@ func (t *turn) worthwhile(o OpenEffect, out Outcome) bool {
 // so that a change, which people may have approved, is not given up for a restart of it.
 // What was sent is never sent again here: its outcome would be unknown.
 func (t *turn) away(o OpenEffect, out Outcome) bool {
-	return (o.Action == ActionPlan || o.Action == ActionApply) && (out.Reason == fault.Unreachable || out.Reason == fault.Throttled) &&
+	return (o.Action == ActionPlan || o.Action == ActionApply && !t.s.Lever.Plan.Unrepeatable) && (out.Reason == fault.Unreachable || out.Reason == fault.Throttled) &&
 		out.Status == StatusFailed && t.now.Before(o.Since.Add(AwayWithin))
 }
 
