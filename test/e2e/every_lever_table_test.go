@@ -40,7 +40,7 @@ func replicaLevers() []*leverRun {
 	}
 	return []*leverRun{
 		{
-			name: "scale", lever: "kube.scale", with: "by: 1", shows: []string{"get", "deployment/NAME", "-o", "jsonpath={.spec.replicas}"},
+			name: "more", lever: "kube.scale", with: "by: 1", shows: []string{"get", "deployment/NAME", "-o", "jsonpath={.spec.replicas}"},
 			meddle: []string{"scale", "deployment/NAME", "--replicas=4"}, lacks: `resources: ["deployments/scale"], verbs: ["patch"]`,
 		},
 		{
@@ -111,10 +111,10 @@ func podLevers() []*leverRun {
 	cordoned := []string{"get", "node", "NODE", "-o", "jsonpath={.spec.unschedulable}"}
 	return []*leverRun{
 		{
-			name: "replace", lever: "kube.replace_pod", with: "pod: POD, drain: 1s", slow: true, writes: 4, shows: scaledNow("deployment/NAME"),
+			name: "replace", lever: "kube.replace_pod", with: "pod: POD, drain: 1s", slow: true, steps: true, shows: scaledNow("deployment/NAME"),
 			meddle: []string{"scale", "deployment/NAME", "--replicas=5"}, lacks: `resources: ["deployments/scale"], verbs: ["patch"]`,
 		},
-		{name: "evict", lever: "pod.evict", with: "pod: POD", pool: true, writes: 2, keeps: true, lacks: `resources: ["pods/eviction"], verbs: ["create"]`},
+		{name: "evict", lever: "pod.evict", with: "pod: POD", pool: true, steps: true, keeps: true, lacks: `resources: ["pods/eviction"], verbs: ["create"]`},
 		{
 			name: "cordon", lever: "node.cordon", with: "node: NODE", pool: true, shows: cordoned, meddle: []string{"uncordon", "NODE"},
 			lacks: `resources: ["nodes"], verbs: ["patch"]`,
@@ -124,7 +124,7 @@ func podLevers() []*leverRun {
 			meddle: []string{"taint", "node", "NODE", "responder.dev/out-"}, lacks: `resources: ["nodes"], verbs: ["patch"]`,
 		},
 		{
-			name: "drain", lever: "node.drain", with: "node: NODE", pool: true, writes: 2, shows: cordoned, meddle: []string{"uncordon", "NODE"},
+			name: "drain", lever: "node.drain", with: "node: NODE", pool: true, steps: true, shows: cordoned, meddle: []string{"uncordon", "NODE"},
 			lacks: `resources: ["nodes"], verbs: ["patch"]`,
 		},
 	}
