@@ -26,7 +26,7 @@ import (
 func everyLever() []*leverRun {
 	return slices.Concat(replicaLevers(), rolloutLevers(), podLevers(), trafficLevers(), []*leverRun{{
 		name: "job", lever: "job.run", with: "template: good, parameters: {model: llama}",
-		shows: []string{"get", "jobs", "-o", "name"}, keeps: true, lacks: `resources: ["jobs"], verbs: ["create"]`,
+		shows: []string{"get", "jobs", "-o", "name"}, keeps: true, lacks: `resources: ["jobs"], verbs: ["get"]`,
 	}})
 }
 
@@ -114,7 +114,7 @@ func podLevers() []*leverRun {
 			name: "replace", lever: "kube.replace_pod", with: "pod: POD, drain: 1s", slow: true, steps: true, shows: scaledNow("deployment/NAME"),
 			meddle: []string{"scale", "deployment/NAME", "--replicas=5"}, lacks: `resources: ["deployments/scale"], verbs: ["patch"]`,
 		},
-		{name: "evict", lever: "pod.evict", with: "pod: POD", pool: true, steps: true, keeps: true, lacks: `resources: ["pods/eviction"], verbs: ["create"]`},
+		{name: "evict", lever: "pod.evict", with: "pod: POD", pool: true, steps: true, keeps: true, lacks: `resources: ["nodes"], verbs: ["patch"]`},
 		{
 			name: "cordon", lever: "node.cordon", with: "node: NODE", pool: true, shows: cordoned, meddle: []string{"uncordon", "NODE"},
 			lacks: `resources: ["nodes"], verbs: ["patch"]`,

@@ -201,7 +201,6 @@ func (w *leverRuns) reader(t *testing.T) string {
 	w.cp.Kubectl(t, "-n", w.ns, "create", "rolebinding", name, "--clusterrole=responder-read", account)
 	for _, role := range []string{"responder-read-cluster", "responder-read-pods"} {
 		w.cp.Kubectl(t, "create", "clusterrolebinding", w.ns+"-"+role, "--clusterrole="+role, account)
-		t.Cleanup(func() { w.cp.Kubectl(t, "delete", "clusterrolebinding", w.ns+"-"+role) })
 	}
 	return rig.ServiceAccount(w.ns, name)
 }
