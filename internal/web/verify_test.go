@@ -12,7 +12,7 @@ import (
 )
 
 // verifies sends the form as a browser does, and returns the page that it comes to.
-func verifies(t *testing.T, s *Site, ctx context.Context, v Visitor) string {
+func verifies(ctx context.Context, t *testing.T, s *Site, v Visitor) string {
 	t.Helper()
 	w := httptest.NewRecorder()
 	s.Verify(w, httptest.NewRequestWithContext(ctx, http.MethodPost, "/audit/verify", http.NoBody), v)
@@ -39,7 +39,7 @@ func TestVerifyOnThePage(t *testing.T) {
 				time.Sleep(1234 * time.Millisecond)
 				return c.v, c.err
 			}
-			body := verifies(t, s, t.Context(), reader)
+			body := verifies(t.Context(), t, s, reader)
 			golden(t, "audit_"+c.name, body)
 			if strings.Contains(body, "secret") {
 				t.Error("the page shows the text of an error")
@@ -63,24 +63,24 @@ func TestVerifyIsBounded(t *testing.T) {
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			verifies(t, s, t.Context(), ada)
+			verifies(t.Context(), t, s, ada)
 		}()
 		synctest.Wait()
-		body := verifies(t, s, t.Context(), eve)
+		body := verifies(t.Context(), t, s, eve)
 		if want := "being verified for ada"; !strings.Contains(body, want) || !strings.Contains(body, "10 of 30 entries") || strings.Contains(body, "Verify the log") {
 			t.Errorf("lacks %q, or offers another one", want)
 		}
 		time.Sleep(time.Minute)
 		close(goOn)
 		<-ended
-		if body := verifies(t, s, t.Context(), eve); !strings.Contains(body, "verified for ada in 1m0s") || !strings.Contains(body, "The next one can begin in 9m") {
+		if body := verifies(t.Context(), t, s, eve); !strings.Contains(body, "verified for ada in 1m0s") || !strings.Contains(body, "The next one can begin in 9m") {
 			t.Errorf("who asks right afterwards is not told of the result:\n%s", body)
 		}
 		if h.verified != 1 {
 			t.Errorf("the log was verified %d times, want once", h.verified)
 		}
 		time.Sleep(9 * time.Minute)
-		if body := verifies(t, s, t.Context(), eve); h.verified != 2 || !strings.Contains(body, "verified for eve") {
+		if body := verifies(t.Context(), t, s, eve); h.verified != 2 || !strings.Contains(body, "verified for eve") {
 			t.Errorf("it was verified %d times, want another time after the rest", h.verified)
 		}
 	})
@@ -98,14 +98,14 @@ func TestVerifyIsCancelled(t *testing.T) {
 		ctx, leave := context.WithTimeout(t.Context(), time.Second)
 		defer leave()
 		go func() { time.Sleep(500 * time.Millisecond); leave() }()
-		if body := verifies(t, s, ctx, ada); !strings.Contains(body, "it was cancelled") {
+		if body := verifies(ctx, t, s, ada); !strings.Contains(body, "it was cancelled") {
 			t.Errorf("the page does not say that it was cancelled:\n%s", body)
 		}
 		time.Sleep(restLeast)
 		h.verify = func(context.Context, func(done, total uint64)) (Verification, error) {
 			return Verification{Standing: "intact", Intact: true}, nil
 		}
-		if body := verifies(t, s, t.Context(), ada); !strings.Contains(body, "<b>intact</b>") {
+		if body := verifies(t.Context(), t, s, ada); !strings.Contains(body, "<b>intact</b>") {
 			t.Errorf("it cannot begin again:\n%s", body)
 		}
 	})
