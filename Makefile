@@ -16,7 +16,7 @@ ARCHITECTURES ?= amd64 arm64
 GO_DIRS   := $(wildcard cmd internal deploy test playbooks tools third_party)
 
 .DEFAULT_GOAL := help
-.PHONY: build sbom image test lint vulnerabilities e2e soak bench demo generate clean help
+.PHONY: build sbom image test lint vulnerabilities e2e levers soak bench demo generate clean help
 
 build: ## build bin/responder, bin/responder-helm and bin/responder-agent
 	@go build -trimpath -buildvcs=auto -o bin/responder ./cmd/responder
@@ -60,6 +60,11 @@ e2e: ## real servers: Kubernetes API, Prometheus, Alertmanager, Argo CD, Flux (f
 	@$(RIG)/sources.sh appsetbox >/dev/null
 	@$(RIG)/flux.sh >/dev/null
 	@go test -tags=e2e,$(TAG) ./test/e2e/... -timeout 40m -count=1 -parallel 8
+
+levers: ## every lever killed, refused, cut off and overtaken at a real API server: 5 to 12 min, not a part of e2e
+	@$(RIG)/packages.sh
+	@$(RIG)/build.sh kubebox >/dev/null
+	@go test -tags=e2e,levers,$(TAG) ./test/e2e -count=1 -timeout 30m -v -run '^TestEveryLever$$'
 
 soak: ## simulate executors through random incidents: make soak SEEDS=100000
 	@go test ./internal/executor -run '^TestSimulation$$' -timeout 0 -sim.seeds=$(SEEDS) -sim.from=1000
