@@ -85,7 +85,7 @@ func (c *Client) inert(ctx context.Context, o *unstructured.Unstructured) (strin
 	switch o.GetKind() {
 	case InferenceService:
 		const class = "serving.kserve.io/autoscalerClass"
-		if _, several, _ := unstructured.NestedMap(o.Object, "spec", "predictor", "workerSpec"); several {
+		if _, several, err := unstructured.NestedFieldNoCopy(o.Object, "spec", "predictor", "workerSpec"); several || err != nil {
 			return "it spans several nodes (spec.predictor.workerSpec), and KServe does not scale it", nil
 		}
 		if o.GetAnnotations()[class] == "external" {
@@ -99,17 +99,24 @@ func (c *Client) inert(ctx context.Context, o *unstructured.Unstructured) (strin
 }
 
 // planned returns that a Dynamo graph has a planner, which sets the replicas of all
-// components by itself; empty: it has none.
+// components by itself, or may have one: its components cannot be read. Empty: it has none.
 func (c *Client) planned(ctx context.Context, graph Ref) (string, error) {
 	gvr := schema.GroupVersionResource{Group: "nvidia.com", Version: "v1alpha1", Resource: "dynamographdeployments"}
 	o, err := c.dynamic.Resource(gvr).Namespace(graph.Namespace).Get(ctx, graph.Name, metav1.GetOptions{})
 	if err != nil {
 		return "", request{verb: "get", group: gvr.Group, resource: gvr.Resource, namespace: graph.Namespace, name: graph.Name}.fail(err)
 	}
-	services, _, _ := unstructured.NestedMap(o.Object, "spec", "services")
+	services, found, err := unstructured.NestedMap(o.Object, "spec", "services")
+	if err != nil || !found {
+		return fmt.Sprintf("whether a planner sets them is not known: %s %s has no spec.services that can be read", graph.Kind, graph.Name), nil
+	}
 	for name, s := range services {
-		fields, _ := s.(map[string]any)
-		if kind, _, _ := unstructured.NestedString(fields, "componentType"); kind == "planner" {
+		fields, readable := s.(map[string]any)
+		kind, _, err := unstructured.NestedString(fields, "componentType")
+		if !readable || err != nil {
+			return fmt.Sprintf("whether a planner sets them is not known: spec.services.%s of %s %s cannot be read", name, graph.Kind, graph.Name), nil
+		}
+		if kind == "planner" {
 			return fmt.Sprintf("the planner %s of %s %s sets the replicas of its components by itself", name, graph.Kind, graph.Name), nil
 		}
 	}

@@ -80,7 +80,7 @@ func (s *Server) takeVerify(c echo.Context, id Identity) error {
 	return nil
 }
 
-// unlimit lets a request take as long as it needs.
+// unlimit removes the time limits of a request.
 func unlimit(c echo.Context) error {
 	control := http.NewResponseController(c.Response())
 	for _, unlimit := range []func(time.Time) error{control.SetReadDeadline, control.SetWriteDeadline} {

@@ -18,7 +18,8 @@ import (
 
 // TestEveryLever drives every lever that writes to the cluster through the same
 // disturbances, with a whole responder and exactly the rights of deploy/kubernetes: what a
-// lever promises by itself, TestLevers and its like hold.
+// lever promises by itself, TestLevers and its like hold. It is in development, and so no part
+// of make e2e: make levers runs it.
 func TestEveryLever(t *testing.T) {
 	t.Parallel()
 	for name, disturbance := range map[string]func(*testing.T){
@@ -125,8 +126,8 @@ func (w *leverRuns) storm() {
 	})
 }
 
-// everyLeverMeddled lets a person change what every lever has changed: the runs are handed
-// over, and nothing is taken back.
+// everyLeverMeddled has a person change what each lever changed. The runs are handed over,
+// and nothing is taken back.
 func everyLeverMeddled(t *testing.T) {
 	w := newLeverRuns(t, leverOptions{never: true, only: func(r *leverRun) bool { return len(r.meddle) > 0 }})
 	w.begin(t)

@@ -165,7 +165,7 @@ func TestContextsOfOthers(t *testing.T) {
 		if err := os.Chown(dir, unmapped, 0); err != nil {
 			t.Fatal(err)
 		}
-		if err := read(); err == nil || !strings.Contains(err.Error(), "as everything of others does in a user namespace; name the service by --server and --token-file") {
+		if err := read(); err == nil || !strings.Contains(err.Error(), "stands for every user outside this user namespace; name the service by --server and --token-file") {
 			t.Errorf("a directory of a user namespace: %v", err)
 		}
 		if err := os.Chown(dir, 0, 0); err != nil {

@@ -153,7 +153,7 @@ func ownedBy(path string, info fs.FileInfo, user int) error {
 	case !ok || stat.Uid == 0 || int(stat.Uid) == user:
 		return nil
 	case stat.Uid == unmapped:
-		return fmt.Errorf("nobody knows here whose %s is: it belongs to the user with ID %d, as everything of others does in a user namespace; name the service by --server and --token-file, or set $XDG_CONFIG_HOME to a directory whose whole path is yours or root's", path, unmapped)
+		return fmt.Errorf("the owner of %s is not known: the user ID %d stands for every user outside this user namespace; name the service by --server and --token-file, or set $XDG_CONFIG_HOME to a directory whose whole path is yours or root's", path, unmapped)
 	}
 	return fmt.Errorf("%s belongs to the user with ID %d, who so chooses where your token is sent; check the servers in contexts.yaml, then make it your own with chown", path, stat.Uid)
 }

@@ -40,6 +40,9 @@ func (e *exam) spaces(lever string, s playbook.Service) []string {
 			out = append(out, cmp.Or(d.Namespace, s.Namespace))
 		}
 	}
+	if len(out) == 0 { // no template fits yet: one without a namespace would run here
+		return []string{s.Namespace}
+	}
 	slices.Sort(out)
 	return slices.Compact(out)
 }

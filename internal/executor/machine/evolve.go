@@ -154,45 +154,51 @@ func evolvePath(s State, e Event) State {
 			s.Further = ""
 		}
 	case EdgeTaken:
-		if e.Further {
+		return evolveEdge(s, e)
+	}
+	return s
+}
+
+// evolveEdge folds that the run leaves a state.
+func evolveEdge(s State, e Event) State {
+	if e.Further {
+		s.Further = e.State
+	}
+	if e.Again {
+		s.Untried = maps.Clone(s.Untried)
+		if s.Untried == nil {
+			s.Untried = map[string]int{}
+		}
+		s.Untried[e.State]++
+		if s.stepDue(e.State) {
 			s.Further = e.State
 		}
-		if e.Again {
-			s.Untried = maps.Clone(s.Untried)
-			if s.Untried == nil {
-				s.Untried = map[string]int{}
-			}
-			s.Untried[e.State]++
-			if s.stepDue(e.State) {
-				s.Further = e.State
-			}
-			if s.Waiting != nil { // it was broken off, so the state has not been waited in
-				s.Evidence = maps.Clone(s.Evidence)
-				delete(s.Evidence, e.State)
-			}
-		} else if s.Lever != nil && s.Lever.Signal != "" {
-			s.Results = maps.Clone(s.Results)
-			if s.Results == nil {
-				s.Results = map[string]string{}
-			}
-			s.Results[e.State] = firstLine(signalText(s.Lever.Signal) + s.because())
-			s.Refused = maps.Clone(s.Refused)
-			if s.Refused == nil {
-				s.Refused = map[string]bool{}
-			}
-			first := s.Visits[e.State]-s.Untried[e.State] == 1 // no step of it was made before
-			s.Refused[e.State] = first && s.Lever.Signal == playbook.OnRefused
-			if s.Lever.Signal == playbook.OnVerified {
-				s = s.askAgain()
-			}
+		if s.Waiting != nil { // it was broken off, so the state has not been waited in
+			s.Evidence = maps.Clone(s.Evidence)
+			delete(s.Evidence, e.State)
 		}
-		if made := s.made(); made != "" {
-			s.Made = append(slices.Clip(s.Made), made)
+	} else if s.Lever != nil && s.Lever.Signal != "" {
+		s.Results = maps.Clone(s.Results)
+		if s.Results == nil {
+			s.Results = map[string]string{}
 		}
-		s.Path = slices.Clone(s.Path)
-		last := &s.Path[len(s.Path)-1]
-		last.Edge, last.To = e.Message, e.To
+		s.Results[e.State] = firstLine(signalText(s.Lever.Signal) + s.because())
+		s.Refused = maps.Clone(s.Refused)
+		if s.Refused == nil {
+			s.Refused = map[string]bool{}
+		}
+		first := s.Visits[e.State]-s.Untried[e.State] == 1 // no step of it was made before
+		s.Refused[e.State] = first && s.Lever.Signal == playbook.OnRefused
+		if s.Lever.Signal == playbook.OnVerified {
+			s = s.askAgain()
+		}
 	}
+	if made := s.made(); made != "" {
+		s.Made = append(slices.Clip(s.Made), made)
+	}
+	s.Path = slices.Clone(s.Path)
+	last := &s.Path[len(s.Path)-1]
+	last.Edge, last.To = e.Message, e.To
 	return s
 }
 

@@ -239,6 +239,12 @@ func TestMakersRefuse(t *testing.T) {
 				spec["services"].(map[string]any)["Planner"] = map[string]any{"componentType": "planner"}
 			})
 		}, fault.OutOfBounds, "the planner Planner of DynamoGraphDeployment llm sets the replicas"},
+		"components that cannot be read": {byDynamo, func(x *generated) {
+			x.Edit(graphPath, func(spec map[string]any) { delete(spec, "services") })
+		}, fault.OutOfBounds, "whether a planner sets them is not known"},
+		"a component that cannot be read": {byDynamo, func(x *generated) {
+			x.Edit(graphPath, func(spec map[string]any) { spec["services"].(map[string]any)["Planner"] = "planner" })
+		}, fault.OutOfBounds, "whether a planner sets them is not known: spec.services.Planner"},
 		"no adapter": {byDynamo, func(x *generated) { x.Delete(adapterPath) }, fault.NotFound, "llm-decode"},
 	} {
 		t.Run(name, func(t *testing.T) {
