@@ -179,7 +179,7 @@ func TestAskedAnewWhereNobodyAnswers(t *testing.T) {
 				slow := alertOf("Slow", "a")
 				h.post(slow)
 				h.pass(16 * time.Minute)
-				if s := h.only(); s.Ending == nil || !strings.Contains(s.Ending.Message, "while the alert fires, another run will ask") {
+				if s := h.only(); s.Ending == nil || !strings.Contains(s.Ending.Message, "while the alert fires, another run will look at it") {
 					t.Fatalf("it ended %+v: %s %+v", s.Ending, s.Phase, s.Gate)
 				}
 				restart(h)

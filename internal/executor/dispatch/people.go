@@ -112,7 +112,7 @@ func (d *Dispatcher) patience(e ended) time.Duration {
 func (d *Dispatcher) why(e ended) string {
 	at := func(t time.Time) string { return t.UTC().Format("15:04Z") }
 	if e.unanswered != nil {
-		return fmt.Sprintf("nobody answered run %s about this service by %s, and another run asks at %s", e.run, at(e.at), at(e.at.Add(d.patience(e))))
+		return fmt.Sprintf("nobody answered run %s about this service by %s, and another run looks at it from %s on", e.run, at(e.at), at(e.at.Add(d.patience(e))))
 	}
 	return fmt.Sprintf("people have run %s about this service since %s", e.run, at(e.at))
 }

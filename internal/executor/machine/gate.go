@@ -256,7 +256,7 @@ func (t *turn) expire() {
 	end := Ending{Outcome: OutcomeEscalated, Reason: fault.Deadline, Message: msg}
 	if end.Released = t.s.toAskAgain(); len(end.Released) > 0 {
 		end.Unanswered = t.s.nobodyAnswered(t.now)
-		end.Message += "; while the alert fires, another run will ask"
+		end.Message += "; while the alert fires, another run will look at it"
 	}
 	t.unanswered(g.OnExpiry, end, "")
 }
