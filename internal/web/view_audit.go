@@ -44,7 +44,7 @@ func verifyView(p page, x verifyingState) g.Node {
 			some(x.Total > 0, g.Textf(": %d of %d entries", x.Done, x.Total)), g.Text(". None begins before that ends. "), h.A(h.Href(p.Root+"audit#verify"), g.Text("Look again")))),
 		some(x.By != "" && !x.Running, verifiedView(x)),
 		quiet(g.Text("The service computes the hash of every entry from its bytes and the Merkle tree from the hashes, and compares the tree with every signed checkpoint. "+
-			"Only a copy proves that to who does not trust the service.")),
+			"Only a copy proves that to somebody who does not trust the service.")),
 		some(!x.Running && x.Rest > 0, quiet(g.Text("The next one can begin in "+span(x.Rest)+"."))),
 		some(!x.Running && x.Rest <= 0, h.Form(h.Method("post"), h.Action(p.Root+"audit/verify"), h.P(h.Class("buttons"), h.Button(g.Text("Verify the log"))))),
 	)
