@@ -237,7 +237,7 @@ func (x *examples) serves(ts *testscript.TestScript, _ bool, args []string) {
 		}
 		return err == nil && resp.StatusCode == http.StatusOK
 	}
-	for deadline := time.Now().Add(time.Minute); !ready() && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(patience); !ready() && time.Now().Before(deadline); {
 		time.Sleep(50 * time.Millisecond) // another process is waited for; nothing here could signal it
 	}
 	was := ready()

@@ -197,17 +197,20 @@ func post(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
+// patience is how long a script waits for another process, on a machine with other work too.
+const patience = 4 * time.Minute
+
 // await PATTERN COMMAND... runs the program until it prints the pattern.
 func await(ts *testscript.TestScript, _ bool, args []string) {
 	pattern := regexp.MustCompile(args[0])
-	deadline := time.Now().Add(60 * time.Second)
+	deadline := time.Now().Add(patience)
 	for {
 		err := ts.Exec(args[1], args[2:]...)
 		if out := ts.ReadFile("stdout"); err == nil && pattern.MatchString(out) {
 			return
 		}
 		if time.Now().After(deadline) {
-			ts.Fatalf("await: no %s within a minute", args[0])
+			ts.Fatalf("await: no %s within %s", args[0], patience)
 		}
 		time.Sleep(50 * time.Millisecond) // another process is waited for; nothing here could signal it
 	}

@@ -151,7 +151,7 @@ func grows(t *testing.T, name, what string, read func(string), text func(n int) 
 		return busy(t) - start
 	}
 	short, long := took(text(n)), took(text(4*n))
-	for range 8 {
+	for range 40 {
 		if long < 40*time.Millisecond || long <= most*max(short, tick) {
 			return
 		}

@@ -53,13 +53,13 @@ func tree(spans []span) string {
 func TestFold(t *testing.T) {
 	all := lives(t)
 	for name, want := range map[string]string{
-		"held": `run slow 1h1m28s outcome=resolved
+		"held": `run slow 1h3m23s outcome=resolved
   look 1s
     check test.look 1s
-  turn 1h1m27s verdict=verified
+  turn 1h3m22s verdict=verified
     plan test.turn 1s
     guard 1s result=passed
-    apply test.turn 23s attempt=6 reason=unreachable FAILED(unreachable)
+    apply test.turn 2m18s attempt=9 reason=unreachable FAILED(unreachable)
     held 1h0m0s FAILED(unknown)
     notify 1h0m0s
     settle test.turn 1s
