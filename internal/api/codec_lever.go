@@ -45,7 +45,8 @@ func PlanOf(p machine.Plan) Plan {
 		Touches:    some(p.Touches, func(t machine.Touched) Touched { return Touched(t) }),
 		Ends:       p.Ends, Stepwise: p.Stepwise,
 		OtherServices: some(p.Others, affectedOf), OtherWorkloads: some(p.Rest, affectedOf),
-		NodePool: one(p.Pool, func(n machine.NodePool) NodePool { return NodePool(n) }), Notes: p.Notes, LowestReady: p.Lowest, Loading: duration(p.Loading), Rounds: p.Rounds,
+		NodePool: one(p.Pool, func(n machine.NodePool) NodePool { return NodePool(n) }),
+		Shares:   some(p.Shares, func(s machine.Share) Share { return Share(s) }), Notes: p.Notes, LowestReady: p.Lowest, Loading: duration(p.Loading), Rounds: p.Rounds,
 		PreExistingDrift: some(p.Drift, func(a machine.Drift) Drift { return Drift(a) }),
 	}
 }
@@ -65,7 +66,8 @@ func (p Plan) machine() machine.Plan {
 		Touches:    some(p.Touches, func(t Touched) machine.Touched { return machine.Touched(t) }),
 		Ends:       p.Ends, Stepwise: p.Stepwise,
 		Others: some(p.OtherServices, AffectedService.machine), Rest: some(p.OtherWorkloads, AffectedService.machine),
-		Pool: one(p.NodePool, func(n NodePool) machine.NodePool { return machine.NodePool(n) }), Notes: p.Notes, Lowest: p.LowestReady, Loading: parseDuration(p.Loading), Rounds: p.Rounds,
+		Pool:   one(p.NodePool, func(n NodePool) machine.NodePool { return machine.NodePool(n) }),
+		Shares: some(p.Shares, func(s Share) machine.Share { return machine.Share(s) }), Notes: p.Notes, Lowest: p.LowestReady, Loading: parseDuration(p.Loading), Rounds: p.Rounds,
 		Drift: some(p.PreExistingDrift, func(d Drift) machine.Drift { return machine.Drift(d) }),
 	}
 }

@@ -41,7 +41,7 @@ var (
 		Payload: json.RawMessage(`{"revision":3,"note":"a b"}`), MergeWithin: time.Hour, Staged: 3 * time.Minute, Unrepeatable: true, NodeOwners: &machine.NodeOwners{Pool: "h100", Owners: []string{"group:dc-ops"}},
 		Capacity: machine.Capacity{ReadyNow: 4, LowestReady: 3, ReadyAfter: 4, TokensPerSecond: &number},
 		Others:   []machine.Affected{{Service: "serving/code", MinReady: 1, Capacity: machine.Capacity{Unknown: true}}},
-		Pool:     &machine.NodePool{Name: "h100", Size: 8, Out: []string{"gpu-1: cordoned"}}, Notes: []string{"a PDB allows 1"},
+		Pool:     &machine.NodePool{Name: "h100", Size: 8, Out: []string{"gpu-1: cordoned"}}, Shares: []machine.Share{{Namespace: "prod", Wanted: 8, Missing: 1, Lost: 2}, {Unknown: "no answer", Lost: 2}}, Notes: []string{"a PDB allows 1"},
 		Lowest: map[string]int{"Deployment serving/chat": 3}, Drift: []machine.Drift{{Kind: "Service", Name: "chat", Sync: "OutOfSync"}},
 		Class: playbook.ClassHold, Back: map[string]any{"to": "4"}, Stops: true, Ends: "the hold has an end of its own", Stepwise: true,
 		Rehold:  &machine.Rehold{Step: "rollout.hold", Summary: "hold the rollout of revision 4", Back: map[string]any{"hold": false}},

@@ -58,6 +58,7 @@ type Plan struct {
 	OtherServices    []AffectedService `json:"otherServices,omitempty"`  // that lose replicas to it
 	OtherWorkloads   []AffectedService `json:"otherWorkloads,omitempty"` // of no service and without GPUs, that lose replicas to it
 	NodePool         *NodePool         `json:"nodePool,omitempty"`       // of a lever that takes a node out
+	Shares           []Share           `json:"shares,omitempty"`         // of a lever that costs ready replicas
 	Notes            []string          `json:"notes,omitempty"`
 	Loading          string            `json:"loading,omitempty"`          // duration: how long the replicas that are there took to become ready
 	Rounds           int               `json:"rounds,omitempty"`           // of pods that its rollout replaces one after the other; absent: it rolls nothing out, or starts all at once
@@ -132,6 +133,15 @@ type NodePool struct {
 	Name string   `json:"name"`
 	Size int      `json:"size"`
 	Out  []string `json:"out,omitempty"` // nodes that are out already, with the reason
+}
+
+// Share counts the replicas of services that a lever costs some of.
+type Share struct {
+	Namespace string `json:"namespace,omitempty"` // absent: of the whole catalog
+	Unknown   string `json:"unknown,omitempty"`   // why they could not be counted
+	Wanted    int    `json:"wanted"`
+	Missing   int    `json:"missing"` // not ready now
+	Lost      int    `json:"lost"`    // that the lever costs at worst
 }
 
 // Drift is an object that differs from its manifest or is unhealthy.

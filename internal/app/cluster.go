@@ -104,7 +104,7 @@ func openKubernetes(c config.Config, w *World, options *catalog.Options) (*kube.
 		return nil, err
 	}
 	w.Deps.Workloads, w.Deps.Changer, w.Deps.Objects, w.Deps.Logs = client, client, client, client
-	w.Deps.Capacity, w.Deps.Events, w.Deps.Pods, w.Deps.Scalers = client, client, client, client
+	w.Deps.Capacity, w.Deps.Fleet, w.Deps.Events, w.Deps.Pods, w.Deps.Scalers = client, client, client, client, client
 	w.Deps.Nodes, w.Deps.NodeChanger = client, client
 	w.Deps.Routes, w.Deps.Jobs = client, client
 	w.GPUNodes, w.Inventory, options.Tenants = client.GPUNodes, client, client

@@ -234,6 +234,7 @@ func policyInput(in guard.PolicyInput) policy.Input {
 		Now: in.Now, Service: s.Start.Service, Playbook: s.Playbook, State: in.State, Autonomy: s.Autonomy(in.State),
 		Run:   policy.Run{ID: s.Start.Run, By: s.Start.By, Began: s.Began, Levers: s.Levers, Kept: s.Kept, Asked: s.Asked, Alerts: alertsOf(s)},
 		Count: func(c policy.Count) (int, bool) { return countActs(in, c) },
+		Taken: in.Taken,
 	}
 	for _, o := range in.Others {
 		out.Others = append(out.Others, policy.Other{Name: o.String(), Service: o.Entry, Autonomy: min(out.Autonomy, o.Autonomy), Capacity: costs(s.Lever, o.Touched)})

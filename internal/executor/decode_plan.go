@@ -7,7 +7,7 @@ import (
 func (d *decoder) plan(p *machine.Plan) *problem {
 	fields := [...]string{
 		"step", "target", "summary", "diff", "undo", "risk", "class", "back", "why", "locks", "lacks", "unseen", "asks", "good", "payload", "mergeWithin", "staged", "ends",
-		"stepwise", "stops", "unrepeatable", "rehold", "nodeOwners", "touches", "capacity", "others", "rest", "pool", "notes", "loading", "rounds", "lowest", "beside",
+		"stepwise", "stops", "unrepeatable", "rehold", "nodeOwners", "touches", "capacity", "others", "rest", "pool", "shares", "notes", "loading", "rounds", "lowest", "beside",
 	}
 	return d.object(fields[:], func(field string) *problem {
 		switch field {
@@ -71,6 +71,8 @@ func (d *decoder) plan(p *machine.Plan) *problem {
 			return d.other(&p.Rest)
 		case "pool":
 			return d.other(&p.Pool)
+		case "shares":
+			return d.other(&p.Shares)
 		case "notes":
 			return d.texts(&p.Notes)
 		case "lowest":

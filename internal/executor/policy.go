@@ -145,7 +145,7 @@ func (e *Executor) askPolicy(now time.Time, s machine.State, st *playbook.State,
 	if e.o.Policy == nil {
 		return nil, nil
 	}
-	in := guard.PolicyInput{Now: now, Run: s.Under(nil), State: st, Others: others, Count: count}
+	in := guard.PolicyInput{Now: now, Run: s.Under(nil), State: st, Others: others, Count: count, Taken: func(namespace string) int { return e.ledger.Taken(namespace, s.Start.Run) }}
 	v := machine.GuardVerdict{}
 	err := guarded(func() error {
 		var t machine.Terms

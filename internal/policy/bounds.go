@@ -40,6 +40,8 @@ type blastRadius struct {
 	lostReady   *int     // replicas
 	lostPercent *float64 // of the ready ones
 	lostTokens  *float64 // tokens per second
+	outOfSpace  *float64 // percent of the replicas of all services in a namespace, out at the same time
+	outOfAll    *float64 // the same of all services of the catalog
 }
 
 func (b blastRadius) judge(in *Input) finding {
@@ -59,11 +61,46 @@ func (b blastRadius) judge(in *Input) finding {
 		return finding{deny: fmt.Sprintf("%d of %d ready would be lost, %s", c.Lost(), c.ReadyNow, b)}
 	case b.lostPercent != nil && lostPercent(c) > *b.lostPercent:
 		return finding{deny: fmt.Sprintf("%.0f %% of %d ready would be lost, %s", lostPercent(c), c.ReadyNow, b)}
-	case b.lostTokens != nil:
-		return b.tokens(in)
-	default:
-		return finding{}
 	}
+	if b.lostTokens != nil {
+		if f := b.tokens(in); f.deny != "" {
+			return f
+		}
+	}
+	return b.shares(in)
+}
+
+// shares limits the replicas that are out at the same time, whoever took them. A lever
+// that costs no ready replica is not limited: it may be the repair.
+func (b blastRadius) shares(in *Input) finding {
+	for _, s := range in.Plan.Shares {
+		limit, of := b.outOfSpace, "namespace "+s.Namespace
+		if s.Namespace == "" {
+			limit, of = b.outOfAll, "all services"
+		}
+		if limit == nil {
+			continue
+		}
+		if s.Unknown != "" {
+			return finding{deny: fmt.Sprintf("the replicas of %s are unknown: %s: %s", of, s.Unknown, b)}
+		}
+		taken := 0
+		if in.Taken != nil {
+			taken = in.Taken(s.Namespace)
+		}
+		if out := s.Missing + taken + s.Lost; 100*float64(out) > *limit*float64(s.Wanted) {
+			return finding{deny: fmt.Sprintf("%d of %d replicas of %s would be out (%d are not ready, other runs take %d), %s", out, s.Wanted, of, s.Missing, taken, b)}
+		}
+	}
+	return b.counted(in)
+}
+
+// counted refuses a lever that costs replicas of which no share was counted.
+func (b blastRadius) counted(in *Input) finding {
+	if (b.outOfSpace != nil || b.outOfAll != nil) && in.Plan.Capacity.Lost() > 0 && len(in.Plan.Shares) == 0 {
+		return finding{deny: "the share of all replicas is unknown: " + b.String()}
+	}
+	return finding{}
 }
 
 // tokens limits the tokens per second of the lost replicas, at their current
@@ -93,6 +130,12 @@ func (b blastRadius) String() string {
 	}
 	if b.lostTokens != nil {
 		add("at most %v tokens per second lost", *b.lostTokens)
+	}
+	if b.outOfSpace != nil {
+		add("at most %v %% of a namespace's replicas out", *b.outOfSpace)
+	}
+	if b.outOfAll != nil {
+		add("at most %v %% of all services' replicas out", *b.outOfAll)
 	}
 	return strings.Join(parts, ", ")
 }

@@ -80,6 +80,41 @@ func TestUnknownIsDenied(t *testing.T) {
 			func(in *Input) { in.Plan.Capacity.LowestReady, in.Plan.Capacity.TokensPerSecond = 2, &tokens },
 			"policy bound, policy.yaml:6: 400 of 1200 tokens per second would be lost, at most 100 tokens per second lost",
 		},
+		"no share is counted": {
+			`{name: bound, blast_radius: {max_out_percent_of_namespace: 25}}`,
+			func(in *Input) { in.Plan.Capacity.LowestReady = 2 },
+			"policy bound, policy.yaml:6: the share of all replicas is unknown: at most 25 % of a namespace's replicas out",
+		},
+		"a share cannot be counted": {
+			`{name: bound, blast_radius: {max_out_percent_of_namespace: 25}}`,
+			func(in *Input) {
+				in.Plan.Capacity.LowestReady, in.Plan.Shares = 2, []machine.Share{{Namespace: "prod", Lost: 1, Unknown: "no answer"}}
+			},
+			"policy bound, policy.yaml:6: the replicas of namespace prod are unknown: no answer: at most 25 % of a namespace's replicas out",
+		},
+		"too many out with those of others": {
+			`{name: bound, blast_radius: {max_out_percent_of_namespace: 25, max_out_percent_of_cluster: 50}}`,
+			func(in *Input) {
+				in.Plan.Capacity.LowestReady, in.Plan.Shares = 2, []machine.Share{{Lost: 1, Wanted: 8, Missing: 1}, {Namespace: "prod", Lost: 1, Wanted: 8, Missing: 1}}
+				in.Taken = func(string) int { return 1 }
+			},
+			"policy bound, policy.yaml:6: 3 of 8 replicas of namespace prod would be out (1 are not ready, other runs take 1), at most 25 % of a namespace's replicas out, at most 50 % of all services' replicas out",
+		},
+		"too many of all": {
+			`{name: bound, blast_radius: {max_out_percent_of_cluster: 10}}`,
+			func(in *Input) {
+				in.Plan.Capacity.LowestReady, in.Plan.Shares = 2, []machine.Share{{Lost: 1, Wanted: 8}, {Namespace: "prod", Lost: 8, Wanted: 8}}
+			},
+			"policy bound, policy.yaml:6: 1 of 8 replicas of all services would be out (0 are not ready, other runs take 0), at most 10 % of all services' replicas out",
+		},
+		"as many out as may be": {
+			`{name: bound, blast_radius: {max_out_percent_of_namespace: 25, max_lost_tokens_per_second: 1000}}`,
+			func(in *Input) {
+				in.Plan.Capacity.LowestReady, in.Plan.Capacity.TokensPerSecond = 2, &tokens
+				in.Plan.Shares = []machine.Share{{Lost: 1, Wanted: 1}, {Namespace: "prod", Lost: 1, Wanted: 8, Missing: 1}}
+			},
+			"",
+		},
 		"no replica lost, tokens unknown": {`{name: bound, blast_radius: {max_lost_tokens_per_second: 100}}`, func(*Input) {}, ""},
 		"no plan":                         {`{name: risky, when: 'plan.risk == "high"', deny: no}`, func(in *Input) { in.Plan = nil }, "policy risky, policy.yaml:6: when cannot be evaluated: no field risk: guard it with has() if it may be missing"},
 		"nobody counts":                   {`{name: often, budget: {levers: 2, within: 1h}}`, func(in *Input) { in.Count = nil }, "policy often, policy.yaml:6: the number of past changes is unknown, at most 2 levers on one service within 1h"},

@@ -23,7 +23,8 @@ type Input struct {
 
 	Others []Other // what else the lever touches: every rule is evaluated for each of them too
 
-	Count func(Count) (int, bool) // past changes; nil, or false: unknown
+	Count func(Count) (int, bool)    // past changes; nil, or false: unknown
+	Taken func(namespace string) int // ready replicas that other runs under way cost, empty: in all; nil: none
 }
 
 // Other is another service that a lever touches, or a namespace with pods of no

@@ -60,6 +60,8 @@ func language() []effectDoc {
 			{"max_lost_ready", whole(0, maxCount), "Ready replicas that may be lost.", false},
 			{"max_lost_percent", schemaObject{"type": "number", "minimum": 0, "maximum": 100}, "The same in percent of the ready ones.", false},
 			{"max_lost_tokens_per_second", schemaObject{"type": "number", "minimum": 0}, "Tokens per second of the lost replicas, at their current throughput. Known for vLLM and SGLang, if Prometheus has fresh series of every ready replica. Unknown is refused.", false},
+			{"max_out_percent_of_namespace", schemaObject{"type": "number", "minimum": 0, "maximum": 100}, "How much of the replicas of all services in the namespace may be out at the same time, in percent: those that are not ready now, whoever took them, those that other runs take, and those that the lever costs. Asked of levers that cost ready replicas, for each namespace that loses some. Unknown is refused.", false},
+			{"max_out_percent_of_cluster", schemaObject{"type": "number", "minimum": 0, "maximum": 100}, "The same of all services of the catalog.", false},
 		}},
 	}
 }

@@ -337,7 +337,7 @@ func (r *reader) protect(m *yamldoc.Mapping) effect {
 func (r *reader) blastRadius(m *yamldoc.Mapping) effect {
 	var b blastRadius
 	if len(m.Pairs) == 0 {
-		m.Doc.Report(m.Node, m.Path, "no limits", "set min_ready, max_lost_ready, max_lost_percent or max_lost_tokens_per_second")
+		m.Doc.Report(m.Node, m.Path, "no limits", "set min_ready, max_lost_ready, max_lost_percent, max_lost_tokens_per_second, max_out_percent_of_namespace or max_out_percent_of_cluster")
 	}
 	if n, ok := m.Integer("min_ready", 1, maxCount); ok {
 		b.minReady = &n
@@ -357,5 +357,7 @@ func (r *reader) blastRadius(m *yamldoc.Mapping) effect {
 	}
 	b.lostPercent = number("max_lost_percent", 100)
 	b.lostTokens = number("max_lost_tokens_per_second", 1e12)
+	b.outOfSpace = number("max_out_percent_of_namespace", 100)
+	b.outOfAll = number("max_out_percent_of_cluster", 100)
 	return b
 }

@@ -74,7 +74,8 @@ cases:
 ` + "```" + `
 
 ` + "`given`" + ` takes ` + "`time`, `service`, `playbook`, `state`, `lever`, `plan`, `run` (`age` in place of `began`), `actor`" + ` with the fields of
-the conditions, ` + "`done: {levers, runs}`" + ` for budgets and ` + "`tokens_per_second`" + `. What is left out is harmless: Wednesday noon
+the conditions, ` + "`done: {levers, runs}`" + ` for budgets, ` + "`tokens_per_second`" + `, and
+` + "`plan: {shares: [{namespace, wanted, missing, lost, unknown}]}`" + ` for limits on what is out (no namespace: all services). What is left out is harmless: Wednesday noon
 in UTC, a lever at level auto, a low-risk plan that costs none of three ready replicas, nothing done before, nobody asked.
 
 ` + "`want`" + ` says everything; what it does not name must not be. ` + "`{}`" + `: the lever is allowed as it is.

@@ -106,7 +106,7 @@ func (r *tableReader) given(m *yamldoc.Mapping, in *Input) {
 			}
 		}
 	}
-	if pm := r.part(m, "plan", "risk", "summary", "why", "undo", "target", "changes", "locks", "unrepeatable", "pull_request", "capacity"); pm != nil {
+	if pm := r.part(m, "plan", "risk", "summary", "why", "undo", "target", "changes", "locks", "unrepeatable", "pull_request", "capacity", "shares"); pm != nil {
 		r.plan(pm, in.Plan)
 	}
 	if rm := r.part(m, "run", "id", "by", "age", "levers", "kept", "asked", "alerts"); rm != nil {
@@ -191,6 +191,13 @@ func (r *tableReader) plan(m *yamldoc.Mapping, p *machine.Plan) {
 	each(m, "changes", func(cm *yamldoc.Mapping) {
 		p.Diff = append(p.Diff, machine.FieldChange{Path: cm.Text("path"), From: cm.Text("from"), To: cm.Text("to")})
 	}, "path", "from", "to")
+	each(m, "shares", func(sm *yamldoc.Mapping) {
+		s := machine.Share{Namespace: sm.Text("namespace"), Unknown: sm.Text("unknown")}
+		s.Wanted, _ = sm.Integer("wanted", 0, maxCount)
+		s.Missing, _ = sm.Integer("missing", 0, maxCount)
+		s.Lost, _ = sm.Integer("lost", 0, maxCount)
+		p.Shares = append(p.Shares, s)
+	}, "namespace", "unknown", "wanted", "missing", "lost")
 	cm := r.part(m, "capacity", "unknown", "ready_now", "lowest_ready", "ready_after")
 	if cm == nil {
 		return

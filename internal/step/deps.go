@@ -19,6 +19,7 @@ type Deps struct {
 	Logs      Logs       // nil: what containers printed is not read
 	Events    Events     // nil: only the warnings of Workloads are known
 	Capacity  Capacities // nil: what nodes have room for is not known
+	Fleet     Fleet      // nil: what a lever costs as a share of all services is not known
 	Changer   Changer
 	Pods      Pods        // nil: single pods are not relabeled
 	Scalers   Autoscalers // nil: bounds of autoscalers are not changed

@@ -119,6 +119,7 @@ func (s *Set) plan(ctx context.Context, e machine.Effect, in Input) machine.Outc
 	_, plan.Stepwise = s.levers[plan.Step].(stepwise)
 	s.measure(ctx, in, &plan)
 	s.measureOthers(ctx, in, &plan)
+	s.share(ctx, in, &plan)
 	kept := s.capture(ctx, e, in, &plan)
 	return machine.Outcome{Status: machine.StatusOK, Plan: &plan, Facts: append([]string{plan.Summary}, plan.Notes...), Gathered: kept}
 }

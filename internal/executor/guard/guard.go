@@ -144,7 +144,10 @@ func (l *Ledger) Ask(q Question) []machine.GuardVerdict {
 		}
 	}
 	if free && lever && !ends && !q.Run.Asks(q.State) && q.Run.Autonomy(q.State) != playbook.Observe {
-		l.take(q.Run.Start, q.Run.LocksWanted())
+		f := l.take(q.Run.Start, q.Run.LocksWanted())
+		if q.Run.Lever.Plan != nil {
+			f.shares = q.Run.Lever.Plan.Shares
+		}
 	}
 	return out
 }

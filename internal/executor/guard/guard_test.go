@@ -282,3 +282,39 @@ func TestGuardCeiling(t *testing.T) {
 		})
 	}
 }
+
+// TestTaken: replicas that a run's change may still take are counted for the others, from
+// the moment its guards let it through until the change is in effect.
+func TestTaken(t *testing.T) {
+	q := goodQuestion()
+	s, l := q.Run, q.ledger
+	s.Lever.Plan.Shares = []machine.Share{{Lost: 2}, {Namespace: "prod", Lost: 2}}
+	want := func(when string, others int) {
+		t.Helper()
+		for _, namespace := range []string{"", "prod"} {
+			if got := l.Taken(namespace, "r-2"); got != others {
+				t.Errorf("%s: others take %d in %q, want %d", when, got, namespace, others)
+			}
+			if got := l.Taken(namespace, "r-1"); got != 0 {
+				t.Errorf("%s: the run counts its own %d", when, got)
+			}
+		}
+	}
+	want("before its guards", 0)
+	for _, v := range l.Ask(q) {
+		if !v.OK {
+			t.Fatalf("%s: %s", v.Guard, v.Why)
+		}
+	}
+	want("let through", 2)
+	for phase, taken := range map[machine.Phase]int{
+		machine.PhaseApplying: 2, machine.PhaseSettling: 2, machine.PhaseVerifying: 0, machine.PhaseUndoing: 2, machine.PhaseHeld: 2,
+	} {
+		s.Phase = phase
+		l.Sync(s)
+		want(string(phase), taken)
+	}
+	if got := l.Taken("test", "r-2"); got != 0 {
+		t.Errorf("a namespace that loses nothing counts %d", got)
+	}
+}

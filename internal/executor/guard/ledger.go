@@ -35,6 +35,7 @@ type flying struct {
 	playbook string
 	counted  bool // the lever under way is among the acts
 	locks    []string
+	shares   []machine.Share // ready replicas that its change costs
 }
 
 // waiter is a run that waits for what others hold.
@@ -96,6 +97,7 @@ func (l *Ledger) Sync(s machine.State) []string {
 	switch wants := s.Locks(); {
 	case len(wants) > 0:
 		f := l.take(s.Start, wants)
+		f.shares = taking(s)
 		f.counted = f.counted || (s.Lever != nil && !s.Lever.AppliedAt.IsZero())
 	case s.Phase == machine.PhaseGuarding && s.Open != nil && s.Paused == "":
 		// What its guards have just taken is neither confirmed nor returned yet:
@@ -248,6 +250,34 @@ func (l *Ledger) Acted(a Acts, except string, now time.Time) (int, bool) {
 		return runs, true
 	}
 	return levers, true
+}
+
+// taking returns the ready replicas that a run's change costs and that may not be gone
+// yet. Once the change is in effect, those that are gone show as not ready.
+func taking(s machine.State) []machine.Share {
+	switch s.Phase {
+	case machine.PhaseApplying, machine.PhaseSettling, machine.PhaseUndoing, machine.PhaseUnwinding, machine.PhaseHeld:
+		if s.Lever != nil && s.Lever.Plan != nil {
+			return s.Lever.Plan.Shares
+		}
+	}
+	return nil
+}
+
+// Taken returns how many ready replicas of services the runs under way but one cost at
+// worst, in a namespace or, empty, in all. Some of them may be gone already.
+func (l *Ledger) Taken(namespace, except string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := 0
+	for id, f := range l.air {
+		for _, s := range f.shares {
+			if id != except && s.Namespace == namespace {
+				n += s.Lost
+			}
+		}
+	}
+	return n
 }
 
 // count reports how many levers and runs acted since then, on one service or

@@ -25,6 +25,7 @@ type PolicyInput struct {
 	Others []Other // what else the lever touches, which the rules are asked about too
 
 	Count func(Acts) (int, bool)
+	Taken func(namespace string) int // ready replicas of services that other runs under way cost; empty: in all
 }
 
 // Other is something else that a lever touches, as the catalog has it now.

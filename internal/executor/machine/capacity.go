@@ -36,6 +36,16 @@ type NodePool struct {
 	Out  []string `json:"out,omitempty"` // nodes that are out, with the reason; without the lever's own
 }
 
+// Share counts the replicas of services, in one namespace or in the catalog, before a
+// lever costs some of them.
+type Share struct {
+	Namespace string `json:"namespace,omitempty"` // empty: of the whole catalog
+	Unknown   string `json:"unknown,omitempty"`   // why they could not be counted; rules about them then refuse
+	Wanted    int    `json:"wanted"`              // replicas that should be there
+	Missing   int    `json:"missing"`             // of those, not ready now, whoever took them
+	Lost      int    `json:"lost"`                // ready ones that the lever costs at worst, > 0
+}
+
 // Lost returns how many of the ready replicas are missing at worst while the
 // lever is in progress, >= 0. It is meaningless if the capacity is unknown.
 func (c Capacity) Lost() int { return max(0, c.ReadyNow-c.LowestReady) }

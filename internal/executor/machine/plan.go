@@ -77,6 +77,7 @@ type Plan struct {
 	Others   []Affected `json:"others,omitempty"` // other services that lose replicas to it
 	Rest     []Affected `json:"rest,omitempty"`   // workloads that lose replicas to it, without GPUs and of no service: rules are asked about them, guards are not
 	Pool     *NodePool  `json:"pool,omitempty"`   // of a lever that takes out a node; nil: of others
+	Shares   []Share    `json:"shares,omitempty"` // of a lever that costs ready replicas of services: by namespace, and the catalog's
 	Notes    []string   `json:"notes,omitempty"`
 
 	// Loading is how long the replicas that are there took to become ready: those
@@ -190,7 +191,7 @@ const (
 // Digest returns the SHA-256 of the deciding part of the plan, as
 // "sha256:<hex>". An approval is bound to it.
 func (p Plan) Digest() string {
-	p.Capacity, p.Others, p.Rest, p.Pool, p.Notes, p.Loading, p.Rounds, p.Lowest, p.Drift = Capacity{}, nil, nil, nil, nil, 0, 0, nil, nil
+	p.Capacity, p.Others, p.Rest, p.Pool, p.Shares, p.Notes, p.Loading, p.Rounds, p.Lowest, p.Drift = Capacity{}, nil, nil, nil, nil, nil, 0, 0, nil, nil
 	b, err := json.Marshal(p)
 	if err != nil {
 		panic("machine: plan cannot be encoded: " + err.Error()) // unreachable unless a Payload is not JSON
