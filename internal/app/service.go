@@ -58,6 +58,7 @@ type Service struct {
 
 	link       notify.Link // where people reach it
 	processors bool        // how many processors Go's runtime uses is ours to say
+	temporary  bool        // nobody needs the journal afterwards
 }
 
 // Options is what a service is built from.
@@ -76,7 +77,7 @@ type Options struct {
 // New builds a service. Nothing runs before [Service.Run]. [Service.Close] releases
 // everything, also when Run was never called.
 func New(o Options) (_ *Service, err error) {
-	s := &Service{world: o.World, link: notify.Link(o.Config.ExternalURL), log: o.Log, reports: o.Config.Reports, processors: o.Processors, probes: o.Probes}
+	s := &Service{world: o.World, link: notify.Link(o.Config.ExternalURL), log: o.Log, reports: o.Config.Reports, processors: o.Processors, temporary: o.Temporary != "", probes: o.Probes}
 	if s.world.Now == nil {
 		s.world.Now = time.Now
 	}
@@ -301,8 +302,10 @@ func (s *Service) Run(ctx context.Context, ln net.Listener) error {
 	start("metrics", s.count)
 	start("retention", s.retain)
 	start("checkpoints", s.checkpoints.run)
-	start("memory", s.rest)
-	start("garbage", s.collect)
+	if !s.temporary { // a run of minutes needs neither, and in virtual time they would never rest
+		start("memory", s.rest)
+		start("garbage", s.collect)
+	}
 	if s.processors {
 		start("processors", s.keepProcessors)
 	}
