@@ -55,6 +55,9 @@ func (c *Client) maker(ctx context.Context, of Ref) (Ref, error) {
 	case by.Kind == "DynamoComponentDeployment" && group == "nvidia.com" && pods[dynamoGraphLabel] != "" && pods[dynamoComponentLabel] != "":
 		// deploy/operator/internal/controller of ai-dynamo/dynamo, generateAdapterName
 		out.Kind, out.Name = DynamoAdapter, pods[dynamoGraphLabel]+"-"+strings.ToLower(pods[dynamoComponentLabel])
+		if of.Name != by.Name || by.Name != out.Name && !strings.HasPrefix(by.Name, out.Name+"-") { // anybody may write the labels
+			return Ref{}, nil
+		}
 	default:
 		return Ref{}, nil
 	}

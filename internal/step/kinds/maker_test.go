@@ -246,6 +246,20 @@ func TestMakersRefuse(t *testing.T) {
 			x.Edit(graphPath, func(spec map[string]any) { spec["services"].(map[string]any)["Planner"] = "planner" })
 		}, fault.OutOfBounds, "whether a planner sets them is not known: spec.services.Planner"},
 		"no adapter": {byDynamo, func(x *generated) { x.Delete(adapterPath) }, fault.NotFound, "llm-decode"},
+		"labels of another graph": {byDynamo, func(x *generated) {
+			x.Edit(kubetest.Path(x.ref), func(spec map[string]any) {
+				spec["template"].(map[string]any)["metadata"].(map[string]any)["labels"].(map[string]any)["nvidia.com/dynamo-component"] = "Prefill"
+			})
+			x.object(strings.Replace(adapterPath, "decode", "prefill", 1), map[string]any{"replicas": 3, "dgdRef": map[string]any{"name": "llm", "serviceName": "Prefill"}})
+		}, fault.NotFound, "no autoscaler"},
+		"another Deployment says it is of the component": {func(t testing.TB) *generated {
+			other := madeOf(t, "chat", "Deployment", "DynamoComponentDeployment", "nvidia.com/v1alpha1", "llm-decode-1a2b3c",
+				map[string]string{"nvidia.com/dynamo-graph-deployment-name": "llm", "nvidia.com/dynamo-component": "Decode"})
+			other.path, other.field = adapterPath, []string{"replicas"}
+			other.object(graphPath, map[string]any{"services": map[string]any{"Decode": map[string]any{"componentType": "worker", "replicas": 3}}})
+			other.object(adapterPath, map[string]any{"replicas": 3, "dgdRef": map[string]any{"name": "llm", "serviceName": "Decode"}})
+			return other
+		}, func(*generated) {}, fault.NotFound, "no autoscaler"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			x := tt.fresh(t)
