@@ -17,7 +17,7 @@ const (
 	mostOfSmall  = 1e18
 )
 
-var smallUnit = regexp.MustCompile(`bytes|byte_|nanoseconds|microseconds|_ns\b|_us\b|timestamp|joules|hertz|flops`)
+var smallUnit = regexp.MustCompile(`(?i)bytes|byte_|nanoseconds|microseconds|_ns\b|_us\b|timestamp|joules|hertz|flops`)
 
 // HoldsAnyway returns why a comparison of a query's result holds whatever the service does;
 // "": no reason is known. It calculates with the bounds of each part, so that it knows no
@@ -124,6 +124,11 @@ var monotone = map[string]func(float64) float64{
 	"deg": func(v float64) float64 { return v * 180 / math.Pi }, "rad": func(v float64) float64 { return v * math.Pi / 180 },
 }
 
+// calendar are functions of a time, with the most that each returns.
+var calendar = map[string]float64{
+	"minute": 59, "hour": 23, "day_of_week": 6, "day_of_month": 31, "days_in_month": 31, "day_of_year": 366, "month": 12,
+}
+
 func boundsOfCall(e *parser.Call) bounds {
 	if len(e.Args) == 0 {
 		return bounds{low: 1, high: mostOfSmall, one: true} // the time
@@ -159,7 +164,12 @@ func boundsOfCall(e *parser.Call) bounds {
 		return bounds{low: 1, high: mostOfSmall, one: b.one}
 	case "avg_over_time", "min_over_time", "max_over_time", "last_over_time", "first_over_time", "vector", "scalar", "sort", "sort_desc", "label_replace", "label_join":
 		return b
+	case "sin", "cos", "tanh":
+		return bounds{-1, 1, b.one}
 	default:
+		if most := calendar[name]; most > 0 {
+			return bounds{0, most, b.one}
+		}
 		if f := monotone[name]; f != nil && b.low >= 0 {
 			return bounds{f(b.low), f(b.high), b.one}
 		}
@@ -214,6 +224,8 @@ func boundsOfBinary(e *parser.BinaryExpr) bounds {
 		return bounds{l.low - r.high, l.high - r.low, one}
 	case e.Op == parser.MUL:
 		return spanning(one, l.low*r.low, l.low*r.high, l.high*r.low, l.high*r.high)
+	case e.Op == parser.DIV && partLessWhole(e):
+		return bounds{0, 1, one}
 	case e.Op == parser.DIV && (r.low > 0 || r.high < 0):
 		return spanning(one, l.low/r.low, l.low/r.high, l.high/r.low, l.high/r.high)
 	case e.Op == parser.DIV && l.low >= 0 && r.low >= 0:

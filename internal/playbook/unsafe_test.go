@@ -175,6 +175,10 @@ func TestHoldsAnyway(t *testing.T) {
 		"1 + rate(" + x + "[5m]) > 0.5": true, "sum(" + x + ") > bool 100 <= 1": true, "log10(" + x + " + 1) < 7": true, "exp(-1 * " + x + ") <= 1": false, "max_over_time(" + x + "[5m]) > -0.1": true,
 		"rate(" + x + "[5m]) / 1e9 / 1e3 < 0.01": true, "(" + x + " / " + y + ") * 1e-9 < 0.5": true, "1 - " + x + "*0 < 2": true, "time() > 5": false,
 
+		`sum(x{a="b",code="500"}) / sum(` + x + `) <= 1`: true, `sum(rate(x{a="b",code="500"}[5m])) / sum(rate(` + x + `[5m])) < 1.5`: true, `sum(x{a="b",code="500"}) / sum(` + x + `) < 1`: false,
+		`sum(x{a="b",code="500"}) / sum(` + x + `) >= 0`: true, "hour(" + x + ") < 24": true, "day_of_week(" + x + ") <= 6": true, "cos(" + x + ") <= 1": true, "tanh(sum(" + x + ")) < 2": true,
+		`DCGM_FI_PROF_NVLINK_TX_BYTES{a="b"} < 2e10`: false, "hour(" + x + ") < 23": false,
+
 		x + " < 0.5": false, "sum(" + x + ") * 100 < 5": false, "sum(" + x + ") / sum(" + y + ") < 0.01": false, "1 - sum(" + x + ") / sum(" + y + ") < 0.01": false,
 		`memory_bytes{a="b"} / 1e9 < 20`: false, `sum(memory_bytes{a="b"}) / 1073741824 < 70`: false, `rate(wait_nanoseconds_total{a="b"}[5m]) * 1e-9 < 0.5`: false,
 		"histogram_quantile(0.99, sum by (le) (rate(" + x + "[5m]))) < 2": false, "sum(rate(" + x + "[5m])) > 0.1": false, "count(" + x + ") == 3": false, "count(" + x + ") < 2": false,
