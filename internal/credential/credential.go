@@ -4,9 +4,11 @@
 package credential
 
 import (
+	"encoding/base64"
 	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // Redacted stands for a credential.
@@ -131,4 +133,13 @@ var forms = regexp.MustCompile(`\b(hf_[A-Za-z0-9]{16,}|sk-[A-Za-z0-9_-]{16,}|gh[
 // address with one in it.
 func Formed(value string) bool {
 	return hooks(value) != value || slices.ContainsFunc([]*regexp.Regexp{forms, userinfo, slashed, alone, parameter}, func(r *regexp.Regexp) bool { return r.MatchString(value) })
+}
+
+// basic is what may be a name and a password, as HTTP has it, wherever it stands.
+var basic = regexp.MustCompile(`(?i)()(\bbasic)(\s+)([A-Za-z0-9+/]{4,}={0,2})`)
+
+// isLogin reports whether a text is a name and a password, encoded as HTTP has it.
+func isLogin(encoded string) bool {
+	text, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(encoded, "="))
+	return err == nil && utf8.Valid(text) && strings.Contains(string(text), ":")
 }

@@ -100,6 +100,21 @@ func TestFormsOfCredentials(t *testing.T) {
 	}
 }
 
+// TestBasicLogins: a name and a password as HTTP has them, wherever they stand.
+func TestBasicLogins(t *testing.T) {
+	const login = "bWU6Y2FuYXJ5" // me:canary
+	for _, text := range []string{`proxy_set_header Authorization "Basic ` + login + `";`, "key: authorization, value: Basic " + login, "basic " + login + "=="} {
+		if got := Redact(text); strings.Contains(got, login) {
+			t.Errorf("%q became %q", text, got)
+		}
+	}
+	for _, text := range []string{"basic authentication failed", "Basic tier of 8000", "uses basic auth"} {
+		if got := Redact(text); got != text {
+			t.Errorf("%q became %q", text, got)
+		}
+	}
+}
+
 // TestNumbersAsPasswords: a user of curl has a password, whatever it is of.
 func TestNumbersAsPasswords(t *testing.T) {
 	if got, want := Redact("curl --user=me:123456 https://x"), "curl --user=me:(redacted) https://x"; got != want {

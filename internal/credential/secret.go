@@ -224,4 +224,4 @@ func mentions(text string) bool {
 
 // namesOne is in a text that may hold a Secret, or a field that is called like a
 // credential, or options of a driver.
-var namesOne = regexp.MustCompile(`(?im)secret|stringData|(?:name|value)["']?\s*:\s*(?:#.*)?$|value["']?\s*:[^\n{}]*\n\s+[^-\s][^:\n]*$|/env/|/args/|/command/|kind["']?\s*:\s*["']?ConfigMap|(?:env|envs|environment|vars|variables|headers)["']?\s*:|docker|token|key|passw|passphrase|pwd|pass\b|pw\b|credential|auth|dsn|jwt|cookie|private|webhook|volumeAttributes|flexVolume`)
+var namesOne = regexp.MustCompile(`(?im)secret|stringData|(?:name|value)["']?\s*:\s*(?:#.*)?$|value["']?\s*:[^\n{}]*\n\s+[^-\s][^:\n]*$|/env/|/args/|/command/|kind["']?\s*:\s*["']?ConfigMap|(?:args|command)["']?\s*:|(?:env|envs|environment|vars|variables|headers)["']?\s*:|docker|token|key|passw|passphrase|pwd|pass\b|pw\b|credential|auth|dsn|jwt|cookie|private|webhook|volumeAttributes|flexVolume`)

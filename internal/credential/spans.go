@@ -110,6 +110,11 @@ func (s *spans) field(of mapping, key, value *yaml.Node) {
 		}
 		s.named[target] = key.Value
 	}
+	if value.Kind == yaml.SequenceNode && argumentsName.MatchString(key.Value) && !s.secrets[value] && !s.inside {
+		s.nodes = append(s.nodes, value)
+		s.arguments(key, value)
+		return
+	}
 	valued, apart := s.valued(of, key, resolve(value))
 	if !options && !valued && !Named(key.Value) || s.secrets[value] || s.inside || value.Kind != yaml.ScalarNode && names(value) {
 		s.visit(value)

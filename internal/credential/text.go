@@ -146,6 +146,7 @@ func redact(s string, isCut bool) string {
 	s = piped.ReplaceAllString(s, "${1}"+Redacted+"${3}")
 	s = replaceValue(header, s, func(m []string) bool { return !nothing(m[4]) && !complains(m[2], m[3], m[4]) })
 	s = bearer.ReplaceAllString(s, "${1} "+Redacted)
+	s = replaceValue(basic, s, func(m []string) bool { return isLogin(m[4]) })
 	s = forms.ReplaceAllString(s, Redacted)
 	s = replaceValue(flagEnds, s, func(m []string) bool { return !special(m[2]) && !nothing(m[4]) })
 	s = replaceValue(memberEnds, s, func(m []string) bool {
@@ -240,7 +241,7 @@ func flags(line string) string {
 	if comment(line) {
 		return line
 	}
-	return script(lists(line))
+	return script(lists(listedArguments(line)))
 }
 
 // namesOf returns the lines that may name the value of a line: itself; the one above,
