@@ -244,7 +244,8 @@ func (w *windows) judge(m slo.Measurement) look {
 
 // otherTraffic withholds the proof of an objective whose requests went away, and what
 // speaks against a rollback where many more came. Capacity that was added makes nothing
-// worse while more requests end than before: the load has grown.
+// worse while more requests end than before: the load has grown. Those that fail do not
+// count for that, because they end at once.
 func (w *windows) otherTraffic(x slo.Measured, d slo.Decision) slo.Decision {
 	p, hides := w.effect.Proof, muchTraffic
 	against := p.Release && (d.Verdict == slo.NoEffect || d.Verdict == slo.Worse)
@@ -255,10 +256,15 @@ func (w *windows) otherTraffic(x slo.Measured, d slo.Decision) slo.Decision {
 		return d
 	}
 	now, before := d.Total/w.now.Seconds(), x.Counts[spanBefore].Total/w.before.Seconds()
+	end := "end"
+	if p.Added && IsErrors(x.Objective.Indicator) {
+		was := x.Counts[spanBefore]
+		now, before, end = now*(1-d.Ratio), max(was.Total-was.Bad, 0)/w.before.Seconds(), "succeed"
+	}
 	switch {
 	case against && now >= hides*before:
 		d.Verdict = slo.Inconclusive
-		d.Text += fmt.Sprintf("; %.3g requests/s end, and %.3g before: more load may hide what it did", now, before)
+		d.Text += fmt.Sprintf("; %.3g requests/s %s, and %.3g before: more load may hide what it did", now, end, before)
 	case !against && now < leastTraffic*before:
 		d.Verdict, d.Reason = slo.Inconclusive, fault.NoTraffic
 		d.Text = fmt.Sprintf("%.3g requests/s, and %.3g before: where the others went is not known", now, before)

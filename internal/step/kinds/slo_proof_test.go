@@ -88,6 +88,39 @@ func TestMoreTrafficHidesARollback(t *testing.T) {
 	}
 }
 
+// Requests that fail end at once. More of them are no larger load, and do not hide that
+// replicas were added to a release that fails.
+func TestFailuresAreNoLargerLoad(t *testing.T) {
+	for name, c := range map[string]struct {
+		succeed, fail float64 // requests every 15 s since the change; 150 and none before
+		want          machine.Verdict
+	}{
+		"they take the place of those that succeed": {100, 150, machine.VerdictWorse},
+		"in a larger burst, of which more succeed":  {200, 50, machine.VerdictInconclusive},
+	} {
+		store := slotest.Store{}
+		for reason, each := range map[string][2]float64{"stop": {150, c.succeed}, "error": {0, c.fail}} {
+			var all []slo.Point
+			total := 0.0
+			for since := -30 * time.Minute; since <= 5*time.Minute; since += 15 * time.Second {
+				if total += each[0]; since > 0 {
+					total += each[1] - each[0]
+				}
+				all = append(all, slo.Point{At: noon.Add(since), Value: total})
+			}
+			store.Add("vllm:request_success_total", map[string]string{"namespace": "serving", "pod": "chat-1", "instance": "chat-1", "model_name": "m", "finished_reason": reason}, all)
+		}
+		now := noon.Add(4 * time.Minute)
+		e := proofOfTTFT()
+		e.Service.SLOs = []playbook.SLO{{Name: "errors", Indicator: "errors", Objective: 0.99, Window: 28 * 24 * time.Hour}}
+		e.Proof.Added = true
+		o := kinds.New(step.Deps{Querier: store, Workloads: fleet{}, Now: func() time.Time { return now }}).Do(t.Context(), e)
+		if o.Status != machine.StatusOK || o.Sample.Verdict != c.want {
+			t.Errorf("%s: %s, want %s: %+v", name, o.Sample.Verdict, c.want, o)
+		}
+	}
+}
+
 // A change that does harm is called worse as soon as enough requests show it. Requests
 // that waited for a change that helps finish late, too, while the queue gets shorter.
 func TestWorseIsSaidEarly(t *testing.T) {
