@@ -195,6 +195,14 @@ func TestAskedAnewWhereNobodyAnswers(t *testing.T) {
 				if runs := h.runs(); len(runs) != 2 {
 					t.Errorf("%d runs, and somebody has denied: %v", len(runs), h.fates())
 				}
+				restart(h)
+				further := alertOf("Slow", "a")
+				further.Fingerprint = "further"
+				h.post(further)
+				h.pass(time.Minute)
+				if runs := h.runs(); len(runs) != 3 || runs[2].Start.Unanswered != nil {
+					t.Errorf("a further alert, and the question before it was answered: %d runs, %+v", len(runs), runs[len(runs)-1].Start.Unanswered)
+				}
 			})
 		})
 	}

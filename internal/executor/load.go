@@ -248,7 +248,7 @@ func (e *Executor) admit(l *loadedRun, quarantined map[string]quarantine) {
 		e.endings[l.id] = l.ending
 	}
 	if l.ending.Ending != nil {
-		e.dispatch.Ended(l.state.Start.Service.Name, l.id, l.ending.Ending, l.ending.at)
+		e.dispatch.Ended(l.state.Start, l.ending.Ending, l.ending.at)
 	}
 	e.ledger.Note(l.state, l.acts)
 	e.told.note(machine.State{Start: machine.Start{Run: l.id}, Told: l.told.by}, e.clock.now())

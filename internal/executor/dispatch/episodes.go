@@ -241,6 +241,7 @@ func (x *episodes) Note(s machine.State, events []machine.Event) (free bool) {
 		case machine.RunEnded:
 			x.Release(s.Start.Run, ev.Ending)
 			free = free || len(ev.Ending.Released) > 0
+			x.settle(s.Start, ev.Ending, ev.At)
 			if ev.Ending.Outcome.WithPeople() {
 				x.handOver(s.Start.Service.Name, ended{run: s.Start.Run, at: ev.At, firing: s.FiringEpisodes(), unanswered: ev.Ending.Unanswered})
 			}

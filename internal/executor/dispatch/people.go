@@ -36,14 +36,31 @@ func (x *episodes) handOver(service string, e ended) {
 	}
 }
 
-// Ended records at the start that a run on a service has ended, before Load.
-func (x *episodes) Ended(service, run string, end *machine.Ending, at time.Time) {
+// settle records that a run ended and nobody left its question unanswered: what its
+// playbooks asked before is over.
+func (x *episodes) settle(s machine.Start, end *machine.Ending, at time.Time) {
+	if end.Unanswered != nil || end.Into != "" || s.ByHand() || s.Loan != "" {
+		return
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, h := range append(slices.Clip(s.Line), machine.Handed{Playbook: s.Playbook}) {
+		k := asked{s.Service.Name, h.Playbook}
+		if last, ok := x.people[k]; !ok || !last.at.After(at) {
+			x.people[k] = ended{at: at}
+		}
+	}
+}
+
+// Ended records at the start that a run has ended, before Load.
+func (x *episodes) Ended(s machine.Start, end *machine.Ending, at time.Time) {
+	x.settle(s, end, at)
 	switch {
 	case !end.Outcome.WithPeople():
 	case end.Unanswered != nil:
-		x.handOver(service, ended{run: run, at: at, firing: end.Released, unanswered: end.Unanswered})
+		x.handOver(s.Service.Name, ended{run: s.Run, at: at, firing: end.Released, unanswered: end.Unanswered})
 	default:
-		x.handOver(service, ended{run: run, at: at, firing: []string{""}}) // not known yet: see Recall
+		x.handOver(s.Service.Name, ended{run: s.Run, at: at, firing: []string{""}}) // not known yet: see Recall
 	}
 }
 
@@ -53,7 +70,7 @@ func (x *episodes) Recall() {
 	defer x.mu.Unlock()
 	services := map[string]asked{}
 	for k, e := range x.people {
-		if e.unanswered != nil {
+		if k.playbook != "" {
 			continue
 		}
 		services[e.run] = k
