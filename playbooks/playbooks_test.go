@@ -195,11 +195,11 @@ func TestConditionsAreShort(t *testing.T) {
 }
 
 // TestPlaybooksHoldNoProofs: a playbook is read at 3 a.m., and proofs, queries and
-// consequences are not written in it. No objective sees a wrong answer, so the rollback
-// of regression has golden prompts for a proof, and no latency takes it back. Nor
+// consequences are not written in it. No objective sees a wrong answer, so the levers
+// of regression have golden prompts for a proof, and no latency takes them back. Nor
 // does one see that a release is gone of which no pod ever served.
 func TestPlaybooksHoldNoProofs(t *testing.T) {
-	own := []string{"regression/rollback", "inference-slo-breach/clear", "kv-cache-thrash/clear", "oom/clear", "cold-start/clear"}
+	own := []string{"regression/rollback", "regression/replace", "regression/evict", "inference-slo-breach/clear", "kv-cache-thrash/clear", "oom/clear", "cold-start/clear"}
 	for _, p := range load(t).All() {
 		for _, s := range p.States {
 			if s.Verify != nil && !s.Verify.SLO && !s.Verify.Itself && !slices.Contains(own, p.Name+"/"+s.Name) {
