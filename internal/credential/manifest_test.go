@@ -76,6 +76,7 @@ func TestPlainValuesOfSeveralLines(t *testing.T) {
 		"args: |\n  exec serve m --max-model-len\n  8192\nimage: registry.example.com:5000/org/m:v1@sha256:0123abcd",
 		"env:\n  region: eu-west-1\n  mode: fast\n  logLevel: debug\n  MODE: slow\nreplicas: 2",
 		"env:\n- name: region\n  value: eu-west-1\n- name: logLevel\n  value: debug\nreplicas: 2",
+		"env:\n- name: AWS_DEFAULT_REGION\n  value: eu-west-1\n- name: NO_PROXY\n  value: .svc,.cluster.local\nargs: [--routing-logic, session]\nreplicas: 2",
 		"extraEnv: |\n  - name: logLevel\n    value: debug\nreplicas: 2",
 		"envVars:\n  logLevel:\n    value: debug\n  licence:\n    valueFrom:\n      secretKeyRef: {name: x, key: y}\nreplicas: 2",
 		"args:\n- serve\n- --enable-x\nports:\n- containerPort: 8000\n  name: http",

@@ -23,7 +23,7 @@ var (
 		"POD_NAME", "POD_NAMESPACE", "POD_IP", "NODE_NAME", "NAMESPACE", "WORLD_SIZE", "RANK", "LOCAL_RANK", "MODEL", "MODEL_ID",
 		"MODEL_NAME", "MODEL_PATH", "SERVED_MODEL_NAME", "MAX_MODEL_LEN", "TENSOR_PARALLEL_SIZE", "DTYPE", "QUANTIZATION",
 		"LOG_LEVEL", "LOGLEVEL", "LOG_FORMAT", "VERBOSITY", "DEBUG", "PRIORITY_CLASS", "XDG_CACHE_HOME",
-		"REGION", "AWS_REGION", "ZONE", "CLUSTER", "CLUSTER_NAME", "ENVIRONMENT", "STAGE", "MODE", "PROFILE", "LEVEL", "FORMAT", "ENGINE",
+		"REGION", "AWS_REGION", "AWS_DEFAULT_REGION", "STORAGE_REGION", "NO_PROXY", "OTEL_SERVICE_NAME", "ZONE", "CLUSTER", "CLUSTER_NAME", "ENVIRONMENT", "STAGE", "MODE", "PROFILE", "LEVEL", "FORMAT", "ENGINE",
 		"IMAGE", "REPOSITORY", "TAG", "IMAGE_TAG", "IMAGE_REPOSITORY", "VERSION", "REVISION", "REPLICAS", "REPLICA_COUNT", "PULL_POLICY", "IMAGE_PULL_POLICY",
 		"SERVICE", "SERVICE_NAME", "APP", "APP_NAME", "COMPONENT", "ROLE", "KV_ROLE", "GPU_TYPE", "DEVICE", "PROTOCOL", "BACKEND", "ATTENTION_BACKEND",
 	}
@@ -31,7 +31,7 @@ var (
 	setting    = []string{"--set", "--set-string", "--helm-set", "--helm-set-string", "--parameter", "-p", "--env", "-e"}
 	plainFlags = []string{
 		"config", "host", "port", "listen", "log-level", "log-format", "model", "replicas", "timeout", "v", "verbosity", "workers",
-		"tp", "pp", "dp", "m", "o", "router-mode", "namespace", "metrics-port", "health-port", "rope-scaling", "rope-theta",
+		"tp", "pp", "dp", "m", "o", "router-mode", "routing-logic", "namespace", "metrics-port", "health-port", "rope-scaling", "rope-theta",
 	}
 	plainCommands = []string{
 		"python", "python3", "sh", "bash", "ash", "env", "exec", "tini", "dumb-init", "numactl", "nohup", "time", "uv", "torchrun", "mpirun", "ray",

@@ -115,10 +115,12 @@ func (t *turn) worthwhile(o OpenEffect, out Outcome) bool {
 
 // away reports whether a server is waited for that cannot be reached or asks to slow down,
 // so that a change, which people may have approved, is not given up for a restart of it.
-// What was sent is never sent again here: its outcome would be unknown.
+// What was sent is never sent again here: its outcome would be unknown. A plan that has to
+// come later, such as in a closed sync window, waits for no server.
 func (t *turn) away(o OpenEffect, out Outcome) bool {
-	return (o.Action == ActionPlan || o.Action == ActionApply && !t.s.Lever.Plan.Unrepeatable) && (out.Reason == fault.Unreachable || out.Reason == fault.Throttled) &&
-		out.Status == StatusFailed && t.now.Before(o.Since.Add(AwayWithin))
+	unreachable := out.Reason == fault.Unreachable && o.Action == ActionPlan
+	again := (out.Reason == fault.Unreachable || out.Reason == fault.Throttled) && o.Action == ActionApply && !t.s.Lever.Plan.Unrepeatable
+	return (unreachable || again) && out.Status == StatusFailed && t.now.Before(o.Since.Add(AwayWithin))
 }
 
 func (t *turn) checked(o OpenEffect, out Outcome) {
