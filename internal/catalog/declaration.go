@@ -46,7 +46,7 @@ type Declaration struct {
 
 // Workload declares the object whose pods serve.
 type Workload struct {
-	Kind string `yaml:"kind" doc:"Deployment (default) or StatefulSet."`
+	Kind string `yaml:"kind" doc:"Deployment (default), StatefulSet or Rollout (of Argo Rollouts)."`
 	Name string `yaml:"name" doc:"Its name. Required."`
 }
 

@@ -25,7 +25,7 @@ type Entry struct {
 }
 
 // workloadKinds lists the kinds of workloads that levers can change.
-var workloadKinds = []string{"Deployment", "StatefulSet"}
+var workloadKinds = []string{"Deployment", "StatefulSet", "Rollout"}
 
 // maxWait limits how long a replica may take to load, and how long a service
 // must have recovered.
@@ -55,7 +55,7 @@ func validate(s playbook.Service) []problem {
 		add("namespace", "is missing", "name the workload's namespace")
 	}
 	if s.Workload.Name == "" {
-		add("workload.name", "is missing", "name the Deployment or StatefulSet whose pods serve")
+		add("workload.name", "is missing", "name the Deployment, StatefulSet or Rollout whose pods serve")
 	}
 	if !slices.Contains(workloadKinds, s.Workload.Kind) {
 		hint := "one of " + strings.Join(workloadKinds, ", ")

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/inference-responder/responder/internal/kube"
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
@@ -32,6 +33,9 @@ func validateWarm(s playbook.Service) []problem {
 	}
 	var ps []problem
 	add := func(field, message, hint string) { ps = append(ps, problem{"warm." + field, message, hint}) }
+	if s.Workload.Kind == kube.Rollout {
+		ps = append(ps, problem{"warm", "has no meaning for a Rollout, whose requests Argo Rollouts moves", "remove warm; rollout.hold aborts a rollout"})
+	}
 	if !slices.Contains(routeKinds(), w.Route.Kind) {
 		add("route.kind", fmt.Sprintf("unknown kind %q", w.Route.Kind), "HTTPRoute or InferenceService")
 	}
@@ -53,7 +57,7 @@ func validateWarm(s playbook.Service) []problem {
 	switch {
 	case w.Workload.Name == "":
 		add("workload.name", "is missing", "name the Deployment or StatefulSet whose pods serve behind the backend")
-	case !slices.Contains(workloadKinds, w.Workload.Kind):
+	case w.Workload.Kind == kube.Rollout || !slices.Contains(workloadKinds, w.Workload.Kind):
 		add("workload.kind", fmt.Sprintf("unknown kind %q", w.Workload.Kind), "Deployment or StatefulSet")
 	case w.Workload == s.Workload:
 		add("workload", "is the service's own workload", "name the one with the last-good revision, which runs beside it")

@@ -2,8 +2,6 @@ package kube
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -57,32 +55,18 @@ func (c *Client) Scale(ctx context.Context, ch ScaleChange) (Applied, error) {
 
 // scale sends the only kind of request of this package that writes a Scale.
 func (c *Client) scale(ctx context.Context, o *object, ch ScaleChange) (Applied, error) {
-	body, err := json.Marshal([]operation{
+	answer, err := c.patchPart(ctx, o, "scale", []operation{
 		{Op: "test", Path: "/metadata/uid", Value: ch.Pre.UID},
 		{Op: "test", Path: "/metadata/resourceVersion", Value: o.meta.ResourceVersion},
 		// "add" also replaces: 0 replicas are left out.
 		{Op: "add", Path: "/spec/replicas", Value: ch.Replicas},
-	})
+	}, ch.Key, ch.DryRun)
 	if err != nil {
-		return Applied{}, &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("scale %s: patch", o), Err: cause{err}}
-	}
-	options := metav1.PatchOptions{FieldManager: ScaleManager(ch.Key), FieldValidation: metav1.FieldValidationStrict}
-	if ch.DryRun {
-		options.DryRun = []string{metav1.DryRunAll}
-	}
-	resource := "statefulsets"
-	if o.deployment != nil {
-		resource = "deployments"
-	}
-	r := request{verb: "patch", group: "apps", resource: resource + "/scale", namespace: o.ref.Namespace, name: o.ref.Name, write: !ch.DryRun}
-	answer, err := c.dynamic.Resource(appsv1.SchemeGroupVersion.WithResource(resource)).Namespace(o.ref.Namespace).
-		Patch(ctx, o.ref.Name, types.JSONPatchType, body, options, "scale")
-	if err != nil {
-		return Applied{}, r.fail(err)
+		return Applied{}, err
 	}
 	n, _, err := unstructured.NestedInt64(answer.Object, "spec", "replicas") // 0 is left out
 	if err != nil {
-		return Applied{}, &fault.Error{Reason: fault.ServerError, Unknown: r.write, Message: r.String() + ": the answer holds no number of replicas", Err: cause{err}}
+		return Applied{}, &fault.Error{Reason: fault.ServerError, Unknown: !ch.DryRun, Message: fmt.Sprintf("scale %s: the answer holds no number of replicas", o), Err: cause{err}}
 	}
 	after := Applied{UID: ch.Pre.UID, Generation: ch.Pre.Generation, Replicas: int(n)}
 	if after.Replicas != o.replicas() {
@@ -91,35 +75,29 @@ func (c *Client) scale(ctx context.Context, o *object, ch ScaleChange) (Applied,
 	return after, nil
 }
 
-// ScaleManager returns the field manager under which an effect sets replicas. It is the
-// mark of the effect, in the same write: a Scale has no annotations. All attempts of
-// an effect have the same; the key is run/state#visit/action#attempt.
-func ScaleManager(key string) string {
-	i := strings.LastIndexByte(key, '/')
-	if j := strings.LastIndexByte(key, '#'); j > i {
-		key = key[:j]
+// patchPart sends the only kind of request of this package that writes a part of a workload
+// by its subresource. The mark of the effect is the field manager.
+func (c *Client) patchPart(ctx context.Context, o *object, part string, patch []operation, key string, dryRun bool) (*unstructured.Unstructured, error) {
+	body, err := json.Marshal(patch)
+	if err != nil {
+		return nil, &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("change %s: patch", o), Err: cause{err}}
 	}
-	sum := sha256.Sum256([]byte(key))
-	return FieldManager + "/" + hex.EncodeToString(sum[:16])
-}
-
-// scaledBy returns the manager of the object's replicas if it is a [ScaleManager].
-func scaledBy(meta metav1.ObjectMeta) string {
-	for _, m := range meta.ManagedFields {
-		if m.Subresource != "scale" || !strings.HasPrefix(m.Manager, FieldManager+"/") || m.FieldsV1 == nil {
-			continue
-		}
-		var owned struct {
-			Spec map[string]any `json:"f:spec"`
-		}
-		if err := json.Unmarshal(m.FieldsV1.Raw, &owned); err != nil {
-			continue // another's form: not our mark
-		}
-		if _, yes := owned.Spec["f:replicas"]; yes {
-			return m.Manager
-		}
+	options := metav1.PatchOptions{FieldManager: EffectManager(key), FieldValidation: metav1.FieldValidationStrict}
+	if dryRun {
+		options.DryRun = []string{metav1.DryRunAll}
 	}
-	return ""
+	of := appsv1.SchemeGroupVersion.WithResource("statefulsets")
+	switch {
+	case o.rollout != nil:
+		of = rollouts
+	case o.deployment != nil:
+		of.Resource = "deployments"
+	}
+	answer, err := c.dynamic.Resource(of).Namespace(o.ref.Namespace).Patch(ctx, o.ref.Name, types.JSONPatchType, body, options, part)
+	if err != nil {
+		return nil, request{verb: "patch", group: of.Group, resource: of.Resource + "/" + part, namespace: o.ref.Namespace, name: o.ref.Name, write: !dryRun}.fail(err)
+	}
+	return answer, nil
 }
 
 // Undo sets the pod template to that of an earlier revision if the precondition
@@ -300,6 +278,7 @@ func (o *object) before() int64 {
 func withoutHash(t corev1.PodTemplateSpec) corev1.PodTemplateSpec {
 	t = *t.DeepCopy()
 	delete(t.Labels, appsv1.DefaultDeploymentUniqueLabelKey)
+	delete(t.Labels, rolloutHash)
 	return t
 }
 
@@ -372,6 +351,9 @@ func (c *Client) patch(ctx context.Context, o *object, patch []operation, dryRun
 		options.DryRun = []string{metav1.DryRunAll}
 	}
 	r := request{verb: "patch", group: "apps", namespace: o.ref.Namespace, name: o.ref.Name, write: !dryRun}
+	if o.rollout != nil {
+		return Applied{}, &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("change %s: of a Rollout of Argo Rollouts only the replicas and the abort are changed", o)}
+	}
 	if o.deployment != nil {
 		r.resource = "deployments"
 		d, err := c.typed.AppsV1().Deployments(o.ref.Namespace).Patch(ctx, o.ref.Name, types.JSONPatchType, body, options)

@@ -419,14 +419,14 @@ func TestScaleWritesTheSubresource(t *testing.T) {
 			t.Errorf("%s: wrote %v", kind, got)
 		}
 		now, err := c.Workload(t.Context(), ref)
-		if err != nil || now.Generation != a.Generation || now.ScaledBy != kube.ScaleManager("r-1/x#1/apply") || len(now.Annotations) != len(w.Annotations) {
+		if err != nil || now.Generation != a.Generation || now.ScaledBy != kube.EffectManager("r-1/x#1/apply") || len(now.Annotations) != len(w.Annotations) {
 			t.Errorf("%s: then it is %+v, %v", kind, now, err)
 		}
 	}
-	if kube.ScaleManager("r-1/x#1/apply#1") == kube.ScaleManager("r-1/x#1/undo#1") || kube.ScaleManager("r-1/x#1/apply#1") == kube.ScaleManager("r-1/x#2/apply#1") {
+	if kube.EffectManager("r-1/x#1/apply#1") == kube.EffectManager("r-1/x#1/undo#1") || kube.EffectManager("r-1/x#1/apply#1") == kube.EffectManager("r-1/x#2/apply#1") {
 		t.Error("two effects have the same mark")
 	}
-	if name := kube.ScaleManager(strings.Repeat("x", 300) + "/apply#1"); len(name) > 128 {
+	if name := kube.EffectManager(strings.Repeat("x", 300) + "/apply#1"); len(name) > 128 {
 		t.Errorf("the API server refuses a field manager of %d characters", len(name))
 	}
 }

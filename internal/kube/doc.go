@@ -2,7 +2,7 @@
 // their fields, and changes them under preconditions.
 //
 // Only [Client.Scale] and [Client.Undo] write workloads, each in one request that also
-// records who changed what ([ScaleManager]; the annotations [AnnotationRun] and
+// records who changed what ([EffectManager]; the annotations [AnnotationRun] and
 // [AnnotationEffect]), on condition that the object is still the one, and the
 // generation, the change was planned on. Everything that cannot be read is an
 // error that names the missing permission; no answer is ever partial.

@@ -20,7 +20,7 @@ import (
 func (r *redactor) flatten(t corev1.PodTemplateSpec) map[string]string {
 	out := map[string]string{}
 	for k, v := range t.Labels {
-		if k != appsv1.DefaultDeploymentUniqueLabelKey && k != appsv1.ControllerRevisionHashLabelKey {
+		if k != appsv1.DefaultDeploymentUniqueLabelKey && k != appsv1.ControllerRevisionHashLabelKey && k != rolloutHash {
 			out["labels["+k+"]"] = r.value(k, v)
 		}
 	}

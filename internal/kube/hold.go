@@ -9,7 +9,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/inference-responder/responder/internal/fault"
 )
@@ -18,10 +17,11 @@ import (
 // the same request as spec.paused.
 const AnnotationHeld = "responder.dev/held"
 
-// HoldChange asks for a pause of a Deployment's rollouts, or for the end of one.
+// HoldChange asks for a pause of a Deployment's rollouts or the abort of a Rollout's, or for
+// the end of it.
 type HoldChange struct {
 	Ref    Ref
-	Set    string // ReplicaSet whose rollout is paused; empty: the pause ends
+	Set    string // ReplicaSet whose rollout is paused or aborted; empty: that ends
 	Pre    Precondition
 	DryRun bool
 	Run    string
@@ -43,6 +43,8 @@ func (c *Client) Hold(ctx context.Context, ch HoldChange) (Applied, error) {
 		return Applied{}, err
 	}
 	switch {
+	case o.rollout != nil:
+		return c.abort(ctx, o, ch)
 	case o.deployment == nil:
 		return Applied{}, &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("hold %s: only a Deployment can be paused", o)}
 	case o.deployment.Spec.Paused == (ch.Set != ""):
@@ -95,26 +97,12 @@ func (o *object) pausedBy() string {
 		}
 	}
 	by := ""
-	for _, m := range o.meta.ManagedFields {
-		if m.FieldsV1 == nil || m.Subresource != "" || !ownsPaused(m) {
-			continue
-		}
+	for _, m := range managersOf(o.meta, "", "spec", "paused") {
 		if by == "" || by == FieldManager {
-			by = m.Manager
+			by = m
 		}
 	}
 	return by
-}
-
-func ownsPaused(m metav1.ManagedFieldsEntry) bool {
-	var owned struct {
-		Spec map[string]any `json:"f:spec"`
-	}
-	if err := json.Unmarshal(m.FieldsV1.Raw, &owned); err != nil {
-		return false
-	}
-	_, yes := owned.Spec["f:paused"]
-	return yes
 }
 
 // templateSet returns the ReplicaSet of the current pod template, as the Deployment

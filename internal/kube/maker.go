@@ -66,6 +66,13 @@ func (c *Client) maker(ctx context.Context, of Ref) (Ref, error) {
 
 // metaOf reads a workload, without its pods and history.
 func (c *Client) metaOf(ctx context.Context, ref Ref) (meta metav1.ObjectMeta, pods map[string]string, err error) {
+	if ref.Kind == Rollout {
+		o, err := c.loadRollout(ctx, ref)
+		if err != nil {
+			return meta, nil, err
+		}
+		return o.meta, o.template.Labels, nil
+	}
 	apps := c.typed.AppsV1()
 	r := request{verb: "get", group: "apps", resource: "deployments", namespace: ref.Namespace, name: ref.Name}
 	if ref.Kind == "StatefulSet" {

@@ -227,9 +227,9 @@ func ownerOf(p *corev1.Pod) Ref {
 		return Ref{}
 	}
 	out := Ref{Kind: ref.Kind, Namespace: p.Namespace, Name: ref.Name}
-	if hash := p.Labels[appsv1.DefaultDeploymentUniqueLabelKey]; ref.Kind == "ReplicaSet" && hash != "" {
-		if name, ok := strings.CutSuffix(ref.Name, "-"+hash); ok {
-			out.Kind, out.Name = "Deployment", name
+	for kind, label := range map[string]string{"Deployment": appsv1.DefaultDeploymentUniqueLabelKey, Rollout: rolloutHash} {
+		if name, ok := strings.CutSuffix(ref.Name, "-"+p.Labels[label]); ok && ref.Kind == "ReplicaSet" && p.Labels[label] != "" {
+			out.Kind, out.Name = kind, name
 		}
 	}
 	if u, name, _ := unionOf(p); name != "" && out.Kind != "Job" {

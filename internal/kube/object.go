@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -13,14 +14,15 @@ import (
 	"github.com/inference-responder/responder/internal/fault"
 )
 
-// object is a Deployment or a StatefulSet with its history.
+// object is a Deployment, a Rollout of Argo Rollouts or a StatefulSet, with its history.
 type object struct {
 	ref      Ref
 	meta     metav1.ObjectMeta
 	selector *metav1.LabelSelector
 	template corev1.PodTemplateSpec
 
-	deployment  *appsv1.Deployment
+	deployment  *appsv1.Deployment  // of a Rollout, the fields that a Deployment has, too
+	rollout     *rollout            // the others
 	replicaSets []appsv1.ReplicaSet // controlled by it
 
 	statefulSet *appsv1.StatefulSet
@@ -32,10 +34,12 @@ func (c *Client) load(ctx context.Context, ref Ref) (*object, error) {
 	switch ref.Kind {
 	case "Deployment":
 		return c.loadDeployment(ctx, ref)
+	case Rollout:
+		return c.loadRollout(ctx, ref)
 	case "StatefulSet":
 		return c.loadStatefulSet(ctx, ref)
 	default:
-		return nil, &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("workload %s/%s: kind %q is not supported: use Deployment or StatefulSet", ref.Namespace, ref.Name, ref.Kind)}
+		return nil, &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("workload %s/%s: kind %q is not supported: use Deployment, StatefulSet or Rollout", ref.Namespace, ref.Name, ref.Kind)}
 	}
 }
 
@@ -44,17 +48,21 @@ func (c *Client) loadDeployment(ctx context.Context, ref Ref) (*object, error) {
 	if err != nil {
 		return nil, request{verb: "get", group: "apps", resource: "deployments", namespace: ref.Namespace, name: ref.Name}.fail(err)
 	}
-	o := &object{ref: ref, meta: d.ObjectMeta, selector: d.Spec.Selector, template: d.Spec.Template, deployment: d}
+	return c.withReplicaSets(ctx, &object{ref: ref, meta: d.ObjectMeta, selector: d.Spec.Selector, template: d.Spec.Template, deployment: d})
+}
+
+// withReplicaSets reads the ReplicaSets that an object controls.
+func (c *Client) withReplicaSets(ctx context.Context, o *object) (*object, error) {
 	options, err := o.listOptions()
 	if err != nil {
 		return nil, err
 	}
-	list, err := c.typed.AppsV1().ReplicaSets(ref.Namespace).List(ctx, options)
+	list, err := c.typed.AppsV1().ReplicaSets(o.ref.Namespace).List(ctx, options)
 	if err != nil {
-		return nil, request{verb: "list", group: "apps", resource: "replicasets", namespace: ref.Namespace}.fail(err)
+		return nil, request{verb: "list", group: "apps", resource: "replicasets", namespace: o.ref.Namespace}.fail(err)
 	}
 	for _, rs := range list.Items {
-		if controlledBy(rs.OwnerReferences, d.UID) {
+		if controlledBy(rs.OwnerReferences, o.meta.UID) {
 			o.replicaSets = append(o.replicaSets, rs)
 		}
 	}
@@ -107,7 +115,7 @@ const annotationRevision = "deployment.kubernetes.io/revision"
 
 // revisionOf returns a revision number; 0 if the controller has not set it yet.
 func revisionOf(annotations map[string]string) int64 {
-	n, err := strconv.ParseInt(annotations[annotationRevision], 10, 64)
+	n, err := strconv.ParseInt(cmp.Or(annotations[rolloutRevision], annotations[annotationRevision]), 10, 64)
 	if err != nil {
 		return 0
 	}
@@ -129,7 +137,7 @@ func (o *object) revision() int64 {
 }
 
 // revisionByOwner returns the pods' revision numbers: by the ReplicaSet's UID for
-// a Deployment, by the revision's name for a StatefulSet.
+// a Deployment or a Rollout, by the revision's name for a StatefulSet.
 func (o *object) revisionByOwner() map[string]int64 {
 	out := map[string]int64{}
 	for _, rs := range o.replicaSets {

@@ -12,7 +12,7 @@ import (
 // ReplicaCount is how many replicas a workload should have, and how many of them are ready.
 type ReplicaCount struct{ Wanted, Ready int }
 
-// Replicas counts the replicas of Deployments and StatefulSets, as the API server's cache
+// Replicas counts the replicas of Deployments, StatefulSets and Rollouts, as the API server's cache
 // has them. It asks once for each kind in each namespace. A workload that is not there is
 // an error, as is one of another kind: [*fault.Error].
 func (c *Client) Replicas(ctx context.Context, refs []Ref) (map[Ref]ReplicaCount, error) {
@@ -53,6 +53,18 @@ func (c *Client) countReplicas(ctx context.Context, place Ref, out map[Ref]Repli
 		}
 		for _, s := range list.Items {
 			count(s.Name, s.Spec.Replicas, s.Status.ReadyReplicas)
+		}
+	case Rollout:
+		list, err := c.dynamic.Resource(rollouts).Namespace(place.Namespace).List(ctx, cached)
+		if err != nil {
+			return request{verb: "list", group: rollouts.Group, resource: rollouts.Resource, namespace: place.Namespace}.fail(err)
+		}
+		for i := range list.Items {
+			r, err := readRollout(list.Items[i].Object)
+			if err != nil {
+				return err
+			}
+			count(r.Name, r.Spec.Replicas, r.Status.ReadyReplicas)
 		}
 	default:
 		return &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("count replicas: a %s has no replicas that could be counted", place.Kind)}

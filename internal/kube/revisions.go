@@ -119,11 +119,11 @@ func (o *object) activeSince(all []Revision, i int) time.Time {
 }
 
 // reused reports whether the ReplicaSet was current before and became current
-// again. The deployment controller records its former numbers.
+// again. Its controller records its former numbers.
 func (o *object) reused(name string) bool {
 	for _, rs := range o.replicaSets {
 		if rs.Name == name {
-			return rs.Annotations["deployment.kubernetes.io/revision-history"] != ""
+			return rs.Annotations["deployment.kubernetes.io/revision-history"] != "" || rs.Annotations[rolloutRevision+"-history"] != ""
 		}
 	}
 	return false

@@ -7,7 +7,7 @@ import (
 
 // Ref names a workload.
 type Ref struct {
-	Kind      string // Deployment, StatefulSet
+	Kind      string // Deployment, Rollout, StatefulSet
 	Namespace string
 	Name      string
 }
@@ -24,27 +24,34 @@ type Workload struct {
 	Updated     int
 	Available   int
 	Unavailable int
-	Revision    int64 // current revision number
-	Paused      bool
-	PausedBy    string            // field manager that sets spec.paused, or kubectl apply; empty: nobody does, or it is not known
-	Held        string            // ReplicaSet whose rollout a hold of ours has paused; empty: none has
+	Revision    int64             // current revision number
+	Paused      bool              // spec.paused; of a Rollout of Argo Rollouts, or it is aborted
+	PausedBy    string            // field manager that sets that, or kubectl apply; empty: nobody does, or it is not known
+	Held        string            // ReplicaSet whose rollout a hold of ours has paused or aborted; empty: none has
 	HoldOver    bool              // the pod template has another spec than that of Held
 	Template    string            // ReplicaSet of the current pod template; empty: none yet, or not a Deployment
+	Stable      string            // of a Rollout: ReplicaSet that its requests go back to when it is aborted; empty: none yet
 	Stuck       string            // progress deadline exceeded, replica failure: the condition's message
 	Strategy    Strategy          // how a change of the template rolls out
 	Labels      map[string]string // of the object
 	Selector    map[string]string // labels by which it selects its pods; expressions are not among them
 	Annotations map[string]string // of the object; secrets never stand there
-	ScaledBy    string            // effect of ours that set the replicas, as [ScaleManager] names it; empty: somebody else's write, or none
+	ScaledBy    string            // effect of ours that set the replicas, as [EffectManager] names it; empty: somebody else's write, or none
+	AbortedBy   string            // of a Rollout: who set status.abort last, to false too; an effect of ours as [EffectManager] names it
+	Version     string            // resource version of a Rollout: an abort moves no generation
 	Pods        []Pod
 	Events      []EventCount // warnings of the last hour, newest first, deduplicated
 	Owners      []Owner      // who owns fields of it: see Owner
 }
 
 // RollingOut reports whether pods of an earlier revision are left, or the controller has
-// not seen the newest change yet. Pods that a partition or the strategy OnDelete keeps
+// not seen the newest change yet. A Rollout of Argo Rollouts keeps those for a while after its
+// release became the stable one: its rollout is over then. Pods that a partition or the strategy OnDelete keeps
 // back are not left over, nor are those that have ended or leave.
 func (w Workload) RollingOut() bool {
+	if w.Ref.Kind == Rollout {
+		return w.Observed < w.Generation || w.Stable != w.Template
+	}
 	keeps := w.Strategy.Partition > 0 || w.Strategy.Type == "OnDelete"
 	return w.Observed < w.Generation || !keeps && slices.ContainsFunc(w.Pods, func(p Pod) bool {
 		return p.Revision != w.Revision && !p.Over() && !p.Worker
@@ -60,8 +67,8 @@ func (p Pod) Over() bool {
 // Strategy is how a workload replaces its pods. The zero value is unknown:
 // nothing can then be said about capacity.
 type Strategy struct {
-	Type           string // RollingUpdate, Recreate, OnDelete; empty: unknown
-	MaxUnavailable int    // pods that may be missing at once, resolved against Replicas; RollingUpdate only
+	Type           string // RollingUpdate, Recreate, OnDelete; Canary, BlueGreen of a Rollout; empty: unknown
+	MaxUnavailable int    // pods that may be missing at once, resolved against Replicas; RollingUpdate and Canary only
 	MaxSurge       int    // pods that may be there in addition; RollingUpdate of a Deployment only
 	Partition      int    // StatefulSet: ordinals below it are not updated
 }
@@ -198,6 +205,7 @@ type Node struct {
 type Precondition struct {
 	UID        string
 	Generation int64
+	Version    string // resource version; empty: any
 }
 
 // ScaleChange asks for a number of replicas.

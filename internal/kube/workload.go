@@ -63,6 +63,9 @@ func (o *object) describe() Workload {
 		}
 		w.Stuck = o.stuck()
 		w.Strategy = deploymentStrategy(d)
+		if o.rollout != nil {
+			o.describeRollout(&w)
+		}
 		return w
 	}
 	s := o.statefulSet

@@ -55,7 +55,7 @@ const DefaultRecovery = 30 * time.Minute
 // Workload identifies a Kubernetes object by kind and name, in the service's
 // namespace.
 type Workload struct {
-	Kind string `json:"kind"` // Deployment, StatefulSet
+	Kind string `json:"kind"` // Deployment, StatefulSet, Rollout
 	Name string `json:"name"`
 }
 

@@ -249,7 +249,7 @@ func (w *World) apply(c change) {
 	switch {
 	case c.Bounds != nil: // marked there
 	case c.Replicas != nil:
-		f.scaledBy = kube.ScaleManager(c.Key)
+		f.scaledBy = kube.EffectManager(c.Key)
 	default:
 		f.annotations[kube.AnnotationRun], f.annotations[kube.AnnotationEffect] = c.Run, c.Key
 	}

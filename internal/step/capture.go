@@ -120,7 +120,8 @@ func podsOfService(svc playbook.Service, ends []string) []string {
 // kind: chat-long-6d4b9-x2x9z is a pod of chat-long, and none of chat.
 var podNames = map[string]*regexp.Regexp{
 	"Deployment":  regexp.MustCompile(`^([bcdfghjklmnpqrstvwxz2456789]{5,10}-)?[a-z0-9]+$`), // hash of the ReplicaSet, which has no vowels
-	"StatefulSet": regexp.MustCompile(`^[0-9]+(-[0-9]+)?$`),                                 // ordinal; of a group's leader, and the worker's
+	"Rollout":     regexp.MustCompile(`^([bcdfghjklmnpqrstvwxz2456789]{5,10}-)?[a-z0-9]+$`),
+	"StatefulSet": regexp.MustCompile(`^[0-9]+(-[0-9]+)?$`), // ordinal; of a group's leader, and the worker's
 }
 
 // told returns the lines about a capture for people.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
@@ -78,7 +79,7 @@ func RefOfTarget(t machine.Target) kube.Ref {
 // run's visit of this state, as the given action. The attempt does not matter:
 // an earlier one may have got through after all.
 func Ours(w kube.Workload, in Input, action machine.Action) bool {
-	return w.ScaledBy == kube.ScaleManager(Visit(in.Key)+"/"+string(action)) ||
+	return slices.Contains([]string{w.ScaledBy, w.AbortedBy}, kube.EffectManager(Visit(in.Key)+"/"+string(action))) ||
 		w.Annotations[kube.AnnotationRun] == in.Run && OursKey(w.Annotations[kube.AnnotationEffect], in, action)
 }
 

@@ -75,7 +75,7 @@ func TestScalingRoleOnlyScales(t *testing.T) {
 		t.Fatal(err)
 	}
 	now, err := client.Workload(t.Context(), chat)
-	if err != nil || now.Replicas != 2 || now.Generation != a.Generation || now.ScaledBy != kube.ScaleManager("r-1/x#1/apply") {
+	if err != nil || now.Replicas != 2 || now.Generation != a.Generation || now.ScaledBy != kube.EffectManager("r-1/x#1/apply") {
 		t.Errorf("after %+v it is at generation %d with %d replicas by %q, %v", a, now.Generation, now.Replicas, now.ScaledBy, err)
 	}
 	if _, err := client.Undo(t.Context(), kube.UndoChange{Ref: chat, Pre: kube.Precondition{UID: now.UID, Generation: now.Generation}}); !kube.IsForbidden(err) {

@@ -141,7 +141,7 @@ func wantHarmless(t *testing.T, namespace string, levers bool, rule authorizatio
 		allowed = append(allowed, "patch")
 	case levers && slices.Equal(rule.Resources, []string{"pods"}): // kube.replace_pod takes a pod out of rotation
 		allowed = append(allowed, "patch")
-	case levers && len(rule.Resources) == 1 && slices.Contains([]string{"horizontalpodautoscalers", "scaledobjects", "httproutes", "inferenceservices", "leaderworkersets", "dynamographdeploymentscalingadapters"}, rule.Resources[0]):
+	case levers && len(rule.Resources) == 1 && slices.Contains([]string{"horizontalpodautoscalers", "scaledobjects", "httproutes", "inferenceservices", "leaderworkersets", "dynamographdeploymentscalingadapters", "rollouts/scale", "rollouts/status"}, rule.Resources[0]):
 		allowed = append(allowed, "patch")
 	case levers && slices.Equal(rule.Resources, []string{"pods/eviction"}):
 		allowed = append(allowed, "create")

@@ -71,8 +71,8 @@ func (e *exam) workload(ctx context.Context, s playbook.Service) Finding {
 	if s.Warm == (playbook.Warm{}) {
 		e.bar(s.Name, "traffic.shift", "no warm revision is kept")
 	}
-	if s.Workload.Kind != "Deployment" {
-		e.bar(s.Name, "rollout.hold", "only a Deployment can be held")
+	if s.Workload.Kind == "StatefulSet" {
+		e.bar(s.Name, "rollout.hold", "a StatefulSet cannot be held")
 	}
 	if err != nil {
 		for _, step := range []string{"kube.", "pod.", "service.", "rollout."} {
@@ -194,7 +194,9 @@ func (r *rights) reading(ctx context.Context, roles []kubernetes.Role) Finding {
 			continue
 		}
 		for _, namespace := range namespaces {
-			missing, err := r.lacking(ctx, role, namespace, nil)
+			missing, err := r.lacking(ctx, role, namespace, func(resource string) bool {
+				return resource == "rollouts" && !slices.ContainsFunc(r.services, func(s playbook.Service) bool { return s.Namespace == namespace && s.Workload.Kind == kube.Rollout })
+			})
 			if err != nil {
 				return failed(check, because(ctx, err), fixReviews)
 			}
@@ -298,7 +300,7 @@ func (r *rights) levers(ctx context.Context, roles []kubernetes.Role, s playbook
 	if s.Warm == (playbook.Warm{}) {
 		acts = slices.DeleteFunc(acts, func(kind string) bool { return kind == "traffic.shift" })
 	}
-	if s.Workload.Kind != "Deployment" {
+	if s.Workload.Kind == "StatefulSet" {
 		acts = slices.DeleteFunc(acts, func(kind string) bool { return kind == "rollout.hold" })
 	}
 	var granted []string

@@ -14,7 +14,7 @@ import (
 func needless(lever, kind string, owners []kube.Owner) func(resource string) bool {
 	if lever != "kube.autoscaler" {
 		return func(resource string) bool {
-			return (resource == "deployments" || resource == "statefulsets") && resource != strings.ToLower(kind)+"s"
+			return slices.Contains([]string{"deployments", "statefulsets", "rollouts"}, resource) && resource != strings.ToLower(kind)+"s"
 		}
 	}
 	scalers := map[string]string{

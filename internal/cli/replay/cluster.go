@@ -35,9 +35,9 @@ func (c recordedCluster) Workload(ctx context.Context, ref kube.Ref) (kube.Workl
 	var found []slo.Sample
 	var err error
 	switch ref.Kind {
-	case "Deployment":
+	case "Deployment", kube.Rollout:
 		of := fmt.Sprintf(pods, ", created_by_name", ref.Namespace, "ReplicaSet", "")
-		sets := fmt.Sprintf("max by (replicaset) (kube_replicaset_owner{namespace=%q,owner_kind=%q,owner_name=%q})", ref.Namespace, "Deployment", ref.Name)
+		sets := fmt.Sprintf("max by (replicaset) (kube_replicaset_owner{namespace=%q,owner_kind=%q,owner_name=%q})", ref.Namespace, ref.Kind, ref.Name)
 		found, err = c.ask(ctx, `%s * on (created_by_name) group_left () label_replace(%s, "created_by_name", "$1", "replicaset", "(.+)")`, of, sets)
 	case "StatefulSet":
 		found, err = c.ask(ctx, "%s", fmt.Sprintf(pods, "", ref.Namespace, "StatefulSet", fmt.Sprintf(",created_by_name=%q", ref.Name)))

@@ -19,13 +19,14 @@ import (
 
 // Path is where a workload is stored.
 func Path(ref kube.Ref) string {
+	if ref.Kind == kube.Rollout {
+		return "/apis/argoproj.io/v1alpha1/namespaces/" + ref.Namespace + "/rollouts/" + ref.Name
+	}
 	return "/apis/apps/v1/namespaces/" + ref.Namespace + "/" + strings.ToLower(ref.Kind) + "s/" + ref.Name
 }
 
 // Epoch is when the objects of [Server.Workload] begin to be made.
 func Epoch() time.Time { return time.Date(2026, 5, 4, 11, 0, 0, 0, time.UTC) }
-
-const revisionAnnotation = "deployment.kubernetes.io/revision"
 
 // Workload puts up a workload of which each template was rolled out in turn,
 // ten minutes apart from [Epoch] on, and settles it.
@@ -44,6 +45,8 @@ func (s *Server) Workload(t testing.TB, ref kube.Ref, replicas int32, templates 
 				Replicas: &replicas, Selector: selector, Template: template,
 				UpdateStrategy: appsv1.StatefulSetUpdateStrategy{Type: "RollingUpdate"},
 			}})
+		} else if ref.Kind == kube.Rollout {
+			s.Put(Path(ref), canary(meta, appsv1.DeploymentSpec{Replicas: &replicas, Selector: selector, Template: template}))
 		} else {
 			s.Put(Path(ref), appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{
 				Replicas: &replicas, Selector: selector, Template: template,
@@ -64,12 +67,17 @@ func (s *Server) Settle(ref kube.Ref, now time.Time) {
 		s.settleStatefulSet(ref, m, now)
 		return
 	}
+	if ref.Kind == kube.Rollout {
+		s.settleRollout(ref, m, now)
+		return
+	}
 	s.settleDeployment(ref, m, now)
 }
 
 func (s *Server) settleDeployment(ref kube.Ref, m map[string]any, now time.Time) {
 	template := sub(sub(m, "spec"), "template")
 	name := ref.Name + "-" + hash(template)
+	numbered, label := marks(ref.Kind)
 	dir := "/apis/apps/v1/namespaces/" + ref.Namespace + "/replicasets/"
 	newest := 0
 	for path, rs := range s.objects {
@@ -87,18 +95,18 @@ func (s *Server) settleDeployment(ref kube.Ref, m map[string]any, now time.Time)
 	if !old {
 		rs = asMap(appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{
 			Name: name, Namespace: ref.Namespace, UID: types.UID("uid-" + name), CreationTimestamp: metav1.NewTime(now),
-			Labels: map[string]string{"app": ref.Name}, OwnerReferences: controller(ref, m),
+			Labels: map[string]string{"app": ref.Name, label: hash(template)}, OwnerReferences: controller(ref, m),
 		}})
 		copied := asMap(template)
-		sub(sub(copied, "metadata"), "labels")["pod-template-hash"] = hash(template)
+		sub(sub(copied, "metadata"), "labels")[label] = hash(template)
 		sub(rs, "spec")["template"] = copied
 	}
 	if n := revision(rs); n < newest || n == 0 {
 		annotations := sub(sub(rs, "metadata"), "annotations")
 		if n != 0 {
-			annotations["deployment.kubernetes.io/revision-history"] = strconv.Itoa(n)
+			annotations[numbered+"-history"] = strconv.Itoa(n)
 		}
-		annotations[revisionAnnotation] = strconv.Itoa(newest + 1)
+		annotations[numbered] = strconv.Itoa(newest + 1)
 		sub(m, "status")["conditions"] = []any{map[string]any{
 			"type": "Progressing", "status": "True", "reason": "NewReplicaSetAvailable",
 			"message":        fmt.Sprintf("ReplicaSet %q has successfully progressed.", name),
@@ -106,7 +114,7 @@ func (s *Server) settleDeployment(ref kube.Ref, m map[string]any, now time.Time)
 		}}
 	}
 	s.put(dir+name, rs)
-	sub(sub(m, "metadata"), "annotations")[revisionAnnotation] = strconv.Itoa(revision(rs))
+	sub(sub(m, "metadata"), "annotations")[numbered] = strconv.Itoa(revision(rs))
 	if paused {
 		s.statusOf(m, hash(template))
 	} else {
@@ -123,16 +131,17 @@ func replicaSet(name string) metav1.OwnerReference {
 // statusOf sets the status of a Deployment that keeps the pods it has.
 func (s *Server) statusOf(m map[string]any, revision string) {
 	updated := 0
+	_, label := marks(fmt.Sprint(m["kind"]))
 	dir := fmt.Sprintf("/api/v1/namespaces/%s/pods/%s-", sub(m, "metadata")["namespace"], sub(m, "metadata")["name"])
 	for path, p := range s.objects {
-		if strings.HasPrefix(path, dir) && labelsOf(p)["pod-template-hash"] == revision {
+		if strings.HasPrefix(path, dir) && labelsOf(p)[label] == revision {
 			updated++
 		}
 	}
 	s.status(m, map[string]any{"updatedReplicas": float64(updated)})
 }
 
-// HalfWay rolls a pod template out to the first n pods of a Deployment, and no further.
+// HalfWay rolls a pod template out to the first n pods of a Deployment or a Rollout, and no further.
 func (s *Server) HalfWay(ref kube.Ref, template corev1.PodTemplateSpec, n int, now time.Time) {
 	s.Edit(Path(ref), func(spec map[string]any) { spec["template"], spec["replicas"] = asMap(template), float64(n) })
 	s.mu.Lock()
@@ -151,6 +160,9 @@ func (s *Server) HalfWay(ref kube.Ref, template corev1.PodTemplateSpec, n int, n
 		}
 	}
 	s.statusOf(m, hash(sub(sub(m, "spec"), "template")))
+	if ref.Kind == kube.Rollout {
+		seen(m)
+	}
 	s.put(Path(ref), m)
 	s.mu.Unlock()
 }
@@ -192,7 +204,7 @@ func (s *Server) settlePods(ref kube.Ref, m map[string]any, owner metav1.OwnerRe
 	dir := "/api/v1/namespaces/" + ref.Namespace + "/pods/"
 	label := "controller-revision-hash"
 	if owner.Kind == "ReplicaSet" {
-		label = "pod-template-hash"
+		_, label = marks(ref.Kind)
 	}
 	has, taken := map[string]bool{}, map[string]bool{}
 	for path, p := range s.objects {
@@ -256,17 +268,19 @@ func count(m map[string]any) int {
 }
 
 func revision(rs map[string]any) int {
-	n, err := strconv.Atoi(fmt.Sprint(sub(sub(rs, "metadata"), "annotations")[revisionAnnotation]))
-	if err != nil {
-		return 0
+	for _, kind := range []string{"Deployment", kube.Rollout} {
+		numbered, _ := marks(kind)
+		if n, err := strconv.Atoi(fmt.Sprint(sub(sub(rs, "metadata"), "annotations")[numbered])); err == nil {
+			return n
+		}
 	}
-	return n
+	return 0
 }
 
 func controller(ref kube.Ref, m map[string]any) []metav1.OwnerReference {
 	yes := true
 	return []metav1.OwnerReference{{
-		APIVersion: "apps/v1", Kind: ref.Kind, Name: ref.Name, UID: types.UID(fmt.Sprint(sub(m, "metadata")["uid"])), Controller: &yes,
+		APIVersion: version(Path(ref)), Kind: ref.Kind, Name: ref.Name, UID: types.UID(fmt.Sprint(sub(m, "metadata")["uid"])), Controller: &yes,
 	}}
 }
 

@@ -296,7 +296,7 @@ func version(path string) string {
 
 func kinds() map[string]string {
 	return map[string]string{
-		"deployments": "Deployment", "statefulsets": "StatefulSet", "replicasets": "ReplicaSet",
+		"deployments": "Deployment", "statefulsets": "StatefulSet", "rollouts": kube.Rollout, "replicasets": "ReplicaSet",
 		"controllerrevisions": "ControllerRevision", "pods": "Pod", "events": "Event", "nodes": "Node",
 		"horizontalpodautoscalers": "HorizontalPodAutoscaler", "scaledobjects": "ScaledObject",
 		"poddisruptionbudgets": "PodDisruptionBudget", "endpointslices": "EndpointSlice",
@@ -350,7 +350,8 @@ func (s *Server) patch(r *http.Request, path string) (int, any) {
 	if of, ok := strings.CutSuffix(path, "/scale"); ok {
 		return s.scale(r, of, raw)
 	}
-	m, ok := s.objects[path]
+	of, status := strings.CutSuffix(path, "/status")
+	m, ok := s.objects[of]
 	if !ok {
 		return 404, failure(404, path+" not found")
 	}
@@ -370,12 +371,15 @@ func (s *Server) patch(r *http.Request, path string) (int, any) {
 	if err := json.Unmarshal(after, &next); err != nil {
 		return 500, failure(500, err.Error())
 	}
+	if status {
+		next = statusOnly(m, next, r.URL.Query().Get("fieldManager"))
+	}
 	if string(encode(m["spec"])) != string(encode(next["spec"])) && !strings.Contains(path, "/horizontalpodautoscalers/") { // the real server keeps no generation of those
 		bump(next)
 	}
 	own(m, next, r.URL.Query().Get("fieldManager"))
 	if r.URL.Query().Get("dryRun") == "" {
-		s.put(path, next)
+		s.put(of, next)
 		s.writes = append(s.writes, r.Method+" "+path)
 	}
 	return 200, next

@@ -199,7 +199,7 @@ func groupOf(app gitops.Application, kind, name string) string {
 			return r.Group
 		}
 	}
-	return map[string]string{"Deployment": "apps", "StatefulSet": "apps", "HorizontalPodAutoscaler": "autoscaling", "ScaledObject": "keda.sh"}[kind]
+	return map[string]string{"Deployment": "apps", "StatefulSet": "apps", "Rollout": "argoproj.io", "HorizontalPodAutoscaler": "autoscaling", "ScaledObject": "keda.sh"}[kind]
 }
 
 // unreadable marks an error about a value that the live object does not tell,

@@ -14,7 +14,7 @@ import (
 )
 
 // withPods lists the kinds of objects that have pods of their own.
-var withPods = []string{"Deployment", "StatefulSet", "DaemonSet", "LeaderWorkerSet", "Job", "CronJob"}
+var withPods = []string{"Deployment", "StatefulSet", "Rollout", "DaemonSet", "LeaderWorkerSet", "Job", "CronJob"}
 
 // touched returns what an application deploys beside the run's service. Argo CD
 // moves all of an application, so a lever on it acts on all of these.

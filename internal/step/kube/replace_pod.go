@@ -41,7 +41,7 @@ labels back and takes the spare away; after it nothing is put back: its successo
 somebody else changes the workload in between, the pod gets its labels back, and the rest is left to people.
 
 It needs room for one replica more, within the service's ` + "`max_scale`" + `: without that it is refused, and pod.evict, which needs no room, loses a replica
-meanwhile. Refused, too, when somebody else owns the replicas, for replicas that are groups of pods, in the middle of a rollout, and for an emptyDir on
+meanwhile. Refused, too, when somebody else owns the replicas, for a Rollout of Argo Rollouts, for replicas that are groups of pods, in the middle of a rollout, and for an emptyDir on
 disk, as in node.drain. Rules that select pods by the labels that it loses, such as a NetworkPolicy, no longer hold for it while it finishes.`,
 		Idempotent: true,
 		With:       step.Fields[replaceWith](),
@@ -157,7 +157,7 @@ func replaceable(w kube.Workload, name string, svc playbook.Service) (kube.Pod, 
 	refuse := func(r fault.Reason, format string, args ...any) (kube.Pod, error) {
 		return kube.Pod{}, &fault.Error{Reason: r, Message: replacePod + ": " + step.RefText(w.Ref) + " " + fmt.Sprintf(format, args...)}
 	}
-	if err := step.Owned(replacePod, w, "spec.replicas"); err != nil {
+	if err := cmp.Or(notForRollouts(replacePod, w, "use pod.evict"), step.Owned(replacePod, w, "spec.replicas")); err != nil {
 		return kube.Pod{}, err
 	}
 	at := slices.IndexFunc(w.Pods, func(p kube.Pod) bool { return p.Name == name && p.Node != "" && p.Phase != "Terminating" })

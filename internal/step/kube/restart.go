@@ -23,7 +23,7 @@ kubectl.kubernetes.io/restartedAt of the pod template. For one stuck replica tak
 a run that is canceled in its middle, puts the pod template of before back, so that pods that were not restarted stay.
 
 The pods' logs and their engines' numbers are kept before. Refused while rollouts are paused, with the strategies Recreate and OnDelete and with a partition, in
-the middle of a rollout, and when a controlling object or Flux owns the pod template. Argo CD leaves an annotation alone that is not in Git.`,
+the middle of a rollout, for a Rollout of Argo Rollouts, and when a controlling object or Flux owns the pod template. Argo CD leaves an annotation alone that is not in Git.`,
 		// Applied on the planned revision only: a second time is a conflict.
 		Idempotent: true,
 	}
@@ -86,6 +86,9 @@ func (l kubeRestart) change(in step.Input, t machine.Target, generation int64, d
 func restartAllowed(w kube.Workload) error {
 	refuse := func(r fault.Reason, why string) error {
 		return &fault.Error{Reason: r, Message: restart + ": " + step.RefText(w.Ref) + " " + why}
+	}
+	if err := notForRollouts(restart, w, "restart it by hand: kubectl argo rollouts restart"); err != nil {
+		return err
 	}
 	others := w
 	others.Owners = slices.DeleteFunc(slices.Clone(w.Owners), func(o kube.Owner) bool { return o.Kind == kube.ArgoCD })

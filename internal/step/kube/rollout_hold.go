@@ -26,7 +26,12 @@ by kube.rollout_undo (which ends it in the same write), by Git or by people. The
 a fix back. It never resumes the pod spec that it held. To roll back by hand: kubectl rollout resume, then kubectl rollout undo.
 
 Refused when no rollout is under way or all replicas run the new release already; when the rollout is a rollback of Responder's; when the Deployment is paused, or
-somebody sets ` + "`spec.paused`" + ` (in Git, too); when a controlling object owns it; with the strategy Recreate; and for a StatefulSet, which has no pause.`,
+somebody sets ` + "`spec.paused`" + ` (in Git, too); when a controlling object owns it; with the strategy Recreate; and for a StatefulSet, which has no pause.
+
+A Rollout of Argo Rollouts is aborted, as ` + "`kubectl argo rollouts abort`" + ` does: its requests go back to the stable ReplicaSet at once, and its controller
+ends the pods of the release, whose logs are kept before. That is no field of Git, so that it is done where Argo CD or Flux deploys it, too. Argo Rollouts
+ends the abort when the pod template or the steps are others. Undo retries the rollout. Refused when the stable ReplicaSet is the current one, or there is none
+yet, and while ` + "`spec.paused`" + ` is set, which keeps the controller from it.`,
 		// Applied on the planned release only: a second time is a conflict.
 		Idempotent: true,
 		With:       step.Fields[holdWith](),
@@ -79,7 +84,9 @@ func (l rolloutHold) Plan(ctx context.Context, in step.Input) (machine.Plan, err
 	if with.Back {
 		plan, err = resumePlan(w, with.Held)
 	} else if err = l.allowed(ctx, w); err == nil {
-		plan = holdPlan(in, w)
+		if plan = holdPlan(in, w); w.Ref.Kind == kube.Rollout {
+			plan = abortPlan(in, w)
+		}
 	}
 	if err != nil {
 		return machine.Plan{}, err
@@ -118,8 +125,11 @@ func (l rolloutHold) allowed(ctx context.Context, w kube.Workload) error {
 }
 
 func holdable(w kube.Workload) error {
+	if w.Ref.Kind == kube.Rollout {
+		return abortable(w)
+	}
 	if w.Ref.Kind != "Deployment" {
-		return holdRefusal(w, fault.OutOfBounds, "has no pause: only a Deployment has one; the rollout of a StatefulSet is held by hand, with spec.updateStrategy.rollingUpdate.partition raised to its replicas")
+		return holdRefusal(w, fault.OutOfBounds, "has no pause: only a Deployment or a Rollout has one; the rollout of a StatefulSet is held by hand, with spec.updateStrategy.rollingUpdate.partition raised to its replicas")
 	}
 	for _, o := range w.Owners {
 		// Argo CD and Flux wait for a paused Deployment, so that the fix in Git would wait, too.
@@ -164,8 +174,11 @@ func sidesOf(w kube.Workload) (old, current int) {
 
 // fills returns how many pods a paused Deployment still makes, and whether of the current
 // release: it is filled up to its replicas and maxSurge, in the larger ReplicaSet, of
-// equal ones in the newer.
+// equal ones in the newer. What is aborted gets none.
 func fills(w kube.Workload) (more int, current bool) {
+	if w.Ref.Kind == kube.Rollout {
+		return 0, false
+	}
 	old, updated := sidesOf(w)
 	return max(0, w.Replicas+max(w.Strategy.MaxSurge, 0)-old-updated), updated >= old
 }
@@ -212,7 +225,7 @@ func resumePlan(w kube.Workload, held string) (machine.Plan, error) {
 		return machine.Plan{}, holdRefusal(w, fault.NothingToDo, "is held for another release, %s", w.Held)
 	case !w.HoldOver:
 		return machine.Plan{}, holdRefusal(w, fault.OutOfBounds,
-			"still has the pod template of %s: resumed, the release that was held would go on; roll it back, or resume it by hand (kubectl rollout resume)", w.Held)
+			"still has the pod template of %s: resumed, the release that was held would go on; roll it back, or let it go on by hand (%s)", w.Held, goOn(w.Ref))
 	}
 	ref := step.RefText(w.Ref)
 	return machine.Plan{
@@ -231,6 +244,9 @@ func (p holdPayload) change(in step.Input, w kube.Workload, pause bool, generati
 	ch := kube.HoldChange{Ref: w.Ref, DryRun: dryRun, Run: in.Run, Key: in.Key, Pre: kube.Precondition{UID: w.UID, Generation: generation}}
 	if pause {
 		ch.Set = p.Set
+	}
+	if !dryRun {
+		ch.Pre.Version = w.Version
 	}
 	return ch
 }
@@ -337,6 +353,8 @@ func standing(w kube.Workload) string {
 	switch {
 	case w.HoldOver:
 		return "rollouts are paused, and the pod template is no longer that of " + w.Held
+	case w.Paused && w.Ref.Kind == kube.Rollout:
+		return "the rollout is aborted: " + text
 	case w.Paused:
 		return "the rollout stands still: " + text
 	default:

@@ -21,7 +21,7 @@ func RolloutUndoKind() playbook.Kind {
 
 It changes the cluster only: service.rollback goes back through whoever owns the pod template. Refused when Argo CD, Flux or a controlling object
 owns it, when rollouts are paused by others, when another revision than from_revision is current, when there is no earlier revision, or when
-the earlier one does not differ. A hold of rollout.hold ends in the same write; undone, the rollout is held again.`,
+the earlier one does not differ; and for a Rollout of Argo Rollouts, whose steps would hold the rollback, too. A hold of rollout.hold ends in the same write; undone, the rollout is held again.`,
 		// Applied on the planned revision only: a second time is a conflict.
 		Idempotent: true,
 		With:       step.Fields[rolloutUndoWith](),
@@ -124,6 +124,9 @@ func (l kubeRolloutUndo) Ends(machine.Plan) (pods []string, all bool) { return n
 func rolloutAllowed(w kube.Workload) error {
 	refuse := func(r fault.Reason, why string) error {
 		return &fault.Error{Reason: r, Message: "kube.rollout_undo: " + step.RefText(w.Ref) + " " + why}
+	}
+	if err := notForRollouts("kube.rollout_undo", w, "its steps would hold the rollback, too; by hand: kubectl argo rollouts undo, then kubectl argo rollouts promote --full; rollout.hold aborts a rollout under way"); err != nil {
+		return err
 	}
 	switch {
 	case step.Owned("kube.rollout_undo", w, "spec.template") != nil:

@@ -55,10 +55,10 @@ type workloadOut struct {
 	Barred        int        `json:"blocked_by_release" unit:"replicas" doc:"Those of them that a release may have blocked: by its image, by its configuration, or because they crash."`
 	Pending       string     `json:"pending" doc:"Why replicas do not serve, in a sentence; empty: all do."`
 	Stuck         string     `json:"stuck" doc:"Why a rollout cannot go on (progress deadline exceeded, replica failure); empty: it can."`
-	Paused        bool       `json:"paused" doc:"Rollouts of the workload are paused."`
-	Holdable      bool       `json:"holdable" doc:"rollout.hold would hold a rollout: one is under way, and replicas of the release before are left."`
-	Held          string     `json:"held" doc:"ReplicaSet whose rollout rollout.hold has paused; empty: none, or somebody resumed it."`
-	HoldOver      bool       `json:"hold_over" doc:"The pod template has another spec than that of held, so the hold has to end."`
+	Paused        bool       `json:"paused" doc:"Rollouts of the workload are paused; of a Rollout of Argo Rollouts, or its rollout is aborted."`
+	Holdable      bool       `json:"holdable" doc:"rollout.hold would hold a rollout: one is under way, and replicas of the release before are left, or of a Rollout its stable ReplicaSet."`
+	Held          string     `json:"held" doc:"ReplicaSet whose rollout rollout.hold has paused or aborted; empty: none, or it is not any more."`
+	HoldOver      bool       `json:"hold_over" doc:"The pod template has another spec than that of held, so the hold has to end; never of a Rollout, whose abort ends by itself then."`
 	Nodes         []nodeOut  `json:"nodes" doc:"Nodes that run pods of the workload."`
 	BadNodes      int        `json:"bad_nodes" unit:"nodes" doc:"Nodes among them that are not ready or have a bad condition."`
 	Events        []eventOut `json:"events" doc:"Warnings of the last hour, newest first, at most 20."`
