@@ -6,6 +6,7 @@ module github.com/inference-responder/responder/test/e2e/crdbox
 go 1.26.0
 
 require (
+	github.com/argoproj/argo-rollouts v1.9.1
 	github.com/kedacore/keda/v2 v2.21.0
 	sigs.k8s.io/gateway-api v1.5.1
 )
