@@ -80,7 +80,8 @@ func TestServicesNamePlaceAndRemedy(t *testing.T) {
 	tests := []struct{ name, doc, want string }{
 		{"unknown field", "- {namespace: a, workload: {name: b}, ownrs: [user:x]}", "c.yaml:3:39: services[0]: unknown field \"ownrs\" (did you mean \"owners\"? allowed: name,"},
 		{"no namespace", "- {workload: {name: b}}", "c.yaml:3:3: services[0].namespace: is missing"},
-		{"kind", "- {namespace: a, workload: {kind: DaemonSet, name: b}}", `c.yaml:3:35: services[0].workload.kind: unknown kind "DaemonSet" (one of Deployment, StatefulSet)`},
+		{"kind", "- {namespace: a, workload: {kind: DaemonSet, name: b}}", `c.yaml:3:35: services[0].workload.kind: unknown kind "DaemonSet" (one of Deployment, StatefulSet, Rollout)`},
+		{"warm beside a Rollout", "- {namespace: a, workload: {kind: Rollout, name: b}, warm: {route: {name: r}, backend: x, workload: {name: y}}}", "services[0].warm: has no meaning for a Rollout"},
 		{"kind of groups", "- {namespace: a, workload: {kind: LeaderWorkerSet, name: b}}", `c.yaml:3:35: services[0].workload.kind: unknown kind "LeaderWorkerSet" (use kind StatefulSet and the same name: it creates the leaders, and its groups are counted as the replicas)`},
 		{"number as name", "- {name: 1e3, namespace: a, workload: {name: b}}", "c.yaml:3:10: services[0].name: must be a string, not the number 1e3 (put it in quotes"},
 		{"negative window", "- {namespace: a, workload: {name: b}, slos: [{name: ttft, objective: 0.99, window: -5m}]}", "c.yaml:3:84: services[0].slos[0].window: not a duration"},

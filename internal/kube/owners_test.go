@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -39,5 +40,20 @@ func TestDeclaredOwners(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+// TestOwnerOfRollout: the pods of a Rollout of Argo Rollouts are its own, not those of a
+// Deployment or a bare ReplicaSet.
+func TestOwnerOfRollout(t *testing.T) {
+	yes := true
+	for label, want := range map[string]string{"rollouts-pod-template-hash": Rollout, "pod-template-hash": "Deployment", "hash": "ReplicaSet"} {
+		p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "serving", Labels: map[string]string{label: "abc"},
+			OwnerReferences: []metav1.OwnerReference{{Kind: "ReplicaSet", Name: "chat-abc", Controller: &yes}},
+		}}
+		if got := ownerOf(&p); got.Kind != want {
+			t.Errorf("%s: %+v, want a %s", label, got, want)
+		}
 	}
 }

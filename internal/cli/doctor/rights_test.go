@@ -37,3 +37,15 @@ func TestSpacesOfJobs(t *testing.T) {
 		t.Errorf("it is scaled in %q", got)
 	}
 }
+
+// TestNeedless: a lever is asked for rights to the kind of the service's workload alone.
+func TestNeedless(t *testing.T) {
+	for kind, needs := range map[string]string{"Deployment": "deployments", "StatefulSet": "statefulsets", "Rollout": "rollouts"} {
+		skip := needless("kube.scale", kind, nil)
+		for _, resource := range []string{"deployments", "statefulsets", "rollouts"} {
+			if skip(resource) != (resource != needs) {
+				t.Errorf("%s of a %s are skipped: %t", resource, kind, skip(resource))
+			}
+		}
+	}
+}
