@@ -74,6 +74,15 @@ func (e *exam) workload(ctx context.Context, s playbook.Service) Finding {
 	if s.Workload.Kind == "StatefulSet" {
 		e.bar(s.Name, "rollout.hold", "a StatefulSet cannot be held")
 	}
+	if s.Workload.Kind == kube.Rollout {
+		barred := []string{"kube.rollout_undo", "kube.restart", "kube.replace_pod"}
+		if s.GitOps == (playbook.GitOps{}) {
+			barred = append(barred, "service.rollback")
+		}
+		for _, lever := range barred {
+			e.bar(s.Name, lever, "it does not act on a Rollout of Argo Rollouts")
+		}
+	}
 	if err != nil {
 		for _, step := range []string{"kube.", "pod.", "service.", "rollout."} {
 			e.bar(s.Name, step, "its workload cannot be read")

@@ -4,10 +4,13 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/inference-responder/responder/internal/config"
+	"github.com/inference-responder/responder/internal/kube"
 	"github.com/inference-responder/responder/internal/kube/jobs"
+	"github.com/inference-responder/responder/internal/kube/kubetest"
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
@@ -46,6 +49,24 @@ func TestNeedless(t *testing.T) {
 			if skip(resource) != (resource != needs) {
 				t.Errorf("%s of a %s are skipped: %t", resource, kind, skip(resource))
 			}
+		}
+	}
+}
+
+// TestRolloutIsHeld: of a Rollout of Argo Rollouts the hold is possible, and what is refused
+// on it disarms a playbook.
+func TestRolloutIsHeld(t *testing.T) {
+	s := kubetest.New(t)
+	chat := kube.Ref{Kind: kube.Rollout, Namespace: "serving", Name: "chat"}
+	s.Workload(t, chat, 2, kubetest.Template("chat", "vllm:v1"))
+	e := &exam{cluster: s.Client(t)}
+	svc := playbook.Service{Name: "serving/chat", Namespace: "serving", Workload: playbook.Workload{Kind: chat.Kind, Name: chat.Name}}
+	if f := e.workload(t.Context(), svc); !strings.Contains(f.Detail, "2 of 2 replicas ready") {
+		t.Errorf("%+v", f)
+	}
+	for lever, held := range map[string]bool{"rollout.hold": true, "kube.scale": true, "kube.rollout_undo": false, "kube.restart": false, "service.rollback": false} {
+		if why := e.barred(svc.Name, lever); (why == "") != held {
+			t.Errorf("%s: %q", lever, why)
 		}
 	}
 }
