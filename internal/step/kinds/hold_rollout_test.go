@@ -126,8 +126,10 @@ func TestHoldOfRolloutRefused(t *testing.T) {
 		"paused by hand":     {func(s *kubetest.Server) { s.Edit(path, func(spec map[string]any) { spec["paused"] = true }) }, fault.NothingToDo, "paused already, by somebody"},
 		"not seen yet":       {status("observedGeneration", "1"), fault.Conflict, "just changed"},
 		"Argo CD deploys it": {meta("labels", map[string]any{"argocd.argoproj.io/instance": "chat"}), "", ""},
-		"made by another": {meta("ownerReferences", []any{map[string]any{"apiVersion": "x/v1", "kind": "Platform", "name": "chat", "uid": "u", "controller": true}}),
-			fault.Owned, "status.abort of Rollout serving/chat belongs to Platform chat"},
+		"made by another": {
+			meta("ownerReferences", []any{map[string]any{"apiVersion": "x/v1", "kind": "Platform", "name": "chat", "uid": "u", "controller": true}}),
+			fault.Owned, "status.abort of Rollout serving/chat belongs to Platform chat",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := canary(t)
