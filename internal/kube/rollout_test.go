@@ -1,6 +1,7 @@
 package kube_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -141,7 +142,7 @@ func TestRolloutNotRead(t *testing.T) {
 func wantReason(t *testing.T, err error, reason fault.Reason, text string) {
 	t.Helper()
 	var f *fault.Error
-	if f, _ = err.(*fault.Error); f == nil || f.Reason != reason || !strings.Contains(f.Error(), text) {
+	if !errors.As(err, &f) || f.Reason != reason || !strings.Contains(f.Error(), text) {
 		t.Errorf("%v, want %s: %s", err, reason, text)
 	}
 }
