@@ -177,6 +177,7 @@ func TestPodTemplateHidesCredentials(t *testing.T) {
 		"an unknown flag":        func(c string) corev1.PodTemplateSpec { return args("--greeting", c) },
 		"an unknown flag inline": func(c string) corev1.PodTemplateSpec { return args("--greeting=" + c) },
 		"an argument":            func(c string) corev1.PodTemplateSpec { return args("serve", c+"!") },
+		"an argument, padded":    func(c string) corev1.PodTemplateSpec { return args("unseal", c+"A==") },
 		"an assignment":          func(c string) corev1.PodTemplateSpec { return args("GREETING=" + c) },
 		"quoted with spaces": func(c string) corev1.PodTemplateSpec {
 			return shell(`export DB_PASSWORD="one ` + c + ` two" && vllm serve`)

@@ -92,7 +92,7 @@ func (r *redactor) argument(v string) string {
 	case credential.PlainArgument(v):
 		return short(v)
 	}
-	if name, value, ok := strings.Cut(v, "="); ok {
+	if name, value, _ := strings.Cut(v, "="); strings.Trim(value, "=") != "" { // else it pads base64
 		return name + "=" + r.variable(name, value)
 	}
 	return r.number(v)
