@@ -14,11 +14,15 @@ var argumentsName = regexp.MustCompile(`^(?:command|args|[A-Za-z]+Args)$`)
 // hidesArgument reports whether an element of a command line is hidden that no flag names.
 // That of a flag without a value is judged by the flag.
 func hidesArgument(before, arg string) bool {
-	if strings.HasPrefix(before, "-") && !strings.Contains(before, "=") || before == "serve" && !Formed(arg) {
+	if takesNext.MatchString(before) || before == "serve" && !Formed(arg) {
 		return false // a model is named behind serve
 	}
+	arg = strings.TrimRight(strings.TrimSpace(arg), "=") // which pads base64
 	return !strings.HasPrefix(arg, "-") && !strings.ContainsAny(arg, "= \t\n") && !nothing(arg) && !expands(arg) && !PlainArgument(arg)
 }
+
+// takesNext is a flag whose value may be the next argument: not -, -- or -1.
+var takesNext = regexp.MustCompile(`^--?[A-Za-z][^=]*$`)
 
 // arguments visits a list of a command line: what no flag names, and what an alias stands for.
 func (s *spans) arguments(key, list *yaml.Node) {
@@ -43,9 +47,11 @@ func (s *spans) arguments(key, list *yaml.Node) {
 	}
 }
 
-// argumentList is a command line as a list on one line, and argumentWord an element of it.
+// argumentList is a command line as a list on one line, argumentWord an element of it, and
+// properties are the anchor and the tag before one.
 var (
-	argumentList = regexp.MustCompile(`((?:^|[\s{,"'])(?:command|args|[A-Za-z]+Args)["']?\s*:\s*\[)([^\]]*)`)
+	properties   = regexp.MustCompile(`^(?:[&!]\S*\s+)+`)
+	argumentList = regexp.MustCompile(`((?:^|[\s{,"'])(?:command|args|[A-Za-z]+Args)["']?\s*:\s*(?:[&!][^\s\[]*\s+)*\[)((?:"(?:[^"\\]|\\.)*"|'[^']*'|[^\]])*)`)
 	argumentWord = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|'[^']*'|(?:\$\{[^}]*\}|[^\s"',\[\]{}])(?:\$\{[^}]*\}|[^,\[\]{}])*`)
 )
 
@@ -55,7 +61,7 @@ func listedArguments(line string) string {
 	return argumentList.ReplaceAllStringFunc(line, func(list string) string {
 		m, before := argumentList.FindStringSubmatch(list), ""
 		return m[1] + argumentWord.ReplaceAllStringFunc(m[2], func(word string) string {
-			arg := bare(strings.TrimSpace(word))
+			arg := bare(properties.ReplaceAllString(strings.TrimSpace(word), ""))
 			isHidden := hidesArgument(before, arg) && !strings.Contains(arg, Redacted)
 			before = arg
 			if isHidden {
