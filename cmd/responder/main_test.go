@@ -203,7 +203,7 @@ const patience = 4 * time.Minute
 // await PATTERN COMMAND... runs the program until it prints the pattern.
 func await(ts *testscript.TestScript, _ bool, args []string) {
 	pattern := regexp.MustCompile(args[0])
-	deadline := time.Now().Add(patience)
+	deadline, pause := time.Now().Add(patience), 50*time.Millisecond
 	for {
 		err := ts.Exec(args[1], args[2:]...)
 		if out := ts.ReadFile("stdout"); err == nil && pattern.MatchString(out) {
@@ -212,7 +212,8 @@ func await(ts *testscript.TestScript, _ bool, args []string) {
 		if time.Now().After(deadline) {
 			ts.Fatalf("await: no %s within %s", args[0], patience)
 		}
-		time.Sleep(50 * time.Millisecond) // another process is waited for; nothing here could signal it
+		time.Sleep(pause) // another process is waited for; nothing here could signal it
+		pause = min(2*pause, 2*time.Second)
 	}
 }
 
