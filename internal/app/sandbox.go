@@ -42,7 +42,7 @@ func SandboxWorld(sim *sandbox.World, more ...string) World {
 	}
 	services := catalog.New(catalog.Options{Entries: entries, Tenants: sim})
 	deps := step.Deps{
-		Querier: sim, Workloads: sim, Changer: sim, Scalers: sim, Nodes: sim, NodeChanger: sim, GPUs: sim, Logs: sim, Events: sim, Pods: sim, Routes: sim, Services: services.Services,
+		Querier: sim, Workloads: sim, Fleet: sim, Changer: sim, Scalers: sim, Nodes: sim, NodeChanger: sim, GPUs: sim, Logs: sim, Events: sim, Pods: sim, Routes: sim, Services: services.Services,
 		Prober: sim, Probes: sandboxProbes(sim), Objects: sim, Now: sim.Clock().Now,
 	}
 	if git := sim.Git(); git != nil {

@@ -12,9 +12,9 @@ import (
 // ReplicaCount is how many replicas a workload should have, and how many of them are ready.
 type ReplicaCount struct{ Wanted, Ready int }
 
-// Replicas counts the replicas of Deployments, StatefulSets and Rollouts, as the API server's cache
-// has them. It asks once for each kind in each namespace. A workload that is not there is
-// an error, as is one of another kind: [*fault.Error].
+// Replicas counts the replicas of Deployments, StatefulSets and Rollouts. It asks once for
+// each kind in each namespace, and not a cache, which may lag. A workload that is not there
+// is an error, as is one of another kind: [*fault.Error].
 func (c *Client) Replicas(ctx context.Context, refs []Ref) (map[Ref]ReplicaCount, error) {
 	out := map[Ref]ReplicaCount{}
 	listed := map[Ref]bool{} // by kind and namespace
@@ -33,13 +33,12 @@ func (c *Client) Replicas(ctx context.Context, refs []Ref) (map[Ref]ReplicaCount
 }
 
 func (c *Client) countReplicas(ctx context.Context, place Ref, out map[Ref]ReplicaCount) error {
-	cached := metav1.ListOptions{ResourceVersion: "0"}
 	count := func(name string, wanted *int32, ready int32) {
 		out[Ref{Kind: place.Kind, Namespace: place.Namespace, Name: name}] = ReplicaCount{Wanted: replicas(wanted), Ready: int(ready)}
 	}
 	switch place.Kind {
 	case "Deployment":
-		list, err := c.typed.AppsV1().Deployments(place.Namespace).List(ctx, cached)
+		list, err := c.typed.AppsV1().Deployments(place.Namespace).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return request{verb: "list", group: "apps", resource: "deployments", namespace: place.Namespace}.fail(err)
 		}
@@ -47,7 +46,7 @@ func (c *Client) countReplicas(ctx context.Context, place Ref, out map[Ref]Repli
 			count(d.Name, d.Spec.Replicas, d.Status.ReadyReplicas)
 		}
 	case "StatefulSet":
-		list, err := c.typed.AppsV1().StatefulSets(place.Namespace).List(ctx, cached)
+		list, err := c.typed.AppsV1().StatefulSets(place.Namespace).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return request{verb: "list", group: "apps", resource: "statefulsets", namespace: place.Namespace}.fail(err)
 		}
@@ -55,7 +54,7 @@ func (c *Client) countReplicas(ctx context.Context, place Ref, out map[Ref]Repli
 			count(s.Name, s.Spec.Replicas, s.Status.ReadyReplicas)
 		}
 	case Rollout:
-		list, err := c.dynamic.Resource(rollouts).Namespace(place.Namespace).List(ctx, cached)
+		list, err := c.dynamic.Resource(rollouts).Namespace(place.Namespace).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return request{verb: "list", group: rollouts.Group, resource: rollouts.Resource, namespace: place.Namespace}.fail(err)
 		}

@@ -3,7 +3,10 @@ package policy
 import (
 	"fmt"
 	"path"
+	"slices"
 	"strings"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
 )
 
 // protection is the effect protect: namespaces in which nothing is changed.
@@ -70,37 +73,46 @@ func (b blastRadius) judge(in *Input) finding {
 	return b.shares(in)
 }
 
-// shares limits the replicas that are out at the same time, whoever took them. A lever
-// that costs no ready replica is not limited: it may be the repair.
+// shares limits the replicas that are out at the same time, whoever took them: in the
+// service's namespace, and in all. A lever that costs no ready replica is not limited: it
+// may be the repair. Workloads of no service are no part of what is counted.
 func (b blastRadius) shares(in *Input) finding {
-	for _, s := range in.Plan.Shares {
-		limit, of := b.outOfSpace, "namespace "+s.Namespace
-		if s.Namespace == "" {
-			limit, of = b.outOfAll, "all services"
-		}
-		if limit == nil {
+	if in.ofNoService {
+		return finding{}
+	}
+	for _, of := range []struct {
+		limit           *float64
+		namespace, name string
+	}{{b.outOfSpace, in.Service.Namespace, "namespace " + in.Service.Namespace}, {b.outOfAll, "", "all services"}} {
+		if of.limit == nil {
 			continue
 		}
-		if s.Unknown != "" {
-			return finding{deny: fmt.Sprintf("the replicas of %s are unknown: %s: %s", of, s.Unknown, b)}
+		at := slices.IndexFunc(in.Plan.Shares, func(s machine.Share) bool { return s.Namespace == of.namespace })
+		switch {
+		case at >= 0:
+			if why := over(in, of.name, in.Plan.Shares[at], *of.limit); why != "" {
+				return finding{deny: why + ", " + b.String()}
+			}
+		case in.Plan.Capacity.Lost() > 0:
+			return finding{deny: fmt.Sprintf("the replicas of %s were not counted: %s", of.name, b)}
 		}
-		taken := 0
-		if in.Taken != nil {
-			taken = in.Taken(s.Namespace)
-		}
-		if out := s.Missing + taken + s.Lost; 100*float64(out) > *limit*float64(s.Wanted) {
-			return finding{deny: fmt.Sprintf("%d of %d replicas of %s would be out (%d are not ready, other runs take %d), %s", out, s.Wanted, of, s.Missing, taken, b)}
-		}
-	}
-	return b.counted(in)
-}
-
-// counted refuses a lever that costs replicas of which no share was counted.
-func (b blastRadius) counted(in *Input) finding {
-	if (b.outOfSpace != nil || b.outOfAll != nil) && in.Plan.Capacity.Lost() > 0 && len(in.Plan.Shares) == 0 {
-		return finding{deny: "the share of all replicas is unknown: " + b.String()}
 	}
 	return finding{}
+}
+
+// over returns why a share is beyond a limit in percent; empty: it is not.
+func over(in *Input, of string, s machine.Share, limit float64) string {
+	taken := 0
+	if in.Taken != nil {
+		taken = in.Taken(s.Namespace)
+	}
+	switch out := s.Missing + taken + s.Lost; {
+	case s.Unknown != "":
+		return fmt.Sprintf("the replicas of %s are unknown: %s", of, s.Unknown)
+	case 100*float64(out) > limit*float64(s.Wanted):
+		return fmt.Sprintf("%d of %d replicas of %s would be out (%d are not ready, other runs take %d)", out, s.Wanted, of, s.Missing, taken)
+	}
+	return ""
 }
 
 // tokens limits the tokens per second of the lost replicas, at their current

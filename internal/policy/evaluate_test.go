@@ -82,19 +82,21 @@ func TestUnknownIsDenied(t *testing.T) {
 		},
 		"no share is counted": {
 			`{name: bound, blast_radius: {max_out_percent_of_namespace: 25}}`,
-			func(in *Input) { in.Plan.Capacity.LowestReady = 2 },
-			"policy bound, policy.yaml:6: the share of all replicas is unknown: at most 25 % of a namespace's replicas out",
+			func(in *Input) { in.Service.Namespace = "prod"; in.Plan.Capacity.LowestReady = 2 },
+			"policy bound, policy.yaml:6: the replicas of namespace prod were not counted: at most 25 % of a namespace's replicas out",
 		},
 		"a share cannot be counted": {
 			`{name: bound, blast_radius: {max_out_percent_of_namespace: 25}}`,
 			func(in *Input) {
+				in.Service.Namespace = "prod"
 				in.Plan.Capacity.LowestReady, in.Plan.Shares = 2, []machine.Share{{Namespace: "prod", Lost: 1, Unknown: "no answer"}}
 			},
-			"policy bound, policy.yaml:6: the replicas of namespace prod are unknown: no answer: at most 25 % of a namespace's replicas out",
+			"policy bound, policy.yaml:6: the replicas of namespace prod are unknown: no answer, at most 25 % of a namespace's replicas out",
 		},
 		"too many out with those of others": {
 			`{name: bound, blast_radius: {max_out_percent_of_namespace: 25, max_out_percent_of_cluster: 50}}`,
 			func(in *Input) {
+				in.Service.Namespace = "prod"
 				in.Plan.Capacity.LowestReady, in.Plan.Shares = 2, []machine.Share{{Lost: 1, Wanted: 8, Missing: 1}, {Namespace: "prod", Lost: 1, Wanted: 8, Missing: 1}}
 				in.Taken = func(string) int { return 1 }
 			},
@@ -103,6 +105,7 @@ func TestUnknownIsDenied(t *testing.T) {
 		"too many of all": {
 			`{name: bound, blast_radius: {max_out_percent_of_cluster: 10}}`,
 			func(in *Input) {
+				in.Service.Namespace = "prod"
 				in.Plan.Capacity.LowestReady, in.Plan.Shares = 2, []machine.Share{{Lost: 1, Wanted: 8}, {Namespace: "prod", Lost: 8, Wanted: 8}}
 			},
 			"policy bound, policy.yaml:6: 1 of 8 replicas of all services would be out (0 are not ready, other runs take 0), at most 10 % of all services' replicas out",
@@ -110,6 +113,7 @@ func TestUnknownIsDenied(t *testing.T) {
 		"as many out as may be": {
 			`{name: bound, blast_radius: {max_out_percent_of_namespace: 25, max_lost_tokens_per_second: 1000}}`,
 			func(in *Input) {
+				in.Service.Namespace = "prod"
 				in.Plan.Capacity.LowestReady, in.Plan.Capacity.TokensPerSecond = 2, &tokens
 				in.Plan.Shares = []machine.Share{{Lost: 1, Wanted: 1}, {Namespace: "prod", Lost: 1, Wanted: 8, Missing: 1}}
 			},

@@ -25,6 +25,8 @@ type Input struct {
 
 	Count func(Count) (int, bool)    // past changes; nil, or false: unknown
 	Taken func(namespace string) int // ready replicas that other runs under way cost, empty: in all; nil: none
+
+	ofNoService bool // the service is a namespace with pods of no service
 }
 
 // Other is another service that a lever touches, or a namespace with pods of no
@@ -46,7 +48,7 @@ func (o Other) inputs(in *Input) []*Input {
 	var out []*Input
 	for _, c := range costs {
 		x := *in
-		x.Service, x.Autonomy, x.Others = o.Service, o.Autonomy, nil
+		x.Service, x.Autonomy, x.Others, x.ofNoService = o.Service, o.Autonomy, nil, o.Service.Name == ""
 		if in.Plan != nil {
 			plan := *in.Plan
 			plan.Capacity, x.Plan = c, &plan

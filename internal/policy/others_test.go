@@ -15,14 +15,17 @@ import (
 func drain() Input {
 	in := harmless()
 	in.Service = playbook.Service{Name: "prod/chat", Namespace: "prod", Owners: []string{"group:chat"}}
-	in.Plan = &machine.Plan{Capacity: machine.Capacity{ReadyNow: 4, LowestReady: 3, ReadyAfter: 3}}
+	in.Plan = &machine.Plan{
+		Capacity: machine.Capacity{ReadyNow: 4, LowestReady: 3, ReadyAfter: 3},
+		Shares:   []machine.Share{{Lost: 2, Wanted: 5}, {Namespace: "batch", Lost: 1, Wanted: 1}, {Namespace: "prod", Lost: 1, Wanted: 4}},
+	}
 	in.Others = []Other{
 		{
 			Name: "service batch/embed, with pods on the node", Autonomy: playbook.Auto,
 			Service:  playbook.Service{Name: "batch/embed", Namespace: "batch", Owners: []string{"group:embed"}},
 			Capacity: []machine.Capacity{{ReadyNow: 1}},
 		},
-		{Name: "pods of no service in namespace kube-system", Autonomy: playbook.Auto, Service: playbook.Service{Namespace: "kube-system"}},
+		{Name: "pods of no service in namespace kube-system", Autonomy: playbook.Auto, Service: playbook.Service{Namespace: "kube-system"}, Capacity: []machine.Capacity{{ReadyNow: 1}}},
 	}
 	return in
 }
@@ -38,6 +41,8 @@ func TestRulesJudgeAllThatIsTouched(t *testing.T) {
 		{"protected namespace", `{name: x, protect: {namespaces: [kube-system]}}`, system + ": namespace kube-system is protected", machine.Terms{}},
 		{"denied for another", `{name: x, when: 'service.name == "batch/embed"', deny: not that one}`, embed + ": not that one", machine.Terms{}},
 		{"its replicas", `{name: x, blast_radius: {min_ready: 1}}`, embed + ": 0 would stay ready of 1", machine.Terms{}},
+		{"the share of its namespace", `{name: x, blast_radius: {max_out_percent_of_namespace: 50}}`, embed + ": 1 of 1 replicas of namespace batch would be out", machine.Terms{}},
+		{"no share of its namespace", `{name: x, when: 'service.namespace != "batch"', blast_radius: {max_out_percent_of_namespace: 50}}`, "", machine.Terms{}},
 		{"its budget", `{name: x, when: 'service.name == "batch/embed"', budget: {levers: 1, within: 1h}}`, embed + ": 1 already", machine.Terms{}},
 		{"its level", `{name: x, when: 'service.namespace == "batch"', max_autonomy: observe}`, "", machine.Terms{
 			Cap: &machine.Cap{Level: playbook.Observe, Rule: "policy x, policy.yaml:6, for " + embed, Touched: true},

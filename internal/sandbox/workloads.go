@@ -31,6 +31,19 @@ func (w *World) Workload(_ context.Context, ref kube.Ref) (kube.Workload, error)
 	return out, nil
 }
 
+// Replicas counts the replicas of workloads.
+func (w *World) Replicas(ctx context.Context, refs []kube.Ref) (map[kube.Ref]kube.ReplicaCount, error) {
+	out := map[kube.Ref]kube.ReplicaCount{}
+	for _, ref := range refs {
+		of, err := w.Workload(ctx, ref)
+		if err != nil {
+			return nil, err
+		}
+		out[ref] = kube.ReplicaCount{Wanted: of.Replicas, Ready: of.Ready}
+	}
+	return out, nil
+}
+
 // Revisions returns the revision history, oldest first.
 func (w *World) Revisions(_ context.Context, ref kube.Ref) ([]kube.Revision, error) {
 	w.mu.Lock()

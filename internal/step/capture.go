@@ -119,10 +119,13 @@ func podsOfService(svc playbook.Service, ends []string) []string {
 // podNames match what follows the name of a workload in the names of its pods, by its
 // kind: chat-long-6d4b9-x2x9z is a pod of chat-long, and none of chat.
 var podNames = map[string]*regexp.Regexp{
-	"Deployment":  regexp.MustCompile(`^([bcdfghjklmnpqrstvwxz2456789]{5,10}-)?[a-z0-9]+$`), // hash of the ReplicaSet, which has no vowels
-	"Rollout":     regexp.MustCompile(`^([bcdfghjklmnpqrstvwxz2456789]{5,10}-)?[a-z0-9]+$`),
+	"Deployment":  ofReplicaSet,
+	"Rollout":     ofReplicaSet,
 	"StatefulSet": regexp.MustCompile(`^[0-9]+(-[0-9]+)?$`), // ordinal; of a group's leader, and the worker's
 }
+
+// ofReplicaSet is the end of a pod's name: the hash of the ReplicaSet, which has no vowels, and its own.
+var ofReplicaSet = regexp.MustCompile(`^([bcdfghjklmnpqrstvwxz2456789]{5,10}-)?[a-z0-9]+$`)
 
 // told returns the lines about a capture for people.
 func told(all []machine.Gathered) []string {

@@ -46,12 +46,14 @@ func (s *Set) share(ctx context.Context, in Input, plan *machine.Plan) {
 
 // known returns the services of the catalog, and at least the run's own.
 func (s *Set) known(own playbook.Service) []playbook.Service {
+	var all []playbook.Service
 	if s.deps.Services != nil {
-		if all := s.deps.Services(); slices.ContainsFunc(all, func(x playbook.Service) bool { return x.Name == own.Name }) {
-			return all
-		}
+		all = s.deps.Services()
 	}
-	return []playbook.Service{own}
+	if slices.ContainsFunc(all, func(x playbook.Service) bool { return x.Name == own.Name }) {
+		return all
+	}
+	return append(slices.Clip(all), own)
 }
 
 // losses returns how many ready replicas of services a plan costs at worst, by namespace,

@@ -118,9 +118,9 @@ func (t *turn) worthwhile(o OpenEffect, out Outcome) bool {
 // What was sent is never sent again here: its outcome would be unknown. A plan that has to
 // come later, such as in a closed sync window, waits for no server.
 func (t *turn) away(o OpenEffect, out Outcome) bool {
-	unreachable := out.Reason == fault.Unreachable && o.Action == ActionPlan
-	again := (out.Reason == fault.Unreachable || out.Reason == fault.Throttled) && o.Action == ActionApply && !t.s.Lever.Plan.Unrepeatable
-	return (unreachable || again) && out.Status == StatusFailed && t.now.Before(o.Since.Add(AwayWithin))
+	applies := o.Action == ActionApply && !t.s.Lever.Plan.Unrepeatable
+	waits := out.Reason == fault.Unreachable && (o.Action == ActionPlan || applies) || out.Reason == fault.Throttled && applies
+	return waits && out.Status == StatusFailed && t.now.Before(o.Since.Add(AwayWithin))
 }
 
 func (t *turn) checked(o OpenEffect, out Outcome) {
