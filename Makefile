@@ -61,7 +61,7 @@ e2e: ## real servers: Kubernetes API, Prometheus, Alertmanager, Argo CD, Flux (f
 	@$(RIG)/flux.sh >/dev/null
 	@go test -tags=e2e,$(TAG) ./test/e2e/... -timeout 40m -count=1 -parallel 8
 
-levers: ## every lever killed, refused, cut off and overtaken at a real API server: in development, not a part of e2e
+levers: ## every lever killed, refused, cut off and overtaken at a real API server (7 min; not a part of e2e)
 	@$(RIG)/packages.sh
 	@$(RIG)/build.sh kubebox >/dev/null
 	@go test -tags=e2e,levers,$(TAG) ./test/e2e -count=1 -timeout 30m -v -run '^TestEveryLever$$'
