@@ -55,6 +55,7 @@ vulnerabilities: ## known vulnerabilities that the programs reach (skipped where
 e2e: ## real servers: Kubernetes API, Prometheus, Alertmanager, Argo CD, Flux (first time: 20 min of building, root for apt-get)
 	@$(RIG)/packages.sh
 	@$(RIG)/build.sh kubebox >/dev/null
+	@$(RIG)/kubectl.sh >/dev/null
 	@$(RIG)/build.sh argobox >/dev/null
 	@$(RIG)/sources.sh sourcebox >/dev/null
 	@$(RIG)/sources.sh appsetbox >/dev/null
@@ -64,6 +65,7 @@ e2e: ## real servers: Kubernetes API, Prometheus, Alertmanager, Argo CD, Flux (f
 levers: ## every lever killed, refused, cut off and overtaken at a real API server (7 min; not a part of e2e)
 	@$(RIG)/packages.sh
 	@$(RIG)/build.sh kubebox >/dev/null
+	@$(RIG)/kubectl.sh >/dev/null
 	@go test -tags=e2e,levers,$(TAG) ./test/e2e -count=1 -timeout 30m -v -run '^TestEveryLever$$'
 
 soak: ## simulate executors through random incidents: make soak SEEDS=100000

@@ -11,6 +11,7 @@ import (
 	_ "embed" // stages.yaml, audit.yaml
 	"encoding/pem"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -41,6 +42,7 @@ type ControlPlane struct {
 	Client kubernetes.Interface // as admin
 
 	bin     string
+	kubectl *http.Client // see [ControlPlane.TryKubectl]
 	ca      []byte
 	servers []*Process
 
@@ -101,6 +103,9 @@ func (cp *ControlPlane) start() error {
 	if err := cp.startControllers(); err != nil {
 		return err
 	}
+	if err := cp.startKubectl(); err != nil {
+		return fmt.Errorf("start kubectl: %w", err)
+	}
 	return cp.awaitServiceAccount("default", 60*time.Second)
 }
 
@@ -114,7 +119,9 @@ func built(script string, target ...string) (string, error) {
 }
 
 func (cp *ControlPlane) launch(spec Spec) error {
-	spec.Path = filepath.Join(cp.bin, spec.Name)
+	if spec.Path == "" {
+		spec.Path = filepath.Join(cp.bin, spec.Name)
+	}
 	p, err := startProcess(cp.Dir, spec)
 	if p != nil {
 		cp.servers = append(cp.servers, p)
@@ -331,22 +338,6 @@ func (cp *ControlPlane) awaitServiceAccount(namespace string, limit time.Duratio
 		return fmt.Errorf("no default service account in namespace %s: %s", namespace, state)
 	}
 	return nil
-}
-
-// Kubectl runs kubectl as admin and returns what it printed.
-func (cp *ControlPlane) Kubectl(t testing.TB, args ...string) string {
-	t.Helper()
-	out, err := cp.TryKubectl(t.Context(), args...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return out
-}
-
-// TryKubectl is Kubectl for a call that may fail. A --kubeconfig among the
-// arguments makes it another user's.
-func (cp *ControlPlane) TryKubectl(ctx context.Context, args ...string) (string, error) {
-	return run(ctx, filepath.Join(cp.bin, "kubectl"), append([]string{"--kubeconfig=" + cp.kubeconfigPath(userAdmin)}, args...)...)
 }
 
 // Apply applies manifests, as admin, to a namespace.

@@ -159,7 +159,7 @@ func FreeAddr(t testing.TB) string {
 	return fmt.Sprintf("127.0.0.1:%d", port)
 }
 
-// Await asks condition ten times a second until it holds and fails the test
+// Await asks condition up to ten times a second, and no more than half of the time, until it holds and fails the test
 // when it does not within the limit. What condition returns with the verdict
 // describes the state it saw; the last one is in the failure.
 func Await(t testing.TB, limit time.Duration, what string, condition func(context.Context) (done bool, state string)) {
@@ -176,9 +176,8 @@ func Await(t testing.TB, limit time.Duration, what string, condition func(contex
 func await(limit time.Duration, condition func(context.Context) (bool, string)) (state string, ok bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
-	tick := time.NewTicker(100 * time.Millisecond)
-	defer tick.Stop()
 	for {
+		asked := time.Now()
 		done, seen := condition(ctx)
 		if done {
 			return seen, true
@@ -189,7 +188,7 @@ func await(limit time.Duration, condition func(context.Context) (bool, string)) 
 		select {
 		case <-ctx.Done():
 			return state, false
-		case <-tick.C:
+		case <-time.After(max(100*time.Millisecond, time.Since(asked))):
 		}
 	}
 }
