@@ -2,12 +2,10 @@ package kube
 
 import (
 	"context"
-	"fmt"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // This file holds the objects that make a workload and set its replicas by fields of
@@ -104,31 +102,6 @@ func (c *Client) inert(ctx context.Context, o *unstructured.Unstructured) (strin
 	case DynamoAdapter:
 		graph, _, _ := unstructured.NestedString(o.Object, "spec", "dgdRef", "name")
 		return c.planned(ctx, Ref{Kind: "DynamoGraphDeployment", Namespace: o.GetNamespace(), Name: graph})
-	}
-	return "", nil
-}
-
-// planned returns that a Dynamo graph has a planner, which sets the replicas of all
-// components by itself, or may have one: its components cannot be read. Empty: it has none.
-func (c *Client) planned(ctx context.Context, graph Ref) (string, error) {
-	gvr := schema.GroupVersionResource{Group: "nvidia.com", Version: "v1alpha1", Resource: "dynamographdeployments"}
-	o, err := c.dynamic.Resource(gvr).Namespace(graph.Namespace).Get(ctx, graph.Name, metav1.GetOptions{})
-	if err != nil {
-		return "", request{verb: "get", group: gvr.Group, resource: gvr.Resource, namespace: graph.Namespace, name: graph.Name}.fail(err)
-	}
-	services, found, err := unstructured.NestedMap(o.Object, "spec", "services")
-	if err != nil || !found {
-		return fmt.Sprintf("whether a planner sets them is not known: %s %s has no spec.services that can be read", graph.Kind, graph.Name), nil
-	}
-	for name, s := range services {
-		fields, readable := s.(map[string]any)
-		kind, _, err := unstructured.NestedString(fields, "componentType")
-		if !readable || err != nil {
-			return fmt.Sprintf("whether a planner sets them is not known: spec.services.%s of %s %s cannot be read", name, graph.Kind, graph.Name), nil
-		}
-		if kind == "planner" {
-			return fmt.Sprintf("the planner %s of %s %s sets the replicas of its components by itself", name, graph.Kind, graph.Name), nil
-		}
 	}
 	return "", nil
 }

@@ -239,6 +239,21 @@ func TestMakersRefuse(t *testing.T) {
 				spec["services"].(map[string]any)["Planner"] = map[string]any{"componentType": "planner"}
 			})
 		}, fault.OutOfBounds, "the planner Planner of DynamoGraphDeployment llm sets the replicas"},
+		"a planner that has all its GPUs": {byDynamo, func(x *generated) {
+			x.Edit(graphPath, func(spec map[string]any) {
+				spec["services"].(map[string]any)["Planner"] = plannerOf("--config", `{"mode": "disagg", "max_gpu_budget": 8, "min_endpoint": 1}`)
+			})
+		}, fault.OutOfBounds, "by itself, within max_gpu_budget 8 and min_endpoint 1: where that holds it back, change it there"},
+		"a planner of an older Dynamo": {byDynamo, func(x *generated) {
+			x.Edit(graphPath, func(spec map[string]any) {
+				spec["services"].(map[string]any)["Planner"] = plannerOf("--environment=kubernetes", "--max-gpu-budget=16")
+			})
+		}, fault.OutOfBounds, "by itself, within --max-gpu-budget=16: "},
+		"a planner that reads a file": {byDynamo, func(x *generated) {
+			x.Edit(graphPath, func(spec map[string]any) {
+				spec["services"].(map[string]any)["Planner"] = plannerOf("--config=/etc/planner/config.yaml")
+			})
+		}, fault.OutOfBounds, "by itself, within its --config: "},
 		"components that cannot be read": {byDynamo, func(x *generated) {
 			x.Edit(graphPath, func(spec map[string]any) { delete(spec, "services") })
 		}, fault.OutOfBounds, "whether a planner sets them is not known"},
@@ -284,4 +299,9 @@ func TestAutoscalerOfMaker(t *testing.T) {
 	if o.Status != machine.StatusOK || o.Plan.Target.Kind != kube.HPA {
 		t.Errorf("%s %s %s", o.Status, o.Message, fmt.Sprint(o.Plan))
 	}
+}
+
+// plannerOf is the planner of a graph of Dynamo with arguments.
+func plannerOf(args ...any) map[string]any {
+	return map[string]any{"componentType": "planner", "extraPodSpec": map[string]any{"mainContainer": map[string]any{"args": args}}}
 }
