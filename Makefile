@@ -16,10 +16,12 @@ ARCHITECTURES ?= amd64 arm64
 GO_DIRS   := $(wildcard cmd internal deploy test playbooks tools third_party)
 
 .DEFAULT_GOAL := help
-.PHONY: build sbom image test lint vulnerabilities e2e levers soak bench demo generate clean help
+.PHONY: FORCE build sbom image test lint vulnerabilities e2e levers soak bench demo generate clean help
 
-build: ## build bin/responder, bin/responder-helm and bin/responder-agent
-	@go build -trimpath -buildvcs=auto -o bin/responder ./cmd/responder
+bin/responder: FORCE
+	@go build -trimpath -buildvcs=auto -o $@ ./cmd/responder
+
+build: bin/responder ## build bin/responder, bin/responder-helm and bin/responder-agent
 	@go build -trimpath -buildvcs=auto -o bin/responder-helm ./cmd/responder/helm
 	@go build -trimpath -buildvcs=auto -o bin/responder-agent ./cmd/responder/agent
 
@@ -74,7 +76,7 @@ soak: ## simulate executors through random incidents: make soak SEEDS=100000
 bench: ## benchmarks
 	@go test -run '^$$' -bench . -benchmem ./...
 
-demo: build ## an incident in a simulated cluster, on this machine
+demo: bin/responder ## an incident in a simulated cluster, on this machine
 	@bin/responder demo
 
 generate: ## regenerate reference documentation and schemas
