@@ -159,6 +159,13 @@ func (t Test) verdict(d *Decision, now Counts, before *Counts) {
 	}
 }
 
+// Missed reports whether the window rejects, with the error of one look, that the
+// objective is met, and at least as many are bad as where a service counts as burning.
+func (t Test) Missed() bool {
+	now := t.Now.bounded()
+	return now.usable() && now.Ratio() >= t.line() && upperTail(now.Bad, now.Total, 1-t.Objective) <= min(t.alpha(), burningError)
+}
+
 // orWatch turns a missing reading into watching before the deadline.
 func (t Test) orWatch(d Decision) Decision {
 	if !t.Final {

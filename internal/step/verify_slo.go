@@ -74,7 +74,40 @@ func (s *Set) proveSLO(ctx context.Context, e machine.Effect, now time.Time) loo
 			w, m = more, again
 		}
 	}
-	return w.judge(m)
+	l := w.judge(m)
+	if l.verdict != slo.Verified && l.verdict != slo.Worse && inEffect >= 2*w.now && w.lasts(ctx, s.deps.Querier, ask, now) {
+		l.verdict = slo.Failed
+		l.text += fmt.Sprintf("; no worse in the %s before, and no fewer requests are in flight: waiting longer would not prove it", w.now.Round(time.Second))
+	}
+	return l
+}
+
+// lasts reports whether waiting longer would not prove the change: an objective is
+// clearly missed, as it was a window before, none is missed by less and less, and
+// the engine is known to hold no fewer requests.
+func (w *windows) lasts(ctx context.Context, q Querier, ask slo.Ask, now time.Time) bool {
+	if server, _ := engine.Named(w.effect.Service.Engine); server.Fronted() {
+		return false // the router's queue is hidden
+	}
+	half := w.now / 2
+	spans := []slo.Span{{Window: w.now}, {Window: half, Offset: half}, {Window: half}, {Window: w.now, Offset: w.now}}
+	m, err := slo.Measure(ctx, q, ask, now, spans...)
+	if err != nil {
+		return false
+	}
+	lasts := false
+	for _, x := range m.Measured {
+		if x.Reason != "" {
+			return false
+		}
+		t, was := w.test(x, false), w.test(x, false)
+		was.Now = x.Counts[len(spans)-1]
+		if t.Falling || slo.Heads(was.Now, t.Now) == slo.Falling {
+			return false
+		}
+		lasts = lasts || t.Missed() && was.Missed()
+	}
+	return lasts && w.piles(ctx, q, ask, now)
 }
 
 // early looks for what is worse before the hold time is over. It looks at the later

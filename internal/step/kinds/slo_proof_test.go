@@ -13,12 +13,12 @@ import (
 )
 
 // served is what a replica shows of requests that end every 15 s, from a time before a
-// change took effect at noon until five minutes after it.
+// change took effect at noon until 20 minutes after it.
 func served(before time.Duration, each func(since time.Duration) (requests, slow float64), queue func(since time.Duration) float64) slotest.Store {
 	store := slotest.Store{}
 	var fast, all, waiting, running []slo.Point
 	good, total := 0.0, 0.0
-	for since := -before; since <= 5*time.Minute; since += 15 * time.Second {
+	for since := -before; since <= 20*time.Minute; since += 15 * time.Second {
 		requests, slow := each(since)
 		total, good = total+requests, good+requests*(1-slow)
 		when := noon.Add(since)
@@ -171,6 +171,64 @@ func TestWorseIsSaidEarly(t *testing.T) {
 			}
 			if worse != c.worse {
 				t.Errorf("worse after %s, want %s (0s: not before the hold time)", worse, c.worse)
+			}
+		})
+	}
+}
+
+// A proof that is missed and would be missed at its deadline, too, ends: the run is
+// needed for what burns. One that gets better, or may yet, has the time it was given.
+func TestWhatLastsEndsTheProof(t *testing.T) {
+	level := func(time.Duration) float64 { return 40 }
+	always := func(share float64) func(time.Duration) float64 {
+		return func(time.Duration) float64 { return share }
+	}
+	for name, c := range map[string]struct {
+		slow   func(since time.Duration) float64 // share of the requests since the change; 0.5 before
+		queue  func(since time.Duration) float64
+		change func(e *machine.Effect)
+		after  time.Duration // 0: not before the deadline
+		ends   machine.Verdict
+	}{
+		"as before":                    {always(0.5), level, nil, 6 * time.Minute, machine.VerdictNoEffect},
+		"better, and not good":         {always(0.2), level, nil, 6 * time.Minute, machine.VerdictImproved},
+		"the queue grows":              {always(0.5), func(d time.Duration) float64 { return 40 + d.Seconds() }, nil, 6 * time.Minute, machine.VerdictNoEffect},
+		"in a larger burst":            {always(0.5), level, func(e *machine.Effect) { e.Proof.Release = true }, 6 * time.Minute, machine.VerdictInconclusive},
+		"falling":                      {func(d time.Duration) float64 { return 0.5 - 0.3*d.Minutes()/20 }, level, nil, 0, ""},
+		"the queue gets shorter":       {always(0.5), func(d time.Duration) float64 { return 1200 - d.Seconds() }, nil, 0, ""},
+		"no gauge of the queue":        {always(0.5), nil, nil, 0, ""},
+		"the router's queue is hidden": {always(0.5), level, func(e *machine.Effect) { e.Service.Engine = "dynamo" }, 0, ""},
+		"hardly outside":               {always(0.012), level, nil, 0, ""},
+		"better after four minutes":    {func(d time.Duration) float64 { return map[bool]float64{true: 0.5, false: 0.2}[d < 4*time.Minute] }, level, nil, 9*time.Minute + 30*time.Second, machine.VerdictImproved},
+		"a hold time of five minutes":  {always(0.5), level, func(e *machine.Effect) { e.Proof.Spec.Hold = 5 * time.Minute }, 10 * time.Minute, machine.VerdictNoEffect},
+	} {
+		t.Run(name, func(t *testing.T) {
+			store := served(30*time.Minute, func(since time.Duration) (requests, slow float64) {
+				switch {
+				case since <= 0:
+					return 200, 0.5
+				case name == "in a larger burst":
+					return 500, c.slow(since)
+				}
+				return 200, c.slow(since)
+			}, c.queue)
+			after, ends := time.Duration(0), machine.Verdict("")
+			for since := 3 * time.Minute; since < 20*time.Minute && after == 0; since += 15 * time.Second {
+				now := noon.Add(since)
+				e := proofOfTTFT()
+				if c.change != nil {
+					c.change(&e)
+				}
+				o := kinds.New(step.Deps{Querier: store, Workloads: fleet{}, Now: func() time.Time { return now }}).Do(t.Context(), e)
+				if o.Status != machine.StatusOK {
+					t.Fatalf("%+v", o)
+				}
+				if o.Sample.Verdict == machine.VerdictFailed {
+					after, ends = since, o.Sample.Ends
+				}
+			}
+			if after != c.after || ends != c.ends {
+				t.Errorf("ends %s after %s, want %s after %s (0s: not before the deadline)", ends, after, c.ends, c.after)
 			}
 		})
 	}
