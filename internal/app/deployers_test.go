@@ -28,6 +28,15 @@ func TestDiscoveredOfFlux(t *testing.T) {
 	if got, want := marked[0].Application, gitops.FluxName("flux-system", "models"); got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
+	s.Change(kubetest.Path(ref), func(o map[string]any) {
+		o["metadata"].(map[string]any)["labels"] = map[string]any{
+			"responder.dev/service": "true", "helm.toolkit.fluxcd.io/name": "chat", "helm.toolkit.fluxcd.io/namespace": "serving",
+		}
+	})
+	marked, err = s.Client(t).Marked(t.Context(), "serving", "responder.dev/service")
+	if err != nil || len(marked) != 1 || marked[0].Application != gitops.FluxHelmName("serving", "chat") {
+		t.Fatalf("%+v: %v", marked, err)
+	}
 	if _, err := (deployers{}).Application(t.Context(), marked[0].Application); err == nil || !strings.Contains(err.Error(), "gitops.flux.enabled is not set") {
 		t.Errorf("without Flux: %v", err)
 	}

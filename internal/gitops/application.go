@@ -7,15 +7,16 @@ import (
 	"time"
 )
 
-// Application is the state of an Argo CD application, or of a Kustomization of Flux.
+// Application is the state of an Argo CD application, or of a Kustomization of Flux: of
+// one alone, or together with a HelmRelease that it deploys.
 type Application struct {
-	Name      string // namespace/name of Argo CD's; of Flux's see [FluxName]
+	Name      string // namespace/name of Argo CD's; of Flux's see [FluxName] and [FluxHelmName]
 	Project   string
 	UID       string
 	Sources   []Source   // several for multi-source applications; never empty
 	Chart     []string   // of each source: the Helm chart, when it is of a chart repository
 	Target    []string   // targetRevision of each source
-	Values    [][]string // of each source: Helm's value files as written, below the path or as $REF/FILE of another source
+	Values    [][]string // of each source: Helm's value files as written, below the path or as $REF/FILE of another source; of a HelmRelease its chart's directory
 	Refs      []string   // of each source: the name by which value files refer to it; empty: none
 	Releases  []string   // of each source: the name that it gives Helm's release; empty: the application's
 	Revisions []string   // revision of each source that the live state was compared with last

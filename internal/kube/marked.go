@@ -57,6 +57,8 @@ func mark(kind string, m metav1.ObjectMeta, cs []corev1.Container) Marked {
 			w.Application = o.Name
 		case Flux:
 			w.Application = "flux:" + o.Namespace + "/" + o.Name // as gitops.FluxName
+		case FluxHelm:
+			w.Application = "flux-helm:" + o.Namespace + "/" + o.Name // as gitops.FluxHelmName
 		}
 	}
 	for _, c := range cs {

@@ -21,23 +21,57 @@ type Cluster interface {
 	Annotate(ctx context.Context, r schema.GroupVersionResource, namespace, name, key, value string) error
 }
 
-// Client reads Kustomizations. It is safe for concurrent use.
+// Client reads Kustomizations and HelmReleases. It is safe for concurrent use.
 type Client struct{ cluster Cluster }
 
 // New returns a client of the Flux that runs in a cluster.
 func New(c Cluster) *Client { return &Client{c} }
 
-// Application returns a Kustomization, by the name that [gitops.FluxName] made. The
-// error is Owned if its source is not a GitRepository.
+// Application returns a Kustomization, by the name that [gitops.FluxName] made, or a
+// HelmRelease with the Kustomization that deploys it, by that of [gitops.FluxHelmName].
+// The error is Owned if the source is not a GitRepository, and for a HelmRelease that a
+// commit does not change.
 func (c *Client) Application(ctx context.Context, name string) (gitops.Application, error) {
 	k, r, err := c.read(ctx, name)
 	if err != nil {
 		return gitops.Application{}, err
 	}
-	return application(k, r), nil
+	if gitops.HelmReleaseOf(name) == "" {
+		return application(k, r), nil
+	}
+	// Read after the Kustomization: what that has applied is in the HelmRelease by now.
+	h, err := c.helmRelease(ctx, name)
+	if err != nil {
+		return gitops.Application{}, err
+	}
+	return released(h, k, r)
 }
 
+// helmRelease reads a HelmRelease.
+func (c *Client) helmRelease(ctx context.Context, name string) (helmRelease, error) {
+	namespace, short, ok := gitops.FluxHelmRelease(name)
+	if !ok {
+		return helmRelease{}, &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("flux: %q does not name a HelmRelease", name)}
+	}
+	data, err := c.cluster.Custom(ctx, helmReleases, namespace, short)
+	if err != nil {
+		return helmRelease{}, err
+	}
+	return decode[helmRelease](data, gitops.ApplicationTitle(name))
+}
+
+// read reads a Kustomization and its source. Of a HelmRelease they are those that deploy
+// its manifest.
 func (c *Client) read(ctx context.Context, name string) (kustomization, repository, error) {
+	if gitops.HelmReleaseOf(name) != "" {
+		h, err := c.helmRelease(ctx, name)
+		if err == nil {
+			name, err = h.deployedBy()
+		}
+		if err != nil {
+			return kustomization{}, repository{}, err
+		}
+	}
 	namespace, short, ok := gitops.FluxKustomization(name)
 	if !ok {
 		return kustomization{}, repository{}, &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("flux: %q does not name a Kustomization", name)}

@@ -1,5 +1,5 @@
-// Package flux reads Kustomizations of Flux, and asks Flux to look at Git now. It
-// returns them as [gitops.Application], so the levers on Git know one form.
+// Package flux reads Kustomizations and HelmReleases of Flux, and asks Flux to look at
+// Git now. It returns them as [gitops.Application], so the levers on Git know one form.
 //
 // What Flux's objects mean here:
 //
@@ -15,6 +15,9 @@
 //     one than before. Flux reconciles the same commit again after each interval.
 //   - status.history (Flux 2.7 and later) tells what was deployed when. Without it only
 //     the commit that is applied now is known.
+//   - A HelmRelease is the application of the Kustomization that its labels name, and
+//     that lists it. Once the commit is applied, its condition Ready counts, for its
+//     present generation: True is in effect, False with a reason of Helm's is a failure.
 //
 // Flux applies its branch and nothing else, so there is no sync to a commit of our
 // choice: [Client.Sync] refuses. A suspended object is reported by

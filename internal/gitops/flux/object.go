@@ -10,9 +10,11 @@ import (
 	"github.com/inference-responder/responder/internal/fault"
 )
 
-// The resources of Flux that are read. Both APIs are stable since Flux 2.0.
+// The resources of Flux that are read. The APIs are stable: that of HelmReleases since
+// Flux 2.3, the others since 2.0.
 var (
 	kustomizations = schema.GroupVersionResource{Group: "kustomize.toolkit.fluxcd.io", Version: "v1", Resource: "kustomizations"}
+	helmReleases   = schema.GroupVersionResource{Group: "helm.toolkit.fluxcd.io", Version: "v2", Resource: "helmreleases"}
 	repositories   = schema.GroupVersionResource{Group: "source.toolkit.fluxcd.io", Version: "v1", Resource: "gitrepositories"}
 )
 
@@ -22,11 +24,12 @@ const requestedAt = "reconcile.fluxcd.io/requestedAt"
 
 // meta is the metadata of an object, as far as it is used.
 type meta struct {
-	Namespace         string     `json:"namespace"`
-	Name              string     `json:"name"`
-	UID               string     `json:"uid"`
-	Generation        int64      `json:"generation"`
-	DeletionTimestamp *time.Time `json:"deletionTimestamp"`
+	Namespace         string            `json:"namespace"`
+	Name              string            `json:"name"`
+	UID               string            `json:"uid"`
+	Generation        int64             `json:"generation"`
+	Labels            map[string]string `json:"labels"`
+	DeletionTimestamp *time.Time        `json:"deletionTimestamp"`
 }
 
 // kustomization is a Kustomization, as far as it is used.
@@ -44,11 +47,7 @@ type kustomization struct {
 		Ignore     json.RawMessage `json:"ignore"`
 		PostBuild  json.RawMessage `json:"postBuild"`
 
-		SourceRef struct {
-			Kind      string `json:"kind"`
-			Namespace string `json:"namespace"`
-			Name      string `json:"name"`
-		} `json:"sourceRef"`
+		SourceRef reference `json:"sourceRef"`
 	} `json:"spec"`
 	Status struct {
 		ObservedGeneration    int64       `json:"observedGeneration"`
@@ -62,6 +61,13 @@ type kustomization struct {
 		} `json:"inventory"`
 		History []snapshot `json:"history"` // newest first
 	} `json:"status"`
+}
+
+// reference names a source.
+type reference struct {
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace"` // empty: that of the object
+	Name      string `json:"name"`
 }
 
 // snapshot is an entry of a Kustomization's history: all reconciliations in a row, or
@@ -102,6 +108,7 @@ type condition struct {
 	Status             string    `json:"status"` // True, False, Unknown
 	Reason             string    `json:"reason"`
 	Message            string    `json:"message"`
+	ObservedGeneration int64     `json:"observedGeneration"`
 	LastTransitionTime time.Time `json:"lastTransitionTime"`
 }
 
