@@ -74,7 +74,7 @@ func checkBuild(before, after []File, dir string, sites []*edit.Site) (unbuilt s
 		}
 		fields := differences(o.Root, n.Root, &left)
 		changes += len(fields)
-		if len(fields) == 0 || slices.ContainsFunc(sites, func(s *edit.Site) bool { return s.Object.String() == o.String() }) {
+		if len(fields) == 0 || slices.ContainsFunc(sites, func(s *edit.Site) bool { return s.Object.Deployed().String() == o.String() }) {
 			continue
 		}
 		switch o.Kind {

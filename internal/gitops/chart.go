@@ -31,15 +31,32 @@ type chart struct {
 
 // charts returns the charts of the tree that are deployed. It does not render them.
 func (tr *tree) charts() ([]*chart, error) {
-	asked := helm.Asked{Dir: tr.target.Path, Files: tr.target.ValueFiles, Release: tr.target.Release}
-	found, err := helm.Deployments(tr.Tree, asked, helm.Workload{Namespace: tr.target.Namespace, Name: tr.target.Name})
+	found, err := tr.deployments()
 	var out []*chart
 	for _, d := range found {
 		t := tr.target
-		t.Path, t.ValueFiles = "", nil
+		t.Path, t.ValueFiles, t.HelmRelease = "", nil, ""
 		out = append(out, &chart{Deployment: d, of: tr, target: t, request: d.Request(tr.Tree, t.Namespace)})
 	}
 	return out, err
+}
+
+// deployments returns the deployments of the charts of the tree: of a target that a
+// HelmRelease makes, the one of that.
+func (tr *tree) deployments() ([]helm.Deployment, error) {
+	if tr.target.HelmRelease == "" {
+		asked := helm.Asked{Dir: tr.target.Path, Files: tr.target.ValueFiles, Release: tr.target.Release}
+		return helm.Deployments(tr.Tree, asked, helm.Workload{Namespace: tr.target.Namespace, Name: tr.target.Name})
+	}
+	r, err := tr.helmRelease()
+	if err != nil || len(tr.target.ValueFiles) != 1 {
+		return nil, err
+	}
+	d, ok, err := r.Deployment(tr.Tree, tr.target.ValueFiles[0], tr.target.Release)
+	if err != nil || !ok {
+		return nil, err
+	}
+	return []helm.Deployment{d}, nil
 }
 
 // render renders the chart. The release is the first one with which it makes the target.

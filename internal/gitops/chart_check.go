@@ -115,6 +115,9 @@ func alsoChangesChart(s *edit.Site, c *chart, changes []renderedChange, err erro
 
 // unrendered returns why no chart is rendered for a site in values.
 func (tr *tree) unrendered(s *edit.Site) string {
+	if r := tr.release; r != nil {
+		return r.Chart() + " is not in the repository"
+	}
 	what := "the chart"
 	for _, p := range tr.Paths() {
 		text := string(tr.File(p))

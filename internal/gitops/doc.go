@@ -13,7 +13,7 @@
 //	gitops/repository  one repository: clone, read, commit, push, revert
 //	gitops/forge       pull requests on GitHub, GitLab and Gitea
 //	gitops/argocd      Argo CD applications: refresh, sync, watch
-//	gitops/flux        Kustomizations of Flux, in the same form
+//	gitops/flux        Kustomizations and HelmReleases of Flux, in the same form
 //
 // [Locate] returns where a variable of a target takes effect, and [Set], [SetAll]
 // and [Unset] change it. They read the tree as it is deployed: kustomizations are
@@ -29,6 +29,7 @@
 // another object, is refused. So is one of a ConfigMap that another workload reads.
 // A chart of the tree is rendered before and after, by the program responder-helm: a
 // value counts if its change shows in the wanted variable of the target and nowhere else.
+// What a HelmRelease of Flux makes is changed in spec.values of its manifest.
 // What cannot be built is in [Edit.Unbuilt]. Credentials are not shown: flags and
 // variables with such names are refused, and differences hide them.
 //

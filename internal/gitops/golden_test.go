@@ -122,6 +122,10 @@ func targetOf(words []string) Target {
 			target.Path = value
 		case "values":
 			target.ValueFiles = strings.Split(value, ",")
+		case "release":
+			target.Release = value
+		case "helmrelease":
+			target.HelmRelease = value
 		}
 	}
 	return target

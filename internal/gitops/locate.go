@@ -99,6 +99,9 @@ func (tr *tree) resolveFor(v Variable, want string) (*edit.Site, error) {
 		return nil, err
 	}
 	tr.all = all
+	if t.HelmRelease != "" {
+		return tr.fromHelmRelease(v, want)
+	}
 	candidates := tr.candidates(all)
 	if len(candidates) == 0 {
 		return tr.fromValues(v, want)

@@ -19,10 +19,15 @@ type tree struct {
 	builds    *kustomize.Builds
 	edited    *edit.Document // a change was made in it, whose result is looked for; nil: none was
 	elsewhere []string       // workloads of the target's name that are not the target
+	release   *helm.Release  // HelmRelease that makes the target; nil: none does
 }
 
 func newTree(files []File, t Target) (*tree, error) {
-	tr := &tree{Tree: edit.NewTree(t.Name), target: t}
+	name := t.Name
+	if t.HelmRelease != "" {
+		name = path.Base(t.HelmRelease) // the manifest that is looked for
+	}
+	tr := &tree{Tree: edit.NewTree(name), target: t}
 	for _, f := range files {
 		if err := tr.Add(f.Path, f.Data); err != nil {
 			return nil, err

@@ -8,7 +8,8 @@ type Source struct {
 	Branch     string // empty: the remote's default branch
 	Path       string // directory or file below the repository's root, slash-separated; empty: all of it
 
-	// Values are Helm value files that it is built of too, from the repository's root.
+	// Values are Helm value files that it is built of too, from the repository's root. Of
+	// a HelmRelease of Flux it is the directory of its chart.
 	Values []string
 }
 
@@ -27,6 +28,11 @@ type Target struct {
 	Path       string
 	ValueFiles []string // of the Helm source, in order, from the repository's root; empty: the only ones below Path
 	Release    string   // of the Helm source; empty: not known
+
+	// HelmRelease is that of Flux that makes the target, namespace/name: its manifest holds
+	// the values, and ValueFiles is the directory of its chart, if the repository has it.
+	// Empty: none does.
+	HelmRelease string
 }
 
 // Variable is the one thing that an edit changes: a flag of the engine, or the

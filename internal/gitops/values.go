@@ -19,6 +19,64 @@ func (tr *tree) fromValues(v Variable, want string) (*edit.Site, error) {
 	if err != nil {
 		return nil, err
 	}
+	s, err := tr.known(layers, v)
+	if s == nil && err == nil {
+		s, err = tr.fromCharts(v, want)
+	}
+	if s == nil && err == nil {
+		err = tr.noManifest(layers)
+	}
+	return s, err
+}
+
+// fromHelmRelease returns the site of the variable in the values that the manifest of
+// the target's HelmRelease holds.
+func (tr *tree) fromHelmRelease(v Variable, want string) (*edit.Site, error) {
+	r, err := tr.helmRelease()
+	if err != nil {
+		return nil, err
+	}
+	s, err := tr.known([]*edit.Object{r.Values}, v)
+	switch {
+	case err != nil:
+		return nil, err
+	case s != nil && s.Missing && r.Refers():
+		return nil, r.Owned(fmt.Sprintf("does not set %s, and takes values from ConfigMaps or Secrets, which may (spec.valuesFrom): set it in spec.values first", v))
+	case s == nil:
+		if s, err = tr.fromCharts(v, want); err != nil {
+			return nil, err
+		}
+	}
+	if s == nil {
+		return nil, r.Owned(fmt.Sprintf("makes %s %s/%s of %s, which cannot be rendered here or renders no such workload: which of the values is %s is not known",
+			tr.target.Kind, tr.target.Namespace, tr.target.Name, r.Chart(), v))
+	}
+	if s.Doc == nil || !slices.ContainsFunc(r.Object.Docs, func(d *edit.Document) bool { return d.File == s.File() }) {
+		return nil, r.Owned(fmt.Sprintf("does not decide %s: a change would be one of the chart's own files, which Flux does not release with it", v))
+	}
+	s.Object = s.Object.HeldBy(r.Object)
+	if tr.edited != nil {
+		return s, nil // that nobody shares it was checked before the edit
+	}
+	return s, tr.builds.CheckShared(s)
+}
+
+// helmRelease returns the HelmRelease that makes the target.
+func (tr *tree) helmRelease() (*helm.Release, error) {
+	if tr.release != nil {
+		return tr.release, nil
+	}
+	all, err := tr.objects()
+	if err != nil {
+		return nil, err
+	}
+	namespace, name, _ := strings.Cut(tr.target.HelmRelease, "/")
+	tr.release, err = helm.ReleaseOf(all, namespace, name, helm.Workload{Namespace: tr.target.Namespace, Name: tr.target.Name})
+	return tr.release, err
+}
+
+// known returns the site of the variable in values of the charts that are known, or nil.
+func (tr *tree) known(layers []*edit.Object, v Variable) (*edit.Site, error) {
 	var present, absent []*edit.Site
 	for _, o := range layers {
 		sites, err := tr.inValues(o, tr.target, v)
@@ -39,10 +97,7 @@ func (tr *tree) fromValues(v Variable, want string) (*edit.Site, error) {
 	}
 	switch len(all) {
 	case 0:
-		if s, err := tr.fromCharts(v, want); s != nil || err != nil {
-			return s, err
-		}
-		return nil, tr.noManifest(layers)
+		return nil, nil
 	case 1:
 		return all[0], nil
 	}

@@ -24,6 +24,22 @@ type Object struct {
 	Builder string      // directory of the kustomization that builds it; empty: none
 	Why     string      // how it is made, unless it is one manifest as written
 	Prefix  string      // of paths, when it is a part of a larger object
+	Holder  *Object     // the object that holds these values; nil: they are a file, or no values
+}
+
+// HeldBy returns the values as those that an object holds.
+func (o *Object) HeldBy(holder *Object) *Object {
+	c := *o
+	c.Holder, c.Builder = holder, holder.Builder
+	return &c
+}
+
+// Deployed returns the object that is deployed: the one that holds it, or itself.
+func (o *Object) Deployed() *Object {
+	if o.Holder != nil {
+		return o.Holder
+	}
+	return o
 }
 
 // String returns the kind, namespace and name.

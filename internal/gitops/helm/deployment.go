@@ -17,16 +17,17 @@ type Deployment struct {
 	Dir         string   // of the chart
 	Release     string   // empty: not known
 	Files       []string // value files in their order, from the repository's root
-	Application string   // of Argo CD that deploys it; empty: none is known
+	Application string   // of Argo CD that deploys it, or HelmRelease of Flux; empty: none is known
 
 	kubeVersion string   // that the application renders it for; empty: the cluster's
 	apiVersions []string // that the application adds
 
+	flux       bool // Application is a HelmRelease of Flux
 	parameters bool // the application has parameters, which override the values
 	held       held // values that the application holds
 }
 
-// held are values in the manifest of an application.
+// held are values in the manifest of an application or of a HelmRelease.
 type held struct {
 	file  string
 	index int // of the document in its stream
@@ -350,7 +351,10 @@ func (d Deployment) Releases(workload string) []string {
 // String names the deployment for people.
 func (d Deployment) String() string {
 	s := "the chart " + d.Dir
-	if d.Application != "" {
+	switch {
+	case d.flux:
+		s += " of " + releaseKind + " " + edit.Clip(d.Application)
+	case d.Application != "":
 		s += " of the application " + edit.Clip(d.Application)
 	}
 	return s

@@ -41,3 +41,39 @@ func TestValueFiles(t *testing.T) {
 		t.Error("a commit to the value file does not void the plan")
 	}
 }
+
+// The chart of a HelmRelease is part of its source, though it stands outside of what the
+// Kustomization deploys: it is rendered, and a commit to it voids a plan.
+func TestChartOfHelmRelease(t *testing.T) {
+	s := gittest.NewServer(t)
+	const release = `kind: HelmRelease
+metadata: {name: chat, namespace: serving}
+spec:
+  chart: {spec: {chart: ./charts/ms, sourceRef: {kind: GitRepository, name: fleet}}}
+  values:
+    decode: {replicas: 2, containers: [{name: vllm, args: [--max-num-seqs=64]}]}
+`
+	const chart = "apiVersion: v2\nname: ms\nversion: 0.1.0\n"
+	s.Push("all of it", map[string]string{"charts/ms/Chart.yaml": chart, "charts/other/Chart.yaml": chart, "clusters/prod/chat.yaml": release})
+	m := over(t, s)
+	w := gitops.Want{
+		Source: gitops.Source{Repository: s.RepositoryURL(), Branch: "main", Path: "clusters/prod", Values: []string{"charts/ms"}},
+		Target: gitops.Target{Kind: "Deployment", Namespace: "serving", Name: "chat-decode", ValueFiles: []string{"charts/ms"}, Release: "chat", HelmRelease: "serving/chat"},
+		Set:    []gitops.Assignment{{Variable: seqs, Value: "32"}},
+	}
+	first := propose(t, m, w)
+	if len(first.Files) != 1 || string(first.Files[0].Data) != strings.Replace(release, "seqs=64", "seqs=32", 1) {
+		t.Errorf("the change is %v, want one of a flag in clusters/prod/chat.yaml", first.Files)
+	}
+	if !strings.Contains(first.Unbuilt, "responder-helm") {
+		t.Errorf("the chart would not be rendered: %q", first.Unbuilt)
+	}
+	s.Push("others", map[string]string{"charts/other/Chart.yaml": chart + "# more\n"})
+	if again := propose(t, m, w); again.Read != first.Read {
+		t.Error("a commit to another chart voids the plan")
+	}
+	s.Push("ours", map[string]string{"charts/ms/Chart.yaml": chart + "# more\n"})
+	if again := propose(t, m, w); again.Read == first.Read {
+		t.Error("a commit to the chart does not void the plan")
+	}
+}

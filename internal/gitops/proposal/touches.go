@@ -209,6 +209,9 @@ func others(n *yaml.Node, t gitops.Target) bool {
 	if ref := scalarAt(n, "spec", "scaleTargetRef", "name"); ref != "" {
 		name = ref
 	}
+	if kind == "HelmRelease" && t.HelmRelease != "" {
+		return !strings.Contains(t.HelmRelease, name)
+	}
 	if t.Name == "" || name == "" || !slices.Contains(workloads, kind) {
 		return false
 	}

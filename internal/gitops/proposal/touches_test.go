@@ -99,6 +99,24 @@ func TestTouches(t *testing.T) {
 	}
 }
 
+// TestTouchesOfReleases: of several HelmReleases in a directory only the target's counts.
+func TestTouchesOfReleases(t *testing.T) {
+	manifest := func(seqs, replicas string) []gitops.File {
+		const one = "kind: HelmRelease\nmetadata: {name: %s}\nspec: {values: {%s}}\n---\n"
+		return []gitops.File{{Path: "f.yaml", Data: []byte(fmt.Sprintf(one, "chat", seqs) + fmt.Sprintf(one, "code", replicas))}}
+	}
+	before, after := manifest("vllmConfig: {maxNumSeqs: 256}", "replicaCount: 2"), manifest("vllmConfig: {maxNumSeqs: 64}", "replicaCount: 3")
+	for release, want := range map[string][]string{"serving/chat": {"--max-num-seqs"}, "serving/prod-code": {"replicas"}, "": {"--max-num-seqs", "replicas"}} {
+		var got []string
+		for _, x := range touches(before, after, gitops.Target{Kind: "Deployment", Namespace: "serving", Name: "llama-engine", HelmRelease: release}) {
+			got = append(got, x.Variable)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%q: -want +got:\n%s", release, diff)
+		}
+	}
+}
+
 // FuzzTouches: no file makes it panic, and a file does not differ from itself.
 func FuzzTouches(f *testing.F) {
 	f.Add([]byte(deployment), []byte("a: &a [*a]"))
