@@ -38,7 +38,7 @@ func OwnedBy(kind string, ref kube.Ref, owners []kube.Owner, field string) error
 }
 
 // ByHelmRelease tells people what to do about a field that a HelmRelease of Flux owns.
-const ByHelmRelease = "Flux would change it back, and Responder does not change the values of a HelmRelease: change them by hand in the repository that Flux deploys from, or suspend the HelmRelease while you change the cluster"
+const ByHelmRelease = "Flux would change it back: change its values in the repository that Flux deploys from, or suspend the HelmRelease while you change the cluster"
 
 // OwnerName formats an owner for people.
 func OwnerName(o kube.Owner) string {
@@ -48,7 +48,7 @@ func OwnerName(o kube.Owner) string {
 	case kube.Flux:
 		return gitops.ApplicationTitle(gitops.FluxName(o.Namespace, o.Name))
 	case kube.FluxHelm:
-		return "Flux HelmRelease " + o.Namespace + "/" + o.Name
+		return gitops.ApplicationTitle(gitops.FluxHelmName(o.Namespace, o.Name))
 	}
 	return o.Kind + " " + o.Name
 }

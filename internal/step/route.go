@@ -59,9 +59,9 @@ func (s *Set) routed(ctx context.Context, e machine.Effect, in Input, refused er
 func (s *Set) replacement(ctx context.Context, by route, svc playbook.Service, w kube.Workload) (string, error) {
 	git := svc.GitOps != (playbook.GitOps{}) && s.deps.Manifests != nil && s.deps.Applications != nil
 	switch {
-	case ownedBy(w.Owners, kube.ArgoCD, kube.Flux) && git:
+	case slices.ContainsFunc(w.Owners, kube.Owner.Deploys) && git:
 		return by.git, nil
-	case ownedBy(w.Owners, kube.ArgoCD, kube.Flux) || s.deps.Scalers == nil || !autoscaled(w):
+	case slices.ContainsFunc(w.Owners, kube.Owner.Deploys) || s.deps.Scalers == nil || !autoscaled(w):
 		return "", nil
 	}
 	a, err := s.deps.Scalers.AutoscalerOf(ctx, w.Ref)

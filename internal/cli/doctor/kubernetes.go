@@ -102,15 +102,19 @@ func (e *exam) workload(ctx context.Context, s playbook.Service) Finding {
 // byFlux returns what is to be said of a workload that Flux deploys; empty: Flux does not,
 // or all that its levers need is there.
 func (e *exam) byFlux(ctx context.Context, s playbook.Service, w kube.Workload) string {
-	i := slices.IndexFunc(w.Owners, func(o kube.Owner) bool { return o.Kind == kube.Flux })
+	i := slices.IndexFunc(w.Owners, func(o kube.Owner) bool { return o.Kind == kube.Flux || o.Kind == kube.FluxHelm })
 	if i < 0 {
 		return ""
 	}
 	of := w.Owners[i]
+	right := kube.Right{Verb: "get", Group: "kustomize.toolkit.fluxcd.io", Resource: "kustomizations", Namespace: of.Namespace}
+	if of.Kind == kube.FluxHelm {
+		right.Group, right.Resource = "helm.toolkit.fluxcd.io", "helmreleases"
+	}
 	why := ""
 	if !e.c.Gitops.Flux.Enabled {
 		why = "gitops.flux.enabled is not set"
-	} else if yes, err := e.cluster.May(ctx, kube.Right{Verb: "get", Group: "kustomize.toolkit.fluxcd.io", Resource: "kustomizations", Namespace: of.Namespace}); err != nil {
+	} else if yes, err := e.cluster.May(ctx, right); err != nil {
 		why = because(ctx, err)
 	} else if !yes {
 		why = "the role " + fluxRole + " is not bound in " + of.Namespace

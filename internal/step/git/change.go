@@ -91,7 +91,8 @@ func (p gitPayload) src() gitops.Source {
 func (p gitPayload) target(namespace string) gitops.Target {
 	return gitops.Target{
 		Kind: p.Object.Kind, Namespace: namespace, Name: p.Object.Name, Workload: p.Object.Workload, Component: p.Object.Component, Container: p.Container, ValueFiles: p.ValueFiles,
-		Release: cmp.Or(p.Release, p.Application[strings.LastIndexByte(p.Application, '/')+1:]),
+		HelmRelease: gitops.HelmReleaseOf(p.Application),
+		Release:     cmp.Or(p.Release, p.Application[strings.LastIndexByte(p.Application, '/')+1:]),
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/inference-responder/responder/internal/gitops"
+	"github.com/inference-responder/responder/internal/kube"
 )
 
 // The value files of a chart are those of its source, and those that it takes from
@@ -28,6 +29,36 @@ func TestChartSource(t *testing.T) {
 		at.object.Release = releaseOf(app, index)
 		if got := payloadAt(at, gitops.Proposal{}).target("serving"); at.object.Release != want || got.Release != want {
 			t.Errorf("source %d: the release is %q, and the plan keeps %q, want %q", index, at.object.Release, got.Release, want)
+		}
+	}
+}
+
+// The chart of a HelmRelease is a directory beside what the Kustomization deploys. Its
+// values are written in the HelmRelease, and what runs is read from the workload. Files
+// of the chart are not reverted: Flux would not release them.
+func TestChartOfHelmRelease(t *testing.T) {
+	app := gitops.Application{
+		Name: "flux-helm:serving/chat", Sources: []gitops.Source{{Repository: "https://git.example/fleet", Path: "clusters/prod"}},
+		Refs: []string{""}, Values: [][]string{{"../../charts/engine"}}, Releases: []string{"prod"},
+	}
+	at := site{app: app, w: kube.Workload{Ref: kube.Ref{Kind: "Deployment", Namespace: "serving", Name: "prod-engine"}}}
+	at.object = gitops.Target{Kind: "Deployment", Namespace: "serving", Name: "prod-engine", ValueFiles: valueFiles(app, 0), Release: releaseOf(app, 0), HelmRelease: gitops.HelmReleaseOf(app.Name)}
+	if diff := cmp.Diff([]string{"charts/engine"}, at.object.ValueFiles); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(at.object, payloadAt(at, gitops.Proposal{}).target("serving")); diff != "" {
+		t.Errorf("the plan does not keep the target (-want +got):\n%s", diff)
+	}
+	for variable, path := range map[string]string{"--max-num-seqs": "vllmConfig.maxNumSeqs", "replicas": "replicaCount"} {
+		l, why := liveOf(at, gitops.Touch{Variable: variable, Path: "HelmRelease chat: spec.values." + path, From: "2", To: "3"})
+		if why != "" || l.Kind != "" || !l.Indirect {
+			t.Errorf("%s is read from %+v %s, want the workload", variable, l, why)
+		}
+	}
+	for path, refused := range map[string]bool{"clusters/prod/chat.yaml": false, "charts/engine/values.yaml": true, "charts/engine-2/values.yaml": false} {
+		err := outsideChart(at, gitops.Proposal{Files: []gitops.File{{Path: path}}})
+		if gone := outsideChart(at, gitops.Proposal{Deleted: []string{path}}); (err != nil) != refused || (gone != nil) != refused {
+			t.Errorf("%s: %v, deleted: %v", path, err, gone)
 		}
 	}
 }

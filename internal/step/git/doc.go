@@ -1,6 +1,7 @@
 // Package git holds the steps that work through Git and Argo CD or Flux: the levers on
 // values in Git and on syncs of applications, and the check of what changed. A
-// Kustomization of Flux has the form of an application that is synced by itself.
+// Kustomization of Flux has the form of an application that is synced by itself, alone or
+// together with a HelmRelease that it deploys.
 //
 // docs/decisions/0008 states why; these rules follow from it.
 //
@@ -9,8 +10,7 @@
 //
 // A plan is refused while something else waits for deployment, while the
 // cluster differs from the commit that was synced last, in a closed sync window,
-// during a sync of somebody else, while Flux is suspended, and where a HelmRelease owns
-// the object. All of that is
+// during a sync of somebody else, and while Flux is suspended. All of that is
 // asked again right before each push, and before Responder merges a pull
 // request. A push that fails for a passing reason is retried as the lever's
 // retry says.

@@ -157,9 +157,10 @@ func manifestOf(svc playbook.Service, w kube.Workload) gitops.Target {
 	return t
 }
 
-// Manages refuses an application that does not manage the object.
+// Manages refuses an application that does not manage the object. What a HelmRelease of
+// Flux makes names it by its labels, and the HelmRelease does not list it.
 func Manages(app gitops.Application, t gitops.Target) error {
-	if slices.ContainsFunc(app.Resources, func(r gitops.Resource) bool {
+	if gitops.HelmReleaseOf(app.Name) != "" || slices.ContainsFunc(app.Resources, func(r gitops.Resource) bool {
 		return r.Kind == t.Kind && r.Name == t.Name && (r.Namespace == t.Namespace || r.Namespace == "")
 	}) {
 		return nil
@@ -175,16 +176,17 @@ func Manages(app gitops.Application, t gitops.Target) error {
 // or from the object itself.
 func applicationOf(svc playbook.Service, w kube.Workload) (string, error) {
 	for _, o := range w.Owners {
-		switch o.Kind {
-		case kube.Flux:
-			if o.Namespace == "" {
-				return "", &fault.Error{Reason: fault.Owned, Message: fmt.Sprintf("service %s: %s is not labelled with the namespace of Kustomization %s of Flux", svc.Name, step.RefText(w.Ref), o.Name)}
-			}
-			return gitops.FluxName(o.Namespace, o.Name), nil
-		case kube.FluxHelm:
-			return "", &fault.Error{Reason: fault.Owned, Message: fmt.Sprintf(
-				"service %s: %s belongs to %s (%s): %s", svc.Name, step.RefText(w.Ref), step.OwnerName(o), o.Why, step.ByHelmRelease)}
+		if o.Kind != kube.Flux && o.Kind != kube.FluxHelm {
+			continue
 		}
+		name := gitops.FluxName(o.Namespace, o.Name)
+		if o.Kind == kube.FluxHelm {
+			name = gitops.FluxHelmName(o.Namespace, o.Name)
+		}
+		if o.Namespace == "" {
+			return "", &fault.Error{Reason: fault.Owned, Message: fmt.Sprintf("service %s: %s is not labelled with the namespace of %s", svc.Name, step.RefText(w.Ref), gitops.ApplicationTitle(name))}
+		}
+		return name, nil
 	}
 	if svc.GitOps.Application != "" {
 		return svc.GitOps.Application, nil

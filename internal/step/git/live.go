@@ -161,7 +161,7 @@ func liveOf(at site, t gitops.Touch) (l liveValue, why string) {
 	if t.Container != "" {
 		l.Container = t.Container
 	}
-	if m := inDocument.FindStringSubmatch(t.Path); t.Kind == "" && m != nil {
+	if m := inDocument.FindStringSubmatch(t.Path); t.Kind == "" && m != nil && m[1] != "HelmRelease" { // the chart decides what its values are
 		t.Kind, t.Name = m[1], m[2]
 	}
 	last := t.Path[strings.LastIndexAny(t.Path, ".: ")+1:]
@@ -218,7 +218,7 @@ func (g Change) read(ctx context.Context, in step.Input, object gitops.Target, l
 	ids := []kube.ObjectID{{Group: "apps", Kind: ref.Kind, Namespace: ref.Namespace, Name: ref.Name}}
 	if l.Kind != "" {
 		t = object
-		t.ValueFiles, t.Release = nil, ""
+		t.ValueFiles, t.Release, t.HelmRelease = nil, "", ""
 		own := kube.ObjectID{Group: l.Group, Kind: l.Kind, Namespace: ref.Namespace, Name: l.Name}
 		if own.Kind == object.Kind && own.Name == object.Name {
 			ids = []kube.ObjectID{own}

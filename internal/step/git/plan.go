@@ -60,7 +60,7 @@ func (g Change) find(ctx context.Context, in step.Input) (site, error) {
 	}
 	if s.src, s.index, err = source(in.Service, s.app); err == nil {
 		s.object.ValueFiles, s.object.Release = valueFiles(s.app, s.index), releaseOf(s.app, s.index)
-		s.src.Values = s.object.ValueFiles
+		s.src.Values, s.object.HelmRelease = s.object.ValueFiles, gitops.HelmReleaseOf(s.app.Name)
 	}
 	return s, err
 }

@@ -166,6 +166,9 @@ func (g Change) planRevert(ctx context.Context, in step.Input, at site, stepName
 	if err != nil {
 		return machine.Plan{}, err
 	}
+	if err := outsideChart(at, prop); err != nil {
+		return machine.Plan{}, err
+	}
 	if err := g.onlyThese(ctx, at, prop, shas); err != nil {
 		return machine.Plan{}, err
 	}
@@ -199,6 +202,25 @@ func (g Change) planRevert(ctx context.Context, in step.Input, at site, stepName
 	plan.Why = takesBackText(plan.Good, len(changes)) + "; " + plan.Why
 	cautious(&plan, effect)
 	return plan, nil
+}
+
+// outsideChart refuses a revert of files of a HelmRelease's chart: Flux releases a chart of
+// Git when its version changes, and says nothing of a commit that leaves it as it is.
+func outsideChart(at site, prop gitops.Proposal) error {
+	if at.object.HelmRelease == "" || len(at.object.ValueFiles) == 0 {
+		return nil
+	}
+	changed := slices.Clone(prop.Deleted)
+	for _, f := range prop.Files {
+		changed = append(changed, f.Path)
+	}
+	for _, f := range changed {
+		if dir := at.object.ValueFiles[0]; strings.HasPrefix(f, dir+"/") {
+			return &fault.Error{Reason: fault.Owned, Message: fmt.Sprintf(
+				"%s is a file of the chart %s: Flux releases that when its version changes, and not with the commit: revert it by hand", f, dir)}
+		}
+	}
+	return nil
 }
 
 // movedBy returns the variables that a proposal moves, each once, with their new

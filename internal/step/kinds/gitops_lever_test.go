@@ -42,7 +42,7 @@ func (f fluxFleet) Workload(ctx context.Context, r kube.Ref) (kube.Workload, err
 
 func (f helmFleet) Workload(ctx context.Context, r kube.Ref) (kube.Workload, error) {
 	w, err := f.argoFleet.Workload(ctx, r)
-	w.Owners = []kube.Owner{{Field: "*", Kind: kube.FluxHelm, Namespace: "flux-system", Name: "apps", Why: "label helm.toolkit.fluxcd.io/name"}}
+	w.Owners = []kube.Owner{{Field: "*", Kind: kube.FluxHelm, Namespace: "serving", Name: "apps", Why: "label helm.toolkit.fluxcd.io/name"}}
 	return w, err
 }
 
@@ -221,11 +221,12 @@ func TestGitPlanRefuses(t *testing.T) {
 	}{
 		"another application's": {"gitops.set_flag", seqs, func(w *gitWorld) { w.App.Resources[0].Name = "code" }, fault.Owned, "does not manage Deployment serving/chat"},
 		"no application":        {"gitops.set_flag", seqs, func(w *gitWorld) { w.deps.Workloads = fleet{} }, fault.Invalid, "set gitops.application"},
-		"a HelmRelease's":       {"gitops.set_flag", seqs, func(w *gitWorld) { w.deps.Workloads = helmFleet{} }, fault.Owned, "Deployment serving/chat belongs to Flux HelmRelease flux-system/apps (label helm.toolkit.fluxcd.io/name): Flux would change it back, and Responder does not change the values of a HelmRelease"},
-		"its rollback":          {"argocd.rollback", nil, func(w *gitWorld) { w.deps.Workloads = helmFleet{} }, fault.Owned, "belongs to Flux HelmRelease flux-system/apps"},
-		"a HelmRelease's, live": {"kube.scale", map[string]any{"by": 1}, func(w *gitWorld) { w.deps.Workloads, w.deps.Changer = helmFleet{}, fleet{} }, fault.Owned, "spec.replicas of Deployment serving/chat belongs to Flux HelmRelease flux-system/apps (label helm.toolkit.fluxcd.io/name): Flux would"},
-		"suspended":             {"gitops.set_flag", seqs, func(w *gitWorld) { w.App.Suspended = "Kustomization flux-system/apps" }, fault.Owned, "Kustomization flux-system/apps is suspended"},
-		"pinned":                {"gitops.set_flag", seqs, func(w *gitWorld) { w.App.Target = []string{"refs/tags/v1"} }, fault.Owned, "which is not a branch"},
+		"a HelmRelease's, live": {"kube.scale", map[string]any{"by": 1}, func(w *gitWorld) { w.deps.Workloads, w.deps.Changer = helmFleet{}, fleet{} }, fault.Owned, "spec.replicas of Deployment serving/chat belongs to Flux HelmRelease serving/apps (label helm.toolkit.fluxcd.io/name): Flux would"},
+		"a suspended HelmRelease's": {"gitops.set_flag", seqs, func(w *gitWorld) {
+			w.deps.Workloads, w.App.Name, w.App.Suspended = helmFleet{}, "flux-helm:serving/apps", "HelmRelease serving/apps"
+		}, fault.Owned, "HelmRelease serving/apps is suspended"},
+		"suspended": {"gitops.set_flag", seqs, func(w *gitWorld) { w.App.Suspended = "Kustomization flux-system/apps" }, fault.Owned, "Kustomization flux-system/apps is suspended"},
+		"pinned":    {"gitops.set_flag", seqs, func(w *gitWorld) { w.App.Target = []string{"refs/tags/v1"} }, fault.Owned, "which is not a branch"},
 		"two sources": {"gitops.set_flag", seqs, func(w *gitWorld) {
 			w.App.Sources = append(w.App.Sources, gitops.Source{Repository: "https://git.example/x"})
 		}, fault.Owned, "several sources"},
@@ -394,5 +395,29 @@ func TestRoutes(t *testing.T) {
 		}
 		e.Action, e.Plan, e.Service = machine.ActionPlan, nil, service("Deployment")
 		want(t, kind+" without a place in Git", set.Do(t.Context(), e), machine.StatusRefused, "Argo CD application")
+	}
+}
+
+// TestHelmReleaseInGit: what a HelmRelease of Flux makes is changed in Git, and the
+// change is followed by the name of the HelmRelease.
+func TestHelmReleaseInGit(t *testing.T) {
+	w := inGit(true)
+	w.deps.Workloads, w.deps.Changer, w.App.Name = helmFleet{}, fleet{}, "flux-helm:serving/apps"
+	w.App.Releases, w.App.Values = []string{"chat"}, [][]string{{"../../charts/chat"}}
+	w.App.Resources[0] = gitops.Resource{Group: "helm.toolkit.fluxcd.io", Kind: "HelmRelease", Namespace: "serving", Name: "apps", Sync: "Synced"}
+	svc := service("Deployment")
+	svc.GitOps.Repository = w.App.Sources[0].Repository
+	o := kinds.New(w.deps).Do(t.Context(), machine.Effect{
+		Key: "r-1/up#1/plan#1", Run: "r-1", State: "up", Action: machine.ActionPlan, Step: "kube.scale", With: map[string]any{"by": 1}, Service: svc,
+	})
+	if o.Status != machine.StatusOK || o.Plan.Step != "gitops.set_replicas" {
+		t.Fatalf("%s %s %+v", o.Status, o.Message, o.Plan)
+	}
+	var p struct {
+		Application, Release string
+		ValueFiles           []string
+	}
+	if err := json.Unmarshal(o.Plan.Payload, &p); err != nil || p.Application != "flux-helm:serving/apps" || p.Release != "chat" || !slices.Equal(p.ValueFiles, []string{"charts/chat"}) {
+		t.Errorf("%+v: %v", p, err)
 	}
 }

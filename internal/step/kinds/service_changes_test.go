@@ -254,7 +254,8 @@ func TestRollbackByOwner(t *testing.T) {
 		"Argo CD syncs by itself, read only": {inCatalog, true, noRepository, "", "gitops.repositories"},
 		"the catalog says no place":          {svc, true, func(*gitWorld) {}, "", "set gitops in"},
 		"Flux":                               {inCatalog, true, func(w *gitWorld) { w.deps.Workloads, w.App.Name = fluxFleet{}, "flux:flux-system/apps" }, "gitops.revert", "Flux Kustomization flux-system/apps"},
-		"a HelmRelease":                      {inCatalog, true, func(w *gitWorld) { w.deps.Workloads = helmFleet{} }, "", "Flux would change it back"},
+		"a HelmRelease":                      {inCatalog, true, func(w *gitWorld) { w.deps.Workloads, w.App.Name = helmFleet{}, "flux-helm:serving/apps" }, "gitops.revert", "Flux HelmRelease serving/apps"},
+		"a HelmRelease without a catalog":    {svc, true, func(w *gitWorld) { w.deps.Workloads = helmFleet{} }, "", "set gitops in"},
 		"a release that was changed again": {inCatalog, false, func(w *gitWorld) {
 			w.Down = &fault.Error{Reason: fault.Conflict, Message: "changed again since"}
 		}, "", "changed again since"},

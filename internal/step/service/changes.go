@@ -238,7 +238,7 @@ func (c changes) cluster(ctx context.Context, in step.Input, f *found, window ti
 		return err
 	}
 	f.pods, f.desired = w.Pods, w.Replicas
-	if slices.ContainsFunc(w.Owners, func(o kube.Owner) bool { return o.Kind == kube.ArgoCD || o.Kind == kube.Flux }) {
+	if slices.ContainsFunc(w.Owners, kube.Owner.Deploys) {
 		f.out.Git = sourceUnknown // until it is read
 	}
 	revisions, err := c.w.Revisions(ctx, ref)

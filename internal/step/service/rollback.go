@@ -77,10 +77,10 @@ func (l rollback) Plan(ctx context.Context, in step.Input) (machine.Plan, error)
 	case owned == nil:
 		in.With = map[string]any{"to_revision": with.ToRevision, "from_revision": with.FromRevision}
 		return l.owners.Cluster.Plan(ctx, in)
-	case (owns(kube.ArgoCD) || owns(kube.Flux)) && in.Service.GitOps == (playbook.GitOps{}):
+	case slices.ContainsFunc(w.Owners, kube.Owner.Deploys) && in.Service.GitOps == (playbook.GitOps{}):
 		return machine.Plan{}, &fault.Error{Reason: fault.Owned, Message: step.AsError(owned).Message +
 			"; set gitops in the service's catalog entry, so that it is rolled back there"}
-	case owns(kube.Flux):
+	case owns(kube.Flux), owns(kube.FluxHelm):
 		return l.throughGit(ctx, in, with, owned)
 	case !owns(kube.ArgoCD):
 		return machine.Plan{}, owned
