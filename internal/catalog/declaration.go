@@ -65,7 +65,7 @@ type SLO struct {
 
 // GitOps declares where Git has the manifests of a service.
 type GitOps struct {
-	Application string `yaml:"application" doc:"Argo CD application that owns the manifests, NAMESPACE/NAME or NAME; or a Kustomization of Flux, flux:NAMESPACE/NAME. Default: the one that the workload's tracking id or labels name."`
+	Application string `yaml:"application" doc:"Argo CD application that owns the manifests, NAMESPACE/NAME or NAME; or a Kustomization of Flux, flux:NAMESPACE/NAME, or a HelmRelease that one deploys, flux-helm:NAMESPACE/NAME. Default: the one that the workload's tracking id or labels name."`
 	Repository  string `yaml:"repository" doc:"Where Git has them, as under gitops.repositories. Default: the application's source."`
 	Branch      string `yaml:"branch" doc:"On which branch. Default: the application's target revision, else the repository's default branch."`
 	Path        string `yaml:"path" doc:"And below which path. Default: the application's."`

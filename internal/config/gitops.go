@@ -93,7 +93,7 @@ type ArgoCD struct {
 
 // Flux configures the use of Kustomizations of Flux.
 type Flux struct {
-	Enabled bool `yaml:"enabled" doc:"Change in Git what a Kustomization of Flux deploys, and follow it until Flux has applied the commit. The labels of the workload tell which Kustomization it is. Its source has to be a GitRepository that follows a branch. Values of a HelmRelease are not changed. It needs the role responder-flux."`
+	Enabled bool `yaml:"enabled" doc:"Change in Git what a Kustomization of Flux deploys, and follow it until Flux has applied the commit. The labels of the workload tell which Kustomization it is. Its source has to be a GitRepository that follows a branch. Of a HelmRelease that it deploys, the values in its manifest are changed, and it has to be Ready. It needs the role responder-flux."`
 }
 
 // Configured reports whether anything of Git is.
