@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -61,8 +62,9 @@ func plannerBounds(service map[string]any) string {
 			}
 		}
 		for _, name := range []string{"--max-gpu-budget", "--min-endpoint"} {
-			if v, ok := flag(i, name); ok {
-				bounds = append(bounds, name+"="+v)
+			v, ok := flag(i, name)
+			if n, err := strconv.Atoi(v); ok && err == nil {
+				bounds = append(bounds, fmt.Sprintf("%s %d", name, n))
 			}
 		}
 	}

@@ -248,7 +248,7 @@ func TestMakersRefuse(t *testing.T) {
 			x.Edit(graphPath, func(spec map[string]any) {
 				spec["services"].(map[string]any)["Planner"] = plannerOf("--environment=kubernetes", "--max-gpu-budget=16")
 			})
-		}, fault.OutOfBounds, "by itself, within --max-gpu-budget=16: "},
+		}, fault.OutOfBounds, "by itself, within --max-gpu-budget 16: "},
 		"a planner that reads a file": {byDynamo, func(x *generated) {
 			x.Edit(graphPath, func(spec map[string]any) {
 				spec["services"].(map[string]any)["Planner"] = plannerOf("--config=/etc/planner/config.yaml")
