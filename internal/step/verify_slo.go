@@ -18,11 +18,11 @@ import (
 // still arrive: a service that lost its traffic always meets its objectives.
 const leastTraffic = 0.5
 
-// muchTraffic is how many times the traffic before a change hides what the change
-// did: a burst during the proof of a rollback says nothing of the release.
+// muchTraffic is how many times the traffic before a change hides that the change had no
+// effect: a burst during the proof of a rollback says nothing of the release.
 const muchTraffic = 1.5
 
-// moreTraffic is how many times the traffic before that is for capacity that was added.
+// moreTraffic is how many times the traffic before that is for a change that looks worse.
 const moreTraffic = 1.1
 
 // leastEarly is how long a change must be in effect before it can be called worse.
@@ -276,13 +276,15 @@ func (w *windows) judge(m slo.Measurement) look {
 }
 
 // otherTraffic withholds the proof of an objective whose requests went away, and what
-// speaks against a rollback where many more came. Capacity that was added makes nothing
-// worse while more requests end than before: the load has grown. Those that fail do not
-// count for that, because they end at once.
+// speaks against a rollback where many more came. While more requests end than before,
+// neither a rollback nor capacity that was added made anything worse: the load has grown,
+// and what serves it is no slower. Those that fail do not count for that, because they
+// end at once.
 func (w *windows) otherTraffic(x slo.Measured, d slo.Decision) slo.Decision {
 	p, hides := w.effect.Proof, muchTraffic
-	against := p.Release && (d.Verdict == slo.NoEffect || d.Verdict == slo.Worse)
-	if p.Added && d.Verdict == slo.Worse {
+	against := p.Release && d.Verdict == slo.NoEffect
+	worse := (p.Release || p.Added) && d.Verdict == slo.Worse
+	if worse {
 		against, hides = true, moreTraffic
 	}
 	if d.Verdict != slo.Verified && !against || len(x.Counts) <= spanBefore || !(x.Counts[spanBefore].Total > 0) || w.before <= 0 {
@@ -290,7 +292,7 @@ func (w *windows) otherTraffic(x slo.Measured, d slo.Decision) slo.Decision {
 	}
 	now, before := d.Total/w.now.Seconds(), x.Counts[spanBefore].Total/w.before.Seconds()
 	end := "end"
-	if p.Added && IsErrors(x.Objective.Indicator) {
+	if worse && IsErrors(x.Objective.Indicator) {
 		was := x.Counts[spanBefore]
 		now, before, end = now*(1-d.Ratio), max(was.Total-was.Bad, 0)/w.before.Seconds(), "succeed"
 	}

@@ -64,6 +64,8 @@ func TestMoreTrafficHidesARollback(t *testing.T) {
 	}{
 		"worse":                       {1, 1, "release", machine.VerdictWorse, machine.VerdictWorse},
 		"worse under a burst":         {2.5, 1, "release", machine.VerdictInconclusive, machine.VerdictInconclusive},
+		"worse in a larger burst":     {1.2, 1, "release", machine.VerdictInconclusive, machine.VerdictInconclusive},
+		"no effect in a larger burst": {1.2, 0.5, "release", machine.VerdictWatching, machine.VerdictNoEffect},
 		"no effect":                   {1, 0.5, "release", machine.VerdictWatching, machine.VerdictNoEffect},
 		"no effect under a burst":     {2.5, 0.5, "release", machine.VerdictWatching, machine.VerdictInconclusive},
 		"well under a burst":          {2.5, 0, "release", machine.VerdictVerified, machine.VerdictImproved},
