@@ -16,7 +16,11 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"sync"
+	_ "unsafe" // for go:linkname
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/kubectl/pkg/cmd"
 	"k8s.io/kubectl/pkg/cmd/util"
@@ -24,6 +28,15 @@ import (
 
 // fatal is what kubectl would print before it exits.
 type fatal string
+
+// What cobra keeps of each command that was ever made: how its flags are completed in a
+// shell. It is half a megabyte a request, and there is no other way to let go of it.
+//
+//go:linkname completions github.com/spf13/cobra.flagCompletionFunctions
+var completions map[*pflag.Flag]cobra.CompletionFunc
+
+//go:linkname completionsMutex github.com/spf13/cobra.flagCompletionMutex
+var completionsMutex *sync.RWMutex
 
 func main() {
 	if len(os.Args) != 2 {
@@ -50,6 +63,10 @@ func answer(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(&out, errors.String(), err)
 	}
 	_, _ = w.Write(out.Bytes()) // whoever asked may be gone
+
+	completionsMutex.Lock()
+	defer completionsMutex.Unlock()
+	clear(completions)
 }
 
 // run executes one command line. Commands report what they cannot do by a fatal error.
