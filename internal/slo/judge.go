@@ -107,10 +107,9 @@ type Judged struct {
 // Nothing missing is ever good: an absent, stale, non-finite or unanswered
 // reading makes the sample inconclusive and the hold time starts anew, as it
 // does when a target is missed or when no sample was taken for longer than
-// three intervals and the usual interval of scrapes. A burn since the fix that is
-// still too high is watched, not failed: the past drains. Failed is said early only
-// when the hold time no longer fits before the deadline, so that waiting could not
-// change it.
+// three intervals. A burn since the fix that is still too high is watched, not
+// failed: the past drains. Failed is said early only when the hold time no
+// longer fits before the deadline, so that waiting could not change it.
 func Judge(p Proof, r Readings, now time.Time) Judgement {
 	if msg := p.check(r); msg != "" {
 		return Judgement{Verdict: Inconclusive, Reason: fault.Invalid, Message: msg}
@@ -161,21 +160,17 @@ func (p Proof) check(r Readings) string {
 	return ""
 }
 
-// scrapes is the usual interval of Prometheus: looks that are no farther apart than
-// that miss no sample, however short their interval is.
-const scrapes = 15 * time.Second
-
 // heldFrom is since when everything holds, given that it holds now.
 func (p Proof) heldFrom(now time.Time) time.Time {
 	from := p.HeldFrom
 	interval := p.Interval
 	if interval <= 0 {
-		interval = scrapes
+		interval = 15 * time.Second
 	}
 	switch {
 	case from.IsZero(), from.After(now):
 		return now // starts now, or the clock went back: the old start proves nothing
-	case p.LastAt.After(now), !p.LastAt.IsZero() && now.Sub(p.LastAt) > max(3*interval, scrapes):
+	case p.LastAt.After(now), !p.LastAt.IsZero() && now.Sub(p.LastAt) > 3*interval:
 		return now // nobody looked in between
 	case from.Before(p.FixedAt):
 		return p.FixedAt

@@ -231,7 +231,7 @@ func gitPlaybook(o gitOptions) string {
       verify:
         within: WITHIN
         hold: 2s
-        interval: 1s
+        interval: 3s
         until: [{query: 'SLOW', op: <, value: 0.01}]
         burn: {error_ratio: 'SINCE', objective: 0.99}
         traffic: {query: 'sum(rate(vllm:request_success_total{${service.selector}}[4s]))', min_rate: 0.1}
