@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"maps"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -210,7 +211,7 @@ func others(n *yaml.Node, t gitops.Target) bool {
 		name = ref
 	}
 	if kind == "HelmRelease" && t.HelmRelease != "" {
-		return !strings.Contains(t.HelmRelease, name)
+		return !strings.Contains(path.Base(t.HelmRelease), name)
 	}
 	if t.Name == "" || name == "" || !slices.Contains(workloads, kind) {
 		return false

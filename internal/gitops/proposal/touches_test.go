@@ -106,7 +106,7 @@ func TestTouchesOfReleases(t *testing.T) {
 		return []gitops.File{{Path: "f.yaml", Data: []byte(fmt.Sprintf(one, "chat", seqs) + fmt.Sprintf(one, "code", replicas))}}
 	}
 	before, after := manifest("vllmConfig: {maxNumSeqs: 256}", "replicaCount: 2"), manifest("vllmConfig: {maxNumSeqs: 64}", "replicaCount: 3")
-	for release, want := range map[string][]string{"serving/chat": {"--max-num-seqs"}, "serving/prod-code": {"replicas"}, "": {"--max-num-seqs", "replicas"}} {
+	for release, want := range map[string][]string{"serving/chat": {"--max-num-seqs"}, "serving/prod-code": {"replicas"}, "chat/code": {"replicas"}, "": {"--max-num-seqs", "replicas"}} {
 		var got []string
 		for _, x := range touches(before, after, gitops.Target{Kind: "Deployment", Namespace: "serving", Name: "llama-engine", HelmRelease: release}) {
 			got = append(got, x.Variable)
