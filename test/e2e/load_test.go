@@ -38,7 +38,7 @@ func TestWebhookLoad(t *testing.T) {
 				t.Skip("the larger case is left out with -short")
 			}
 			s := loadService(t, load.services)
-			// Alertmanager gives each notification as long as the group interval.
+			// The group interval is Alertmanager's deadline for a notification.
 			config := strings.Replace(rig.WebhookConfig(s.Webhook, rig.IntakeToken), "group_interval: 1s, repeat_interval: 30s", "group_interval: 1m, repeat_interval: 1h", 1)
 			manager := rig.StartAlertmanager(t, 1, config)[0]
 			took, mean, failed := sendAlerts(t, manager, load.webhooks)
