@@ -220,7 +220,7 @@ func gitPlaybook(o gitOptions) string {
           / sum(rate(vllm:time_to_first_token_seconds_count{${service.selector}}[4s]))`
 	within := "25s"
 	if o.hopeless {
-		within = "4s"
+		within = "6s"
 	}
 	pulls := func(state, lever, otherwise string) string {
 		return strings.NewReplacer("STATE", state, "LEVER", lever, "OTHERWISE", otherwise).Replace(`
@@ -230,7 +230,7 @@ func gitPlaybook(o gitOptions) string {
       retry: {attempts: 8, backoff: 1s}
       verify:
         within: WITHIN
-        hold: 2s
+        hold: 3s
         interval: 3s
         until: [{query: 'SLOW', op: <, value: 0.01}]
         burn: {error_ratio: 'SINCE', objective: 0.99}
