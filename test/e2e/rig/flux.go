@@ -13,8 +13,7 @@ import (
 	"time"
 )
 
-// Flux is a real Flux for a control plane: its source-controller and its
-// kustomize-controller.
+// Flux is a real Flux for a control plane: its source-, kustomize- and helm-controller.
 type Flux struct{ cp *ControlPlane }
 
 // StartFlux starts it for one test, and the tests within it.
@@ -40,6 +39,7 @@ func StartFlux(t testing.TB, cp *ControlPlane) *Flux {
 	for name, args := range map[string][]string{
 		"source-controller":    {"--storage-path=" + storage, "--storage-addr=" + artifacts, "--storage-adv-addr=" + artifacts},
 		"kustomize-controller": {"--http-retry=2"},
+		"helm-controller":      {"--http-retry=2"},
 	} {
 		health := FreeAddr(t)
 		Start(t, Spec{
@@ -59,9 +59,9 @@ type Kustomization struct {
 	ns string
 }
 
-// Kustomization creates one. Flux waits until what it applied is healthy, for at most 10
-// seconds, and looks at Git every hour, unless it is asked.
-func (f *Flux) Kustomization(t testing.TB, namespace, path string, git *Git) *Kustomization {
+// Kustomization creates one. Flux waits until what it applied is healthy, for at most so
+// long, and looks at Git every hour, unless it is asked.
+func (f *Flux) Kustomization(t testing.TB, namespace, path string, git *Git, timeout time.Duration) *Kustomization {
 	t.Helper()
 	// Flux sends no credentials of a Secret over plain http; those of an address it does.
 	address := strings.Replace(git.URL, "http://", "http://flux:"+git.Token+"@", 1)
@@ -77,13 +77,13 @@ metadata: {name: models}
 spec:
   interval: 1h
   retryInterval: 1h
-  timeout: 10s
+  timeout: %s
   path: ./%s
   prune: true
   wait: true
   targetNamespace: %s
   sourceRef: {kind: GitRepository, name: models}
-`, address, git.Branch, path, namespace))
+`, address, git.Branch, timeout, path, namespace))
 	return &Kustomization{f.cp, namespace}
 }
 
