@@ -14,9 +14,11 @@ import (
 )
 
 // fluxWorld is one inference service, chat, whose manifests a Kustomization of Flux
-// deploys. The last commit lets in more sequences than an engine can hold, so the SLO
+// deploys, or a HelmRelease that one deploys. The last commit lets in more sequences than an engine can hold, so the SLO
 // burns.
 type fluxWorld struct {
+	layout    layout
+	serves    string // the Deployment that the alert is about
 	cp        *rig.ControlPlane
 	ns        string
 	git       *rig.Git
@@ -35,6 +37,7 @@ func TestFlux(t *testing.T) {
 	cp.Deploy(t)
 	for name, test := range map[string]func(*testing.T, *rig.Flux){
 		"flag": fluxFlag, "release": fluxRelease, "no help": fluxNoHelp, "suspended": fluxSuspended, "refused by the API server": fluxRefused,
+		"HelmRelease": helmFlag, "HelmRelease rolled back": helmRelease, "HelmRelease whose upgrade fails": helmFails, "labels of a HelmRelease": helmLabels,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -44,19 +47,29 @@ func TestFlux(t *testing.T) {
 }
 
 // startFlux makes a world that burns, and a responder that has heard nothing yet.
-func startFlux(t *testing.T, cp *rig.ControlPlane, flux *rig.Flux, o gitOptions) *fluxWorld {
+func startFlux(t *testing.T, flux *rig.Flux, o gitOptions) *fluxWorld {
 	t.Helper()
-	w := &fluxWorld{cp: cp}
+	cp := rig.Shared(t)
+	w := &fluxWorld{cp: cp, layout: plain}
+	if o.layout != nil {
+		w.layout = *o.layout
+	}
+	w.serves = w.layout.workload
 	w.ns, _ = cp.Own(t, 1, 8)
 	cp.BindLevers(t, w.ns)
 	cp.BindFlux(t, w.ns)
-	w.git = rig.StartGit(t, plain.files)
-	w.models = flux.Kustomization(t, w.ns, plain.path, w.git)
+	w.git = rig.StartGit(t, w.layout.files)
+	w.models = flux.Kustomization(t, w.ns, w.layout.path, w.git, w.layout.within())
 	w.models.AwaitApplied(t, w.git.Head(t), time.Minute)
-	w.broken = w.git.Edit(t, "Serve more at a time", plain.file, plain.flag(64), plain.flag(128))
+	w.broken = w.git.Edit(t, "Serve more at a time", w.layout.file, w.layout.flag(64), w.layout.flag(128))
 	w.models.Reconcile(t)
 	w.models.AwaitApplied(t, w.broken, time.Minute)
-	w.fleet = rig.StartFleet(t, cp, w.ns, "chat")
+	if o.copied {
+		w.serves = "copy-chat-deployment-vllm"
+		cp.Apply(t, w.ns, inference(w.serves, "vllm:v1", 1))
+		cp.Kubectl(t, "-n", w.ns, "label", "deployment/"+w.serves, "helm.toolkit.fluxcd.io/name=chat", "helm.toolkit.fluxcd.io/namespace="+w.ns)
+	}
+	w.fleet = rig.StartFleet(t, cp, w.ns, w.serves)
 	if o.hopeless {
 		w.fleet.SetProfile(slow)
 	}
@@ -65,7 +78,7 @@ func startFlux(t *testing.T, cp *rig.ControlPlane, flux *rig.Flux, o gitOptions)
 	w.responder = rig.StartService(t, rig.ServiceOptions{
 		Addr: rig.FreeAddr(t), Prometheus: prometheus.URL, Kubeconfig: cp.Kubeconfig(t, rig.Responder), Playbook: gitPlaybook(o),
 		NoShipped: true, // else the alert matches inference-slo-breach, too
-		Services:  "services:" + service(w.ns, "chat", "auto") + fmt.Sprintf("    gitops: {repository: %q, branch: %s}\n", w.git.URL, w.git.Branch),
+		Services:  "services:" + service(w.ns, w.serves, "auto") + fmt.Sprintf("    gitops: {repository: %q, branch: %s}\n", w.git.URL, w.git.Branch),
 		Settings: fmt.Sprintf(`
 autonomy: auto
 gitops:
@@ -81,7 +94,7 @@ gitops:
 // ends delivers the alert and waits for the end of the run it begins.
 func (w *fluxWorld) ends(t *testing.T, outcome machine.RunOutcome) *rig.Run {
 	t.Helper()
-	deliverUntilTaken(t, w.responder, alertBody(t, w.ns, "chat"))
+	deliverUntilTaken(t, w.responder, alertBody(t, w.ns, w.serves))
 	return w.responder.AwaitEnd(t, 3*time.Minute, outcome)
 }
 
@@ -89,11 +102,11 @@ func (w *fluxWorld) ends(t *testing.T, outcome machine.RunOutcome) *rig.Run {
 // sequences, Flux says that it applied the commit, and that many commits are Responder's.
 func (w *fluxWorld) wantServed(t *testing.T, seqs, commits int) {
 	t.Helper()
-	if file := w.git.File(t, w.git.Branch, plain.file); !strings.Contains(file, plain.flag(seqs)) {
+	if file := w.git.File(t, w.git.Branch, w.layout.file); !strings.Contains(file, w.layout.flag(seqs)) {
 		t.Errorf("Git has\n%s\nwant %d", file, seqs)
 	}
 	w.models.AwaitApplied(t, w.git.Head(t), time.Minute)
-	if got := liveSeqs(t, w.cp, w.ns, "chat"); got != fmt.Sprintf("--max-num-seqs=%d", seqs) {
+	if got := liveSeqs(t, w.cp, w.ns, w.layout.workload); got != fmt.Sprintf("--max-num-seqs=%d", seqs) {
 		t.Errorf("the Deployment has %s, want %d", got, seqs)
 	}
 	ours := 0
@@ -116,36 +129,44 @@ func (w *fluxWorld) wantServed(t *testing.T, seqs, commits int) {
 
 // A flag becomes a commit, which Flux applies long before its interval is over.
 func fluxFlag(t *testing.T, flux *rig.Flux) {
-	w := startFlux(t, rig.Shared(t), flux, gitOptions{})
+	w := startFlux(t, flux, gitOptions{})
 	run := w.ends(t, machine.OutcomeResolved)
 	w.wantServed(t, 32, 1)
-	for _, kind := range []machine.EventKind{machine.Applied, machine.Settled, machine.Verified} {
+	wantOnce(t, run, machine.Applied, machine.Settled, machine.Verified)
+	w.wantSaid(t, run, "Flux Kustomization "+w.ns+"/models syncs it by itself, 1h after the push at the latest", "Flux Kustomization "+w.ns+"/models: ", "VERIFIED")
+}
+
+func wantOnce(t *testing.T, run *rig.Run, kinds ...machine.EventKind) {
+	t.Helper()
+	for _, kind := range kinds {
 		if run.Has(kind) != 1 {
 			t.Errorf("%d of %s, want one:\n%s", run.Has(kind), kind, run)
 		}
 	}
+}
+
+// wantSaid fails unless a run shows these.
+func (w *fluxWorld) wantSaid(t *testing.T, run *rig.Run, texts ...string) {
+	t.Helper()
 	shown := w.responder.Must(t, "runs", "show", run.ID)
-	for _, say := range []string{"Flux Kustomization " + w.ns + "/models syncs it by itself, 1h after the push at the latest", "Flux Kustomization " + w.ns + "/models: ", "VERIFIED"} {
-		if !strings.Contains(shown, say) {
-			t.Errorf("the run does not say %q:\n%s", say, shown)
+	for _, text := range texts {
+		if !strings.Contains(shown, text) {
+			t.Errorf("the run does not say %q:\n%s", text, shown)
 		}
 	}
 }
 
 // A release goes back in Git: service.rollback does not touch what Flux would heal.
 func fluxRelease(t *testing.T, flux *rig.Flux) {
-	w := startFlux(t, rig.Shared(t), flux, gitOptions{lever: "lever: service.rollback"})
+	w := startFlux(t, flux, gitOptions{lever: "lever: service.rollback"})
 	run := w.ends(t, machine.OutcomeResolved)
 	w.wantServed(t, 64, 1)
-	shown := w.responder.Must(t, "runs", "show", run.ID)
-	if !strings.Contains(shown, "it goes back in Git: ") || !strings.Contains(shown, "Flux Kustomization "+w.ns+"/models") {
-		t.Errorf("the run does not tell why it goes back in Git:\n%s", shown)
-	}
+	w.wantSaid(t, run, "it goes back in Git: ", "Flux Kustomization "+w.ns+"/models")
 }
 
 // What does not help is taken back by a second commit, and Flux is followed there too.
 func fluxNoHelp(t *testing.T, flux *rig.Flux) {
-	w := startFlux(t, rig.Shared(t), flux, gitOptions{hopeless: true})
+	w := startFlux(t, flux, gitOptions{hopeless: true})
 	run := w.ends(t, machine.OutcomeEscalated)
 	w.wantServed(t, 128, 2)
 	if run.Has(machine.Undone) != 1 || run.Has(machine.Unwound) != 1 {
@@ -155,7 +176,7 @@ func fluxNoHelp(t *testing.T, flux *rig.Flux) {
 
 // Where a person suspended Flux, a commit would not be deployed: nothing is committed.
 func fluxSuspended(t *testing.T, flux *rig.Flux) {
-	w := startFlux(t, rig.Shared(t), flux, gitOptions{})
+	w := startFlux(t, flux, gitOptions{})
 	w.models.Suspend(t, true)
 	run := w.ends(t, machine.OutcomeEscalated)
 	if why := run.Last(machine.PlanRefused); why.Reason != fault.Owned || !strings.Contains(why.Message, "Kustomization "+w.ns+"/models is suspended") {
@@ -168,11 +189,55 @@ func fluxSuspended(t *testing.T, flux *rig.Flux) {
 // What the API server refuses Flux cannot apply: the commit is taken back at once, with
 // the server's words.
 func fluxRefused(t *testing.T, flux *rig.Flux) {
-	w := startFlux(t, rig.Shared(t), flux, gitOptions{})
+	w := startFlux(t, flux, gitOptions{})
 	refuseFlag(t, w.cp, w.ns, "--max-num-seqs=32", "32 is reserved", rig.Responder)
 	run := w.ends(t, machine.OutcomeEscalated)
 	w.wantServed(t, 128, 2)
 	if why := run.Last(machine.VerifyEnded); why.Reason != fault.Degraded || !strings.Contains(why.Message, "32 is reserved") {
 		t.Errorf("it was given up for %s: %q; want what the API server said", why.Reason, why.Message)
+	}
+}
+
+// A value of a HelmRelease becomes a commit, which is in effect when Helm has upgraded
+// the release.
+func helmFlag(t *testing.T, flux *rig.Flux) {
+	rig.BuildHelm(t)
+	w := startFlux(t, flux, gitOptions{layout: &released})
+	run := w.ends(t, machine.OutcomeResolved)
+	w.wantServed(t, 32, 1)
+	wantOnce(t, run, machine.Applied, machine.Settled, machine.Verified)
+	w.wantSaid(t, run, "Flux HelmRelease "+w.ns+"/chat", released.file, "VERIFIED")
+}
+
+func helmRelease(t *testing.T, flux *rig.Flux) {
+	rig.BuildHelm(t)
+	w := startFlux(t, flux, gitOptions{layout: &released, lever: "lever: service.rollback"})
+	run := w.ends(t, machine.OutcomeResolved)
+	w.wantServed(t, 64, 1)
+	w.wantSaid(t, run, "it goes back in Git: ", "Flux HelmRelease "+w.ns+"/chat")
+}
+
+// An upgrade that fails ends the wait with what Helm says, and the commit is taken back.
+func helmFails(t *testing.T, flux *rig.Flux) {
+	rig.BuildHelm(t)
+	w := startFlux(t, flux, gitOptions{layout: &released})
+	refuseFlag(t, w.cp, w.ns, "--max-num-seqs=32", "32 is reserved", rig.Responder)
+	run := w.ends(t, machine.OutcomeEscalated)
+	w.wantServed(t, 128, 2)
+	if why := run.Last(machine.VerifyEnded); why.Reason != fault.Degraded || !strings.Contains(why.Message, "UpgradeFailed") || !strings.Contains(why.Message, "32 is reserved") {
+		t.Errorf("it was given up for %s: %q; want what Helm said", why.Reason, why.Message)
+	}
+}
+
+// The labels of a HelmRelease on a Deployment that it does not make move nothing of it.
+func helmLabels(t *testing.T, flux *rig.Flux) {
+	rig.BuildHelm(t)
+	for _, lever := range []string{"", "lever: service.rollback"} {
+		w := startFlux(t, flux, gitOptions{layout: &released, lever: lever, copied: true, hopeless: true})
+		run := w.ends(t, machine.OutcomeEscalated)
+		if why := run.Last(machine.PlanRefused); why.Reason != fault.Owned || !strings.Contains(why.Message, "Flux HelmRelease "+w.ns+"/chat does not manage Deployment "+w.ns+"/"+w.serves) {
+			t.Errorf("refused for %s: %q; want that the HelmRelease does not make it", why.Reason, why.Message)
+		}
+		w.wantServed(t, 128, 0)
 	}
 }

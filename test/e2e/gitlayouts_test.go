@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/inference-responder/responder/test/e2e/rig"
 )
@@ -20,10 +21,19 @@ type layout struct {
 	source   string            // more of that source
 	charts   map[string]string // repository with a chart, whose values are in the other one
 	chart    string            // fields of the chart's source
+	helm     bool              // Flux has Helm release it
 }
 
 // flag is how a number of sequences stands in the file.
 func (l layout) flag(n any) string { return fmt.Sprintf(l.text, n) }
+
+// within is how long Flux waits for what it applied: Helm takes its time.
+func (l layout) within() time.Duration {
+	if l.helm {
+		return 30 * time.Second
+	}
+	return 10 * time.Second
+}
 
 // at is what the service's entry in the catalog says of the place.
 func (l layout) at() string {
@@ -88,6 +98,31 @@ var stack = layout{
 ` + chartDeployment(`"{{ $.Release.Name }}-{{ .name }}-deployment-vllm"`, "{{ .replicaCount }}", `
             - --model={{ .name }}
             - --max-num-seqs={{ .vllmConfig.maxNumSeqs }}`) + `{{- end }}
+`,
+	},
+}
+
+// released is the same chart, whose values a HelmRelease of Flux holds.
+var released = layout{
+	helm: true, workload: stack.workload, path: "clusters", file: "clusters/chat.yaml", text: "maxNumSeqs: %v  # measured",
+	files: map[string]string{
+		"charts/stack/Chart.yaml":                stack.files["serving/Chart.yaml"],
+		"charts/stack/templates/deployment.yaml": stack.files["serving/templates/deployment.yaml"],
+		"clusters/chat.yaml": `apiVersion: helm.toolkit.fluxcd.io/v2
+kind: HelmRelease
+metadata: {name: chat}
+spec:
+  interval: 1h
+  timeout: 20s
+  releaseName: serve
+  chart: {spec: {chart: ./charts/stack, sourceRef: {kind: GitRepository, name: models}}}
+  values:
+    servingEngineSpec:
+      modelSpec:
+        - name: chat
+          replicaCount: 2
+          vllmConfig:
+            maxNumSeqs: 64  # measured
 `,
 	},
 }

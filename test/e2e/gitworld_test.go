@@ -72,6 +72,7 @@ type gitOptions struct {
 	lever    string  // of the playbook, with its parameters; default: set --max-num-seqs to 32, which helps
 	first    string  // the lever before it, in case; empty: none
 	hopeless bool    // nothing helps
+	copied   bool    // the alert is about a Deployment that has the labels of what a HelmRelease makes
 	noGitOps bool    // the service's catalog entry does not say where its manifests are
 	settings string  // of responder.yaml
 	layout   *layout // of the repository; default: plain manifests
