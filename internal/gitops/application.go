@@ -40,6 +40,7 @@ type Application struct {
 	Ignored   []Ignored  // fields that neither a sync nor self-heal changes back
 
 	Resources []Resource
+	Made      []Resource   // what a HelmRelease of Flux has made of its chart; empty: it is none, or its status does not list it
 	History   []Deployment // oldest first
 }
 

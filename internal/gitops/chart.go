@@ -46,7 +46,7 @@ func (tr *tree) charts() ([]*chart, error) {
 func (tr *tree) deployments() ([]helm.Deployment, error) {
 	if tr.target.HelmRelease == "" {
 		asked := helm.Asked{Dir: tr.target.Path, Files: tr.target.ValueFiles, Release: tr.target.Release}
-		return helm.Deployments(tr.Tree, asked, helm.Workload{Namespace: tr.target.Namespace, Name: tr.target.Name})
+		return helm.Deployments(tr.Tree, asked, tr.target.workload())
 	}
 	r, err := tr.helmRelease()
 	if err != nil || len(tr.target.ValueFiles) != 1 {

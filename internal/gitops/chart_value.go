@@ -17,30 +17,11 @@ import (
 // chart of the tree makes the target. want is the value that it will be set to; empty:
 // any.
 func (tr *tree) fromCharts(v Variable, want string) (*edit.Site, error) {
-	all, err := tr.charts()
-	if err != nil {
+	making, err := tr.making()
+	if err != nil || len(making) == 0 {
 		return nil, err
 	}
-	var making []*chart
-	var failed error
-	for _, c := range all {
-		if !edit.Below(c.Dir, tr.target.Path) && c.Application == "" {
-			continue
-		}
-		if err := c.render(); err != nil {
-			failed = err
-			continue
-		}
-		if c.makes(c.files) {
-			making = append(making, c)
-		} else if err := c.readable(); err != nil {
-			failed = err
-		}
-	}
-	switch {
-	case len(making) == 0:
-		return nil, failed
-	case len(making) > 1:
+	if len(making) > 1 {
 		var names []string
 		for _, c := range making {
 			names = append(names, c.String())
@@ -52,6 +33,35 @@ func (tr *tree) fromCharts(v Variable, want string) (*edit.Site, error) {
 		return making[0].result(v)
 	}
 	return making[0].site(v, want)
+}
+
+// making returns the charts of the tree that make the target: none and an error if one
+// that cannot be read may.
+func (tr *tree) making() ([]*chart, error) {
+	all, err := tr.charts()
+	if err != nil {
+		return nil, err
+	}
+	var out []*chart
+	var failed error
+	for _, c := range all {
+		if !edit.Below(c.Dir, tr.target.Path) && c.Application == "" {
+			continue
+		}
+		if err := c.render(); err != nil {
+			failed = err
+			continue
+		}
+		if c.makes(c.files) {
+			out = append(out, c)
+		} else if err := c.readable(); err != nil {
+			failed = err
+		}
+	}
+	if len(out) > 0 {
+		return out, nil
+	}
+	return nil, failed
 }
 
 // result returns the value that the chart renders after a change of a document.

@@ -31,8 +31,9 @@ type Target struct {
 
 	// HelmRelease is that of Flux that makes the target, namespace/name: its manifest holds
 	// the values, and ValueFiles is the directory of its chart, if the repository has it.
-	// Empty: none does.
+	// Empty: none does. Listed says that Flux lists the target as made by it.
 	HelmRelease string
+	Listed      bool
 }
 
 // Variable is the one thing that an edit changes: a flag of the engine, or the

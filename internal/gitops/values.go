@@ -15,7 +15,7 @@ import (
 // the tree has no manifest: where a chart that is known keeps it, or else where a chart
 // of the tree takes it from. want is the value that it will be set to; empty: any.
 func (tr *tree) fromValues(v Variable, want string) (*edit.Site, error) {
-	layers, err := helm.Values(tr.Tree, tr.target.Path, tr.target.ValueFiles, helm.Workload{Namespace: tr.target.Namespace, Name: tr.target.Name})
+	layers, err := helm.Values(tr.Tree, tr.target.Path, tr.target.ValueFiles, tr.target.workload())
 	if err != nil {
 		return nil, err
 	}
@@ -48,8 +48,8 @@ func (tr *tree) fromHelmRelease(v Variable, want string) (*edit.Site, error) {
 		}
 	}
 	if s == nil {
-		return nil, r.Owned(fmt.Sprintf("makes %s %s/%s of %s, which cannot be rendered here or renders no such workload: which of the values is %s is not known",
-			tr.target.Kind, tr.target.Namespace, tr.target.Name, r.Chart(), v))
+		return nil, r.Owned(fmt.Sprintf("is not known to make %s %s/%s, so which of its values is %s cannot be told: %s cannot be rendered here or renders no such workload, and no chart that is known gives it that name",
+			tr.target.Kind, tr.target.Namespace, tr.target.Name, v, r.Chart()))
 	}
 	if s.Doc == nil || !slices.ContainsFunc(r.Object.Docs, func(d *edit.Document) bool { return d.File == s.File() }) {
 		return nil, r.Owned(fmt.Sprintf("does not decide %s: a change would be one of the chart's own files, which Flux does not release with it", v))
@@ -59,6 +59,35 @@ func (tr *tree) fromHelmRelease(v Variable, want string) (*edit.Site, error) {
 		return s, nil // that nobody shares it was checked before the edit
 	}
 	return s, tr.builds.CheckShared(s)
+}
+
+// Made returns an error unless the HelmRelease of the target is known to make it: Flux
+// lists it, or the chart is known and calls it that, or the chart is in the tree and
+// renders it. What the target's labels say does not count, as whoever creates it writes
+// them.
+func Made(files []File, t Target) error {
+	if t.HelmRelease == "" || t.Listed {
+		return nil
+	}
+	tr, err := newTree(files, t)
+	if err != nil {
+		return err
+	}
+	r, err := tr.helmRelease()
+	if err != nil || helm.Make(r.Values, t.Release, t.workload()) {
+		return err
+	}
+	making, err := tr.making()
+	if err == nil && len(making) == 0 {
+		err = r.Owned(fmt.Sprintf("is not known to make %s %s/%s: its status lists no objects (Flux before 2.8), %s cannot be rendered here or renders no such workload, and no chart that is known gives it that name",
+			t.Kind, t.Namespace, t.Name, r.Chart()))
+	}
+	return err
+}
+
+// workload returns the target as the charts look for it.
+func (t Target) workload() helm.Workload {
+	return helm.Workload{Kind: t.Kind, Namespace: t.Namespace, Name: t.Name}
 }
 
 // helmRelease returns the HelmRelease that makes the target.
@@ -71,7 +100,7 @@ func (tr *tree) helmRelease() (*helm.Release, error) {
 		return nil, err
 	}
 	namespace, name, _ := strings.Cut(tr.target.HelmRelease, "/")
-	tr.release, err = helm.ReleaseOf(all, namespace, name, helm.Workload{Namespace: tr.target.Namespace, Name: tr.target.Name})
+	tr.release, err = helm.ReleaseOf(all, namespace, name, tr.target.workload())
 	return tr.release, err
 }
 
@@ -189,15 +218,19 @@ func (tr *tree) unread() string {
 // known.
 func (tr *tree) inValues(o *edit.Object, t Target, v Variable) ([]*edit.Site, error) {
 	var out []*edit.Site
-	for _, chart := range helm.Charts(o) {
-		for _, m := range chart.Models(t.Name) {
+	release := ""
+	if t.HelmRelease != "" {
+		release = t.Release
+	}
+	for _, chart := range helm.Charts(o, release) {
+		for _, m := range chart.Models(t.workload()) {
 			s, err := tr.inModel(m, v)
 			if err != nil {
 				return nil, err
 			}
 			out = append(out, s)
 		}
-		section, err := chart.Section(t.Name, t.Component, v.Replicas)
+		section, err := chart.Section(t.workload(), t.Component, v.Replicas)
 		if err != nil {
 			return nil, err
 		}

@@ -49,12 +49,7 @@ func application(k kustomization, r repository) gitops.Application {
 	if n := len(k.Status.History); n > 0 {
 		app.Compared = k.Status.History[0].LastReconciled
 	}
-	for _, e := range k.Status.Inventory.Entries {
-		if res, ok := resource(e.ID); ok {
-			res.Sync = "Synced" // what is not is known of the whole only
-			app.Resources = append(app.Resources, res)
-		}
-	}
+	app.Resources = k.Status.Inventory.resources()
 	return app
 }
 

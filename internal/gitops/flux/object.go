@@ -8,6 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/inference-responder/responder/internal/fault"
+
+	"github.com/inference-responder/responder/internal/gitops"
 )
 
 // The resources of Flux that are read. The APIs are stable: that of HelmReleases since
@@ -54,13 +56,27 @@ type kustomization struct {
 		Conditions            []condition `json:"conditions"`
 		LastAppliedRevision   string      `json:"lastAppliedRevision"`
 		LastAttemptedRevision string      `json:"lastAttemptedRevision"`
-		Inventory             struct {
-			Entries []struct {
-				ID string `json:"id"` // namespace_name_group_kind
-			} `json:"entries"`
-		} `json:"inventory"`
-		History []snapshot `json:"history"` // newest first
+		Inventory             inventory   `json:"inventory"`
+		History               []snapshot  `json:"history"` // newest first
 	} `json:"status"`
+}
+
+// inventory lists what Flux has applied, or Helm for it.
+type inventory struct {
+	Entries []struct {
+		ID string `json:"id"` // namespace_name_group_kind
+	} `json:"entries"`
+}
+
+func (i inventory) resources() []gitops.Resource {
+	var out []gitops.Resource
+	for _, e := range i.Entries {
+		if r, ok := resource(e.ID); ok {
+			r.Sync = "Synced" // what is not is known of the whole only
+			out = append(out, r)
+		}
+	}
+	return out
 }
 
 // reference names a source.

@@ -30,6 +30,7 @@ type helmRelease struct {
 	Status struct {
 		ObservedGeneration int64       `json:"observedGeneration"`
 		Conditions         []condition `json:"conditions"`
+		Inventory          inventory   `json:"inventory"` // since Flux 2.8
 	} `json:"status"`
 }
 
@@ -71,7 +72,7 @@ func released(h helmRelease, k kustomization, r repository) (gitops.Application,
 		return gitops.Application{}, h.owned("releases to another cluster (spec.kubeConfig)")
 	}
 	app.Name, app.UID = gitops.FluxHelmName(h.Metadata.Namespace, h.Metadata.Name), h.Metadata.UID
-	app.Releases = []string{h.release()}
+	app.Releases, app.Made = []string{h.release()}, h.Status.Inventory.resources()
 	if dir := h.chart(k); dir != "" {
 		at, err := filepath.Rel(app.Sources[0].Path, dir)
 		if err != nil {

@@ -15,9 +15,9 @@ import (
 // labels are those that Flux gives what a Kustomization deploys.
 const labels = `"labels": {"kustomize.toolkit.fluxcd.io/name": "models", "kustomize.toolkit.fluxcd.io/namespace": "flux-system"}, `
 
-const inventory = `, "inventory": {"entries": [{"id": "serving_chat_helm.toolkit.fluxcd.io_HelmRelease", "v": "v2"}]}`
+const inInventory = `, "inventory": {"entries": [{"id": "serving_chat_helm.toolkit.fluxcd.io_HelmRelease", "v": "v2"}]}`
 
-var applied = conditions("True", "ReconciliationSucceeded", "Applied revision") + revisions(newSHA, newSHA) + inventory
+var applied = conditions("True", "ReconciliationSucceeded", "Applied revision") + revisions(newSHA, newSHA) + inInventory
 
 // releasing returns a cluster with a HelmRelease of the generation 4, whose manifest the
 // Kustomization deploys.
@@ -61,10 +61,10 @@ func TestReleaseSettled(t *testing.T) {
 		"failed before it":           {status: observed(3, before, at(3, "Stalled", "True", "RetriesExceeded", "Failed to upgrade")), want: gitops.RolloutWaiting, why: "Flux has not released"},
 		"waits for another":          {status: observed(3, at(4, "Ready", "False", "DependencyNotReady", "dependency 'serving/crds' is not ready")), want: gitops.RolloutWaiting, why: "serving/crds"},
 		"suspended":                  {spec: `, "suspend": true`, status: observed(3, before), want: gitops.RolloutWaiting, why: "HelmRelease serving/chat is suspended"},
-		"not applied, failed before": {kustomization: conditions("Unknown", "Progressing", "", reconciling("Building manifests for revision x")) + revisions(oldSHA, newSHA) + inventory, status: observed(4, failed), want: gitops.RolloutWaiting, why: "started by Flux"},
-		"of an earlier commit":       {kustomization: conditions("True", "ReconciliationSucceeded", "") + revisions(oldSHA, oldSHA) + inventory, status: observed(4, failed), want: gitops.RolloutWaiting, why: "Flux has compared 1111111111 so far"},
-		"cannot be applied":          {kustomization: conditions("False", "ReconciliationFailed", "HelmRelease/serving/chat dry-run failed") + revisions(oldSHA, newSHA) + inventory, status: observed(4), want: gitops.RolloutFailed, why: "dry-run failed"},
-		"the Kustomization waits for it, and it failed": {kustomization: conditions("Unknown", "Progressing", "", reconciling("Running health checks for revision x")) + revisions(oldSHA, newSHA) + inventory, status: observed(3, failed), want: gitops.RolloutFailed, why: "UpgradeFailed"},
+		"not applied, failed before": {kustomization: conditions("Unknown", "Progressing", "", reconciling("Building manifests for revision x")) + revisions(oldSHA, newSHA) + inInventory, status: observed(4, failed), want: gitops.RolloutWaiting, why: "started by Flux"},
+		"of an earlier commit":       {kustomization: conditions("True", "ReconciliationSucceeded", "") + revisions(oldSHA, oldSHA) + inInventory, status: observed(4, failed), want: gitops.RolloutWaiting, why: "Flux has compared 1111111111 so far"},
+		"cannot be applied":          {kustomization: conditions("False", "ReconciliationFailed", "HelmRelease/serving/chat dry-run failed") + revisions(oldSHA, newSHA) + inInventory, status: observed(4), want: gitops.RolloutFailed, why: "dry-run failed"},
+		"the Kustomization waits for it, and it failed": {kustomization: conditions("Unknown", "Progressing", "", reconciling("Running health checks for revision x")) + revisions(oldSHA, newSHA) + inInventory, status: observed(3, failed), want: gitops.RolloutFailed, why: "UpgradeFailed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if tt.kustomization == "" {
@@ -117,6 +117,25 @@ func TestReleaseApplication(t *testing.T) {
 	}
 }
 
+// TestReleaseMade: what Helm has released is known since Flux 2.8.
+func TestReleaseMade(t *testing.T) {
+	ready := observed(4, at(4, "Ready", "True", "UpgradeSucceeded", ""))
+	for status, want := range map[string][]gitops.Resource{
+		ready: nil,
+		ready + `, "inventory": {"entries": [{"id": "serving_chat-engine_apps_Deployment", "v": "v1"}, {"id": "serving_chat__Service", "v": "v1"}]}`: {
+			{Group: "apps", Kind: "Deployment", Namespace: "serving", Name: "chat-engine", Sync: "Synced"}, {Kind: "Service", Namespace: "serving", Name: "chat", Sync: "Synced"},
+		},
+	} {
+		app, err := New(releasing(applied, labels, "", status)).Application(t.Context(), gitops.FluxHelmName("serving", "chat"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, app.Made); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", status, diff)
+		}
+	}
+}
+
 // TestReleaseRefused: a HelmRelease that no commit changes is refused, with the reason.
 func TestReleaseRefused(t *testing.T) {
 	ready := observed(4, at(4, "Ready", "True", "UpgradeSucceeded", ""))
@@ -144,7 +163,7 @@ func TestReleaseRefused(t *testing.T) {
 // TestReleaseRefresh: the source is fetched and the Kustomization applied; Flux releases
 // what that changes by itself.
 func TestReleaseRefresh(t *testing.T) {
-	c := releasing(conditions("True", "ReconciliationSucceeded", "")+revisions(oldSHA, oldSHA)+inventory, labels, "", observed(4))
+	c := releasing(conditions("True", "ReconciliationSucceeded", "")+revisions(oldSHA, oldSHA)+inInventory, labels, "", observed(4))
 	if err := New(c).Refresh(t.Context(), gitops.FluxHelmName("serving", "chat")); err != nil {
 		t.Fatal(err)
 	}

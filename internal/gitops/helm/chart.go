@@ -1,6 +1,7 @@
 package helm
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,19 +17,38 @@ import (
 type Chart struct {
 	values *edit.Object
 	root   *yaml.Node
-	prefix string // of paths: the name of the chart in the one that depends on it
+	name   string // in the chart that depends on it; empty: it is the chart itself
+
+	release string
 }
 
-// Charts returns the values of the chart itself and of every chart that it may
-// depend on.
-func Charts(values *edit.Object) []Chart {
-	out := []Chart{{values: values, root: values.Root}}
+// Charts returns the values of the chart itself and of every chart that it may depend
+// on. release is Helm's, with which the charts begin the names of their workloads;
+// empty: not known, and the end of a name decides whose it is.
+func Charts(values *edit.Object, release string) []Chart {
+	out := []Chart{{values: values, root: values.Root, release: release}}
 	for i := 0; i+1 < len(values.Root.Content); i += 2 {
 		if child := edit.Deref(values.Root.Content[i+1]); edit.IsMap(child) {
-			out = append(out, Chart{values: values, root: child, prefix: values.Root.Content[i].Value + "."})
+			out = append(out, Chart{values, child, values.Root.Content[i].Value, release})
 		}
 	}
 	return out
+}
+
+// prefix begins the paths of its values.
+func (c Chart) prefix() string {
+	if c.name == "" {
+		return ""
+	}
+	return c.name + "."
+}
+
+// Make reports whether one of the charts is known and gives a workload its kind and its
+// name in a release.
+func Make(values *edit.Object, release string, w Workload) bool {
+	return release != "" && slices.ContainsFunc(Charts(values, release), func(c Chart) bool {
+		return len(c.Models(w)) > 0 || slices.ContainsFunc(sections, func(name string) bool { return c.creates(name) && c.calls(w, name) })
+	})
 }
 
 // Model is a model of the vLLM production stack's chart.
@@ -39,20 +59,32 @@ type Model struct {
 }
 
 // Models returns the models of the vLLM production stack that a workload serves.
-func (c Chart) Models(workload string) []Model {
+func (c Chart) Models(w Workload) []Model {
 	var out []Model
+	if edit.Str(c.root, "servingEngineSpec", "enableEngine") == "false" {
+		return nil
+	}
 	for i, spec := range edit.List(c.root, "servingEngineSpec", "modelSpec") {
-		if serves(workload, edit.Str(spec, "name")) && edit.Str(spec, "enabled") != "false" {
-			out = append(out, Model{c.values, fmt.Sprintf("%sservingEngineSpec.modelSpec[%d]", c.prefix, i), spec})
+		if c.serves(w, edit.Str(spec, "name")) && edit.Str(spec, "enabled") != "false" && edit.Str(spec, "raySpec", "enabled") != "true" {
+			out = append(out, Model{c.values, fmt.Sprintf("%sservingEngineSpec.modelSpec[%d]", c.prefix(), i), spec})
 		}
 	}
 	return out
 }
 
-// serves reports whether the production stack names a workload after a model:
-// RELEASE-MODEL-deployment-vllm or RELEASE-MODEL-lws.
-func serves(workload, model string) bool {
-	return model != "" && (strings.HasSuffix(workload, "-"+model+"-deployment-vllm") || strings.HasSuffix(workload, "-"+model+"-lws"))
+// stack has the kinds of the workloads that the production stack makes of a model, by how
+// their names end: RELEASE-MODEL-deployment-vllm.
+var stack = map[string]string{"-deployment-vllm": "Deployment", "-lws": "LeaderWorkerSet"}
+
+// serves reports whether the production stack names a workload after a model.
+func (c Chart) serves(w Workload, model string) bool {
+	for end, kind := range stack {
+		release, ok := strings.CutSuffix(w.Name, "-"+model+end)
+		if ok && model != "" && (c.release == "" || release == c.release && w.Kind == kind) {
+			return true
+		}
+	}
+	return false
 }
 
 // modelKeys has the keys that the production stack's chart makes flags of.
@@ -194,17 +226,20 @@ type Section struct {
 	values *edit.Object
 }
 
+// sections are those of llm-d's modelservice chart that it makes workloads of.
+var sections = []string{"decode", "prefill"}
+
 // Section returns the section that a workload is made of, or nil if the values have
 // none that sets the replicas or, if replicas is false, a container.
-func (c Chart) Section(workload, component string, replicas bool) (*Section, error) {
-	names := []string{"decode", "prefill"}
-	if i := slices.IndexFunc(names, func(s string) bool { return strings.HasSuffix(workload, "-"+s) || component == s }); i >= 0 {
+func (c Chart) Section(w Workload, component string, replicas bool) (*Section, error) {
+	names := sections
+	if i := slices.IndexFunc(names, func(s string) bool { return strings.HasSuffix(w.Name, "-"+s) || component == s }); i >= 0 {
 		names = names[i : i+1]
 	}
 	var found []*Section
 	for _, name := range names {
-		if n := edit.Get(c.root, name); edit.IsMap(n) && edit.Str(n, "create") != "false" && (replicas || edit.IsList(edit.Get(n, "containers"))) {
-			found = append(found, &Section{name, c.prefix + name, n, c.values})
+		if n := edit.Get(c.root, name); c.creates(name) && (replicas || edit.IsList(edit.Get(n, "containers"))) && (c.release == "" || c.calls(w, name)) {
+			found = append(found, &Section{name, c.prefix() + name, n, c.values})
 		}
 	}
 	switch len(found) {
@@ -213,7 +248,34 @@ func (c Chart) Section(workload, component string, replicas bool) (*Section, err
 	case 1:
 		return found[0], nil
 	}
-	return nil, &fault.Error{Reason: fault.Ambiguous, Message: fmt.Sprintf("%s: the values have %sdecode and %sprefill, and %s is neither by its name: name the component", c.values.Docs[0].File, c.prefix, c.prefix, workload)}
+	return nil, &fault.Error{Reason: fault.Ambiguous, Message: fmt.Sprintf("%s: the values have %sdecode and %sprefill, and %s is neither by its name: name the component", c.values.Docs[0].File, c.prefix(), c.prefix(), w.Name)}
+}
+
+// creates reports whether the values have the section, and it makes a workload.
+func (c Chart) creates(section string) bool {
+	n := edit.Get(c.root, section)
+	return edit.IsMap(n) && edit.Str(n, "create") != "false"
+}
+
+// calls reports whether llm-d's chart gives what it makes of a section the workload's kind
+// and name, by llm-d-modelservice.fullname of its templates/_helpers.tpl.
+func (c Chart) calls(w Workload, section string) bool {
+	const most = 55
+	full := edit.Str(c.root, "fullnameOverride")
+	if full == "" {
+		full = c.release
+		if name := cmp.Or(edit.Str(c.root, "nameOverride"), c.name, "llm-d-modelservice"); !strings.Contains(full, name) {
+			full += "-" + name
+		}
+	}
+	kind := "Deployment"
+	switch {
+	case edit.Str(c.root, "multinode") == "true":
+		kind = "LeaderWorkerSet"
+	case edit.Str(c.root, "requester", "enable") == "true":
+		kind = "ReplicaSet"
+	}
+	return w.Kind == kind && w.Name == strings.TrimSuffix(full[:min(len(full), most)], "-")+"-"+section
 }
 
 // Replicas returns the site of the section's replicas.

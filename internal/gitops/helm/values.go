@@ -33,7 +33,7 @@ func IsTemplate(tr *edit.Tree, p string) bool {
 }
 
 // Workload is the workload whose values are looked for.
-type Workload struct{ Namespace, Name string }
+type Workload struct{ Kind, Namespace, Name string }
 
 // Values returns the values that may be deployed: the files, merged as Helm does,
 // or, if files is empty, each file below dir that looks like values, and those that Argo

@@ -51,6 +51,7 @@ metadata: {name: chat, namespace: serving}
 spec:
   chart: {spec: {chart: ./charts/ms, sourceRef: {kind: GitRepository, name: fleet}}}
   values:
+    fullnameOverride: chat
     decode: {replicas: 2, containers: [{name: vllm, args: [--max-num-seqs=64]}]}
 `
 	const chart = "apiVersion: v2\nname: ms\nversion: 0.1.0\n"
@@ -75,5 +76,14 @@ spec:
 	s.Push("ours", map[string]string{"charts/ms/Chart.yaml": chart + "# more\n"})
 	if again := propose(t, m, w); again.Read == first.Read {
 		t.Error("a commit to the chart does not void the plan")
+	}
+	back := w
+	back.Set, back.TakeBack = nil, []string{s.Push("more at a time", map[string]string{"clusters/prod/chat.yaml": strings.Replace(release, "seqs=64", "seqs=128", 1)})}
+	if p := propose(t, m, back); len(p.Files) != 1 || string(p.Files[0].Data) != release {
+		t.Errorf("the release goes back to %v", p.Files)
+	}
+	back.Target.Name = "other-decode"
+	if _, err := m.Propose(t.Context(), back); err == nil || !strings.Contains(err.Error(), "responder-helm") {
+		t.Errorf("what another workload runs with was taken back: %v", err)
 	}
 }

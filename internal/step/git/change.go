@@ -50,6 +50,7 @@ type gitPayload struct {
 	Container   string       `json:"container,omitempty"`
 	ValueFiles  []string     `json:"valueFiles,omitempty"`
 	Release     string       `json:"release,omitempty"`     // of Helm; empty: the application's name
+	Listed      bool         `json:"listed,omitempty"`      // by the HelmRelease of Flux that makes it
 	PullRequest bool         `json:"pullRequest,omitempty"` // it is made by one; false: pushed to the branch
 	Read        string       `json:"read"`                  // digest of the manifests: the precondition
 	Set         []assignment `json:"set,omitempty"`
@@ -91,8 +92,8 @@ func (p gitPayload) src() gitops.Source {
 func (p gitPayload) target(namespace string) gitops.Target {
 	return gitops.Target{
 		Kind: p.Object.Kind, Namespace: namespace, Name: p.Object.Name, Workload: p.Object.Workload, Component: p.Object.Component, Container: p.Container, ValueFiles: p.ValueFiles,
-		HelmRelease: gitops.HelmReleaseOf(p.Application),
-		Release:     cmp.Or(p.Release, p.Application[strings.LastIndexByte(p.Application, '/')+1:]),
+		HelmRelease: gitops.HelmReleaseOf(p.Application), Listed: p.Listed,
+		Release: cmp.Or(p.Release, p.Application[strings.LastIndexByte(p.Application, '/')+1:]),
 	}
 }
 

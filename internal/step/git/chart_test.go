@@ -33,6 +33,20 @@ func TestChartSource(t *testing.T) {
 	}
 }
 
+// What is in the cluster alone, with the mark of an application, is not what a commit
+// changes.
+func TestManagesNothingThatGitHasNot(t *testing.T) {
+	target := gitops.Target{Kind: "Deployment", Namespace: "serving", Name: "chat"}
+	app := gitops.Application{Name: "argocd/chat", Resources: []gitops.Resource{{Kind: "Deployment", Namespace: "serving", Name: "chat"}}}
+	if err := Manages(app, target); err != nil {
+		t.Error(err)
+	}
+	app.Resources[0].Prune = true
+	if err := Manages(app, target); err == nil {
+		t.Error("an application manages what it would delete")
+	}
+}
+
 // The chart of a HelmRelease is a directory beside what the Kustomization deploys. Its
 // values are written in the HelmRelease, and what runs is read from the workload. Files
 // of the chart are not reverted: Flux would not release them.
@@ -48,6 +62,19 @@ func TestChartOfHelmRelease(t *testing.T) {
 	}
 	if diff := cmp.Diff(at.object, payloadAt(at, gitops.Proposal{}).target("serving")); diff != "" {
 		t.Errorf("the plan does not keep the target (-want +got):\n%s", diff)
+	}
+	for _, tt := range []struct {
+		made []gitops.Resource
+		ok   bool
+	}{
+		{nil, true}, // the manifests tell
+		{[]gitops.Resource{{Kind: "Deployment", Namespace: "serving", Name: "prod-engine"}}, true},
+		{[]gitops.Resource{{Kind: "Deployment", Namespace: "serving", Name: "prod"}, {Kind: "StatefulSet", Namespace: "serving", Name: "prod-engine"}}, false},
+	} {
+		app.Made = tt.made
+		if err := Manages(app, at.object); (err == nil) != tt.ok {
+			t.Errorf("Helm made %v: %v", tt.made, err)
+		}
 	}
 	for variable, path := range map[string]string{"--max-num-seqs": "vllmConfig.maxNumSeqs", "replicas": "replicaCount"} {
 		l, why := liveOf(at, gitops.Touch{Variable: variable, Path: "HelmRelease chat: spec.values." + path, From: "2", To: "3"})

@@ -157,12 +157,14 @@ func manifestOf(svc playbook.Service, w kube.Workload) gitops.Target {
 	return t
 }
 
-// Manages refuses an application that does not manage the object. What a HelmRelease of
-// Flux makes names it by its labels, and the HelmRelease does not list it.
+// Manages refuses an application that does not manage the object. Of a HelmRelease of Flux
+// that does not list what it makes, [gitops.Made] tells.
 func Manages(app gitops.Application, t gitops.Target) error {
-	if gitops.HelmReleaseOf(app.Name) != "" || slices.ContainsFunc(app.Resources, func(r gitops.Resource) bool {
-		return r.Kind == t.Kind && r.Name == t.Name && (r.Namespace == t.Namespace || r.Namespace == "")
-	}) {
+	r, ok := listed(app, t)
+	switch {
+	case ok && r.Prune:
+		return &fault.Error{Reason: fault.Owned, Message: fmt.Sprintf("%s %s/%s is not among the manifests of %s: a commit would not change it", t.Kind, t.Namespace, t.Name, app.Title())}
+	case ok, unlisted(app):
 		return nil
 	}
 	hint := ": set gitops.application to the one that does"
@@ -170,6 +172,27 @@ func Manages(app gitops.Application, t gitops.Target) error {
 		hint = ", or has not applied it yet"
 	}
 	return &fault.Error{Reason: fault.Owned, Message: fmt.Sprintf("%s does not manage %s %s/%s%s", app.Title(), t.Kind, t.Namespace, t.Name, hint)}
+}
+
+// unlisted reports whether an application is a HelmRelease that does not list what it makes.
+func unlisted(app gitops.Application) bool {
+	return gitops.HelmReleaseOf(app.Name) != "" && len(app.Made) == 0
+}
+
+// listed returns the object as an application lists it. Of a HelmRelease that is what it
+// makes, and not what its Kustomization deploys.
+func listed(app gitops.Application, t gitops.Target) (gitops.Resource, bool) {
+	resources := app.Resources
+	if gitops.HelmReleaseOf(app.Name) != "" {
+		resources = app.Made
+	}
+	i := slices.IndexFunc(resources, func(r gitops.Resource) bool {
+		return r.Kind == t.Kind && r.Name == t.Name && (r.Namespace == t.Namespace || r.Namespace == "")
+	})
+	if i < 0 {
+		return gitops.Resource{}, false
+	}
+	return resources[i], true
 }
 
 // applicationOf returns the name of a service's application: from the catalog,

@@ -60,7 +60,7 @@ func (g Change) find(ctx context.Context, in step.Input) (site, error) {
 	}
 	if s.src, s.index, err = source(in.Service, s.app); err == nil {
 		s.object.ValueFiles, s.object.Release = valueFiles(s.app, s.index), releaseOf(s.app, s.index)
-		s.src.Values, s.object.HelmRelease = s.object.ValueFiles, gitops.HelmReleaseOf(s.app.Name)
+		s.src.Values, s.object.HelmRelease, s.object.Listed = s.object.ValueFiles, gitops.HelmReleaseOf(s.app.Name), len(s.app.Made) > 0
 	}
 	return s, err
 }
@@ -173,7 +173,7 @@ func payloadAt(at site, prop gitops.Proposal) gitPayload {
 		Application: at.app.Name, Index: at.index, Follows: &follows,
 		Repository: prop.Source.Repository, Branch: prop.Source.Branch, Path: prop.Source.Path,
 		Object: objectName{at.object.Kind, at.object.Name, at.object.Workload, at.object.Component}, Container: at.object.Container,
-		ValueFiles: at.object.ValueFiles, Release: named(at.app, at.index), Read: prop.Read,
+		ValueFiles: at.object.ValueFiles, Release: named(at.app, at.index), Listed: at.object.Listed, Read: prop.Read,
 	}
 }
 

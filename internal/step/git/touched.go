@@ -30,7 +30,7 @@ func (l argo) touched(ctx context.Context, svc playbook.Service, app gitops.Appl
 			objects, judged[s.Namespace] = append(objects, step.RefOf(s)), true
 		}
 	}
-	for _, r := range app.Resources {
+	for _, r := range slices.Concat(app.Resources, app.Made) {
 		// The namespace of a service is judged with it. Objects without pods there are
 		// taken for its own.
 		if r.Namespace != "" && (!judged[r.Namespace] || slices.Contains(withPods, r.Kind)) {
@@ -47,10 +47,11 @@ func (l argo) touched(ctx context.Context, svc playbook.Service, app gitops.Appl
 // deploys reports whether an application deploys a service: by the catalog, by its
 // workload, or by the object that owns the workload. One that cannot be read counts.
 func (l argo) deploys(ctx context.Context, app gitops.Application, s playbook.Service) bool {
-	if s.GitOps.Application == app.Name || Manages(app, manifestOf(s, kube.Workload{})) == nil {
+	if _, ok := listed(app, manifestOf(s, kube.Workload{})); ok || s.GitOps.Application == app.Name {
 		return true
 	}
-	if !slices.ContainsFunc(app.Resources, func(r gitops.Resource) bool { return r.Namespace == s.Namespace }) {
+	there := func(r gitops.Resource) bool { return r.Namespace == s.Namespace }
+	if !unlisted(app) && !slices.ContainsFunc(slices.Concat(app.Resources, app.Made), there) {
 		return false
 	}
 	w, err := l.w.Workload(ctx, step.RefOf(s))
@@ -60,7 +61,13 @@ func (l argo) deploys(ctx context.Context, app gitops.Application, s playbook.Se
 	case err != nil:
 		return true // it cannot be told, so it is judged, too
 	}
-	return Manages(app, manifestOf(s, w)) == nil
+	if slices.ContainsFunc(w.Owners, func(o kube.Owner) bool {
+		return o.Kind == kube.FluxHelm && gitops.FluxHelmName(o.Namespace, o.Name) == app.Name
+	}) {
+		return true
+	}
+	_, ok := listed(app, manifestOf(s, w))
+	return ok
 }
 
 // touchesStill refuses to act if the application deploys more than what the guards
