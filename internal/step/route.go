@@ -12,7 +12,8 @@ import (
 )
 
 // route names the levers that replace one on a live object where somebody else owns
-// what it would change. They take the same parameters.
+// what it would change. They take the same parameters, but for keep, which in Git is the
+// number of replicas there are.
 type route struct {
 	git        string // where Git owns the workload
 	autoscaler string // where only an autoscaler owns its replicas, or what makes the workload; empty: none does
@@ -40,6 +41,9 @@ func (s *Set) routed(ctx context.Context, e machine.Effect, in Input, refused er
 	}
 	if to == "" {
 		return nil, refused
+	}
+	if to == by.git && in.With["keep"] == true {
+		in.With = map[string]any{"replicas": w.Replicas}
 	}
 	plan, err := s.levers[to].Plan(ctx, in)
 	if err != nil && to == by.autoscaler {

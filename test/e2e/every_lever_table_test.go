@@ -54,6 +54,11 @@ func replicaLevers() []*leverRun {
 			meddle: []string{"patch", "scaledobject/NAME-autoscaler", "--type=merge", "-p", `{"spec":{"minReplicaCount":1,"maxReplicaCount":4}}`},
 		},
 		{
+			name: "keep", lever: "kube.autoscaler", with: "keep: true", manifests: rename(autoscaler(1, 4)),
+			shows: bounds("hpa/NAME-autoscaler", "minReplicas", "maxReplicas"), lacks: `resources: ["horizontalpodautoscalers"], verbs: ["patch"]`,
+			meddle: []string{"patch", "hpa/NAME-autoscaler", "--type=merge", "-p", `{"spec":{"minReplicas":3,"maxReplicas":5}}`},
+		},
+		{
 			name: "kserve", lever: "kube.scale", with: "by: 1", workload: "kserve-predictor", ready: owned("inferenceservice/NAME", "deployment/NAME-predictor"),
 			manifests: strings.ReplaceAll(inference("kserve-predictor", "vllm:v1", 2), "app: kserve-predictor", "app: kserve") + inferenceServices,
 			stand:     followNumber(isvcs, "NAME", "predictor", "minReplicas"),

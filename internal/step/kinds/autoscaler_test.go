@@ -219,6 +219,57 @@ func TestLoansOfBounds(t *testing.T) {
 	}
 }
 
+// TestKeepReplicas: what is there stays, more may still come, and the former bounds come
+// back.
+func TestKeepReplicas(t *testing.T) {
+	keep := map[string]any{"keep": true}
+	for name, tt := range map[string]struct {
+		x                       func(testing.TB) *scaled
+		replicas                float64
+		kept, returned, refused string
+	}{
+		"HPA": {underHPA, 3, "3..4 3", "2..4 3", ""},
+		"KEDA": {func(t testing.TB) *scaled {
+			return underKEDA(t, map[string]any{"minReplicaCount": 1, "maxReplicaCount": 8})
+		}, 5, "5..8 5", "1..8 5", ""},
+		"KEDA without bounds":     {func(t testing.TB) *scaled { return underKEDA(t, nil) }, 3, "3.. 3", ".. 3", ""},
+		"as few as there may be":  {underHPA, 2, "", "", "the lower bound of HorizontalPodAutoscaler serving/auto is 2, and keeps the 2 replicas there"},
+		"more than there may be":  {underHPA, 5, "", "", "5 replicas are more than the upper bound of HorizontalPodAutoscaler serving/auto, 4"},
+		"nothing is kept of none": {func(t testing.TB) *scaled { return underKEDA(t, nil) }, 0, "", "", "is 0, and keeps the 0 replicas there"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x := tt.x(t)
+			x.Edit(kubetest.Path(ref("Deployment")), func(spec map[string]any) { spec["replicas"] = tt.replicas })
+			act := func(run string, a machine.Action, plan *machine.Plan) machine.Outcome {
+				return kinds.New(x.deps(t)).Do(t.Context(), machine.Effect{
+					Key: run + "/fix#1/" + string(a) + "#1", Run: run, Action: a, Step: "kube.autoscaler", With: keep, Service: service("Deployment"), Plan: plan,
+				})
+			}
+			planned := act("r-1", machine.ActionPlan, nil)
+			if tt.refused != "" {
+				if planned.Reason != fault.NothingToDo || !strings.Contains(planned.Message, tt.refused) {
+					t.Errorf("%s %s, want %s", planned.Reason, planned.Message, tt.refused)
+				}
+				return
+			}
+			if planned.Plan == nil || !strings.HasPrefix(planned.Plan.Summary, fmt.Sprintf("keep the %g replicas of Deployment serving/chat by", tt.replicas)) {
+				t.Fatalf("%s %s: %+v", planned.Reason, planned.Message, planned.Plan)
+			}
+			if o := act("r-1", machine.ActionApply, planned.Plan); o.Status != machine.StatusOK {
+				t.Fatalf("%s %s", o.Reason, o.Message)
+			}
+			x.settle(t)
+			if got := x.bounds(t); got != tt.kept {
+				t.Errorf("kept by %s, want %s", got, tt.kept)
+			}
+			x.lend(t, "r-2", planned.Plan.Back)
+			if got := x.bounds(t); got != tt.returned {
+				t.Errorf("given back as %s, want %s", got, tt.returned)
+			}
+		})
+	}
+}
+
 // TestAutoscalerRefuses: what does not work, or what somebody else would change back, is
 // named.
 func TestAutoscalerRefuses(t *testing.T) {

@@ -3,6 +3,7 @@ package kinds_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -396,6 +397,33 @@ func TestRoutes(t *testing.T) {
 		e.Action, e.Plan, e.Service = machine.ActionPlan, nil, service("Deployment")
 		want(t, kind+" without a place in Git", set.Do(t.Context(), e), machine.StatusRefused, "Argo CD application")
 	}
+}
+
+// ownedScaler is the autoscaler of a workload, and Argo CD deploys both.
+type ownedScaler struct{}
+
+func (ownedScaler) AutoscalerOf(context.Context, kube.Ref) (kube.Autoscaler, error) {
+	ref := kube.Ref{Kind: kube.HPA, Namespace: "serving", Name: "chat"}
+	return kube.Autoscaler{Ref: ref, Bounds: kube.Bounds{Max: new(8)}, Owners: []kube.Owner{{Field: "*", Kind: kube.ArgoCD, Name: "argocd/chat"}}}, nil
+}
+
+func (s ownedScaler) Autoscaler(ctx context.Context, ref kube.Ref) (kube.Autoscaler, error) {
+	return s.AutoscalerOf(ctx, ref)
+}
+
+func (ownedScaler) SetBounds(context.Context, kube.BoundsChange) (kube.Autoscaler, error) {
+	return kube.Autoscaler{}, errors.New("the autoscaler was changed in the cluster")
+}
+
+// TestKeepInGit: where Git owns the autoscaler, the replicas that run are those that are
+// kept, by the number in Git.
+func TestKeepInGit(t *testing.T) {
+	w := inGit(true)
+	w.deps.Changer, w.deps.Scalers = fleet{}, ownedScaler{}
+	svc := service("Deployment")
+	svc.GitOps.Application = "argocd/chat"
+	o := kinds.New(w.deps).Do(t.Context(), machine.Effect{Key: "r-1/fix#1/plan#1", Run: "r-1", Action: machine.ActionPlan, Step: "kube.autoscaler", With: map[string]any{"keep": true}, Service: svc})
+	want(t, "as many as Git has", o, machine.StatusRefused, "gitops.set_replicas: 3 replicas already")
 }
 
 // TestHelmReleaseInGit: what a HelmRelease of Flux makes is changed in Git, and the

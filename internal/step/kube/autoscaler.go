@@ -27,15 +27,24 @@ The same holds for what makes the workload: the bounds of KServe's InferenceServ
 spec.replicas of a LeaderWorkerSet, and spec.replicas of the DynamoGraphDeploymentScalingAdapter of a component of Dynamo. An autoscaler of such an object comes
 before it.
 
+` + "`keep`" + ` takes the place of a pause: the lower bound becomes the number of replicas that are there, so that none is taken away while the metrics
+mislead (requests that fail early look like no load), and more still come where they are asked for. KEDA's own pause stops both.
+
 The bounds of the service are those of kube.scale, and ` + "`by`" + ` counts from the replicas of the workload. A negative ` + "`by`" + ` lowers the lower bound: the autoscaler takes
 replicas away when its metrics allow it. Refused where Argo CD, Flux or a controlling object owns the autoscaler, while KEDA is paused, where several autoscalers own the
 replicas, where Dynamo's planner sets them, and of an InferenceService over several nodes.`,
-		OneOf: step.ScaleAlternatives(),
+		OneOf: [][]string{{"replicas", "by", "keep"}},
 		Steps: step.ScaleSteps(),
 		// Applied on the planned bounds and marks only: a second time is a conflict.
 		Idempotent: true,
-		With:       step.Fields[step.ScaleWith](),
+		With:       step.Fields[autoscalerWith](),
 	}
+}
+
+type autoscalerWith struct {
+	step.ScaleWith
+
+	Keep *bool `json:"keep" doc:"Keeps the replicas that are there. Exactly one of replicas, by and keep."`
 }
 
 type kubeAutoscaler struct {
@@ -57,7 +66,7 @@ type autoscalerPayload struct {
 
 // Plan implements [step.Lever].
 func (l kubeAutoscaler) Plan(ctx context.Context, in step.Input) (machine.Plan, error) {
-	with, err := step.Decode[step.ScaleWith](AutoscalerKind(), in.With)
+	with, err := step.Decode[autoscalerWith](AutoscalerKind(), in.With)
 	if err != nil {
 		return machine.Plan{}, err
 	}

@@ -17,20 +17,24 @@ import (
 // aim is what a change of the bounds is to come to.
 type aim struct {
 	bounds kube.Bounds
-	to     int // replicas
+	to     int  // replicas
+	kept   bool // there are so many already
 	note   string
 }
 
 // aimAt returns the bounds to set.
-func aimAt(with step.ScaleWith, svc playbook.Service, w kube.Workload, a kube.Autoscaler) (aim, error) {
+func aimAt(with autoscalerWith, svc playbook.Service, w kube.Workload, a kube.Autoscaler) (aim, error) {
+	if with.Keep != nil {
+		return keep(*with.Keep, w, a)
+	}
 	if with.By != nil && *with.By < 0 || with.Replicas != nil && *with.Replicas < w.Replicas {
-		return lower(with, svc, w, a)
+		return lower(with.ScaleWith, svc, w, a)
 	}
 	if w.Replicas == 0 && a.Ref.Kind == kube.HPA {
 		return aim{}, &fault.Error{Reason: fault.OutOfBounds, Message: fmt.Sprintf(
 			"%s: %s is switched off while %s has 0 replicas: scale that up by hand first", autoscalerKind, step.RefText(a.Ref), step.RefText(w.Ref))}
 	}
-	to, note, err := step.ScaleTarget(autoscalerKind, with, svc, w.Replicas)
+	to, note, err := step.ScaleTarget(autoscalerKind, with.ScaleWith, svc, w.Replicas)
 	if err != nil {
 		return aim{}, err
 	}
@@ -42,6 +46,22 @@ func aimAt(with step.ScaleWith, svc playbook.Service, w kube.Workload, a kube.Au
 		t.bounds.Max = &to
 	}
 	return t, nil
+}
+
+// keep returns the bounds with which no replica is taken away.
+func keep(wanted bool, w kube.Workload, a kube.Autoscaler) (aim, error) {
+	switch to := w.Replicas; {
+	case !wanted:
+		return aim{}, nothing("keep is false")
+	case a.Single():
+		return aim{}, nothing("%s follows no load: its replicas stay as they are", step.RefText(a.Ref))
+	case a.Min() >= to:
+		return aim{}, nothing("the lower bound of %s is %d, and keeps the %d replicas there", step.RefText(a.Ref), a.Min(), to)
+	case a.Max() < to:
+		return aim{}, nothing("%d replicas are more than the upper bound of %s, %d: it takes them away whatever the load", to, step.RefText(a.Ref), a.Max())
+	default:
+		return aim{bounds: kube.Bounds{Min: &to, Max: a.Bounds.Max}, to: to, kept: true}, nil
+	}
 }
 
 // lower returns the bounds with fewer replicas. Only the lower bound holds replicas that
@@ -123,8 +143,16 @@ func (t aim) plan(in step.Input, w kube.Workload, a kube.Autoscaler) machine.Pla
 		Capacity: machine.Capacity{ReadyNow: w.Ready, LowestReady: w.Ready, ReadyAfter: max(t.to, w.Ready)},
 		Loading:  step.Loading(w),
 	}
+	if t.kept {
+		plan.Summary = fmt.Sprintf("keep the %d replicas of %s by %s: %s", t.to, step.RefText(w.Ref), a.Ref.Kind+" "+a.Ref.Name, strings.Join(changes, ", "))
+		plan.Why = "adds and restarts nothing; the autoscaler takes no replica away"
+	}
 	if a.LowOf(t.bounds) > a.Min() {
-		plan.Back = step.ScaleBack(w.Replicas, t.to)
+		before := w.Replicas
+		if t.kept {
+			before = a.Min() // so many the autoscaler might have left
+		}
+		plan.Back = step.ScaleBack(before, t.to)
 		plan.Back["by"] = a.Min() - a.LowOf(t.bounds) // what was lent is the difference of the lower bounds
 		plan.Back["bounds"] = a.Bounds.String()
 		return plan
