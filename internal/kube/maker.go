@@ -34,6 +34,24 @@ func Makes(kind string) bool {
 	return false
 }
 
+// Named reports whether the operator of a kind gives what it makes of the owner the kind
+// and the name of a workload. An ownerReference alone proves nothing: whoever creates the
+// workload writes it.
+func Named(by Owner, workload Ref) bool {
+	rest, begins := strings.CutPrefix(workload.Name, by.Name)
+	switch by.Kind {
+	case InferenceService:
+		return begins && workload.Kind == "Deployment" && rest == "-predictor"
+	case "LLMInferenceService":
+		return begins && workload.Kind == "Deployment" && (rest == "-kserve" || rest == "-kserve-prefill")
+	case LeaderWorkerSet:
+		return begins && workload.Kind == "StatefulSet" && rest == "" // that of its leaders
+	case "DynamoComponentDeployment":
+		return begins && rest == ""
+	}
+	return false
+}
+
 // maker returns the object that has the replicas of a workload; the zero value: none that
 // is known has.
 func (c *Client) maker(ctx context.Context, of Ref) (Ref, error) {
@@ -48,12 +66,14 @@ func (c *Client) maker(ctx context.Context, of Ref) (Ref, error) {
 	group, _, _ := strings.Cut(by.APIVersion, "/")
 	out := Ref{Kind: by.Kind, Namespace: of.Namespace, Name: by.Name}
 	switch {
-	case by.Kind == LeaderWorkerSet && group == "leaderworkerset.x-k8s.io" && of.Kind == "StatefulSet" && of.Name == by.Name: // that of its leaders
-	case by.Kind == InferenceService && group == "serving.kserve.io" && of.Name == by.Name+"-predictor":
+	case !Named(Owner{Kind: by.Kind, Name: by.Name}, of):
+		return Ref{}, nil
+	case by.Kind == LeaderWorkerSet && group == "leaderworkerset.x-k8s.io":
+	case by.Kind == InferenceService && group == "serving.kserve.io":
 	case by.Kind == "DynamoComponentDeployment" && group == "nvidia.com" && pods[dynamoGraphLabel] != "" && pods[dynamoComponentLabel] != "":
 		// deploy/operator/internal/controller of ai-dynamo/dynamo, generateAdapterName
 		out.Kind, out.Name = DynamoAdapter, pods[dynamoGraphLabel]+"-"+strings.ToLower(pods[dynamoComponentLabel])
-		if of.Name != by.Name || by.Name != out.Name && !strings.HasPrefix(by.Name, out.Name+"-") { // anybody may write the labels
+		if by.Name != out.Name && !strings.HasPrefix(by.Name, out.Name+"-") { // anybody may write the labels
 			return Ref{}, nil
 		}
 	default:

@@ -14,16 +14,17 @@ import (
 	"github.com/inference-responder/responder/internal/step"
 )
 
-// SourceOf returns the location of a service's manifests: from its catalog
-// entry or, if that names no repository, from its application.
-func SourceOf(svc playbook.Service, app gitops.Application) (gitops.Source, error) {
-	src, _, err := source(svc, app)
-	return src, err
-}
-
 // ManifestOf returns the object that Git holds for a service, as far as its
 // catalog entry tells.
 func ManifestOf(svc playbook.Service) gitops.Target { return manifestOf(svc, kube.Workload{}) }
+
+// ManifestIn returns the location of the manifests of a service and the object that Git
+// holds for it, by its catalog entry and its application. If both differ it refuses.
+func ManifestIn(svc playbook.Service, app gitops.Application) (gitops.Source, gitops.Target, error) {
+	s := site{app: app, object: ManifestOf(svc)}
+	err := s.locate(svc)
+	return s.src, s.object, err
+}
 
 // source returns the location of a service's manifests from its catalog entry
 // and its application. If both differ it refuses: a change of manifests that
@@ -140,11 +141,11 @@ func sameRepository(a, b string) bool { return gitops.RepositoryName(a) == gitop
 func samePath(a, b string) bool { return strings.Trim(a, "/.") == strings.Trim(b, "/.") }
 
 // manifestOf returns the object that Git holds for the service: its workload,
-// or the object that owns the workload.
+// or the object that an operator makes the workload of.
 func manifestOf(svc playbook.Service, w kube.Workload) gitops.Target {
 	t := gitops.Target{Kind: svc.Workload.Kind, Namespace: svc.Namespace, Name: svc.Workload.Name, Container: svc.Container, Component: svc.GitOps.Component}
 	for _, o := range w.Owners {
-		if o.Field == "*" && !o.Deploys() {
+		if o.Field == "*" && !o.Deploys() && kube.Named(o, w.Ref) {
 			t.Kind, t.Name = o.Kind, o.Name
 		}
 	}

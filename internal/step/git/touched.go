@@ -61,13 +61,10 @@ func (l argo) deploys(ctx context.Context, app gitops.Application, s playbook.Se
 	case err != nil:
 		return true // it cannot be told, so it is judged, too
 	}
-	if slices.ContainsFunc(w.Owners, func(o kube.Owner) bool {
-		return o.Kind == kube.FluxHelm && gitops.FluxHelmName(o.Namespace, o.Name) == app.Name
-	}) {
-		return true
-	}
-	_, ok := listed(app, manifestOf(s, w))
-	return ok
+	return slices.ContainsFunc(w.Owners, func(o kube.Owner) bool { // whom it may name wrongly is judged, too
+		_, ok := listed(app, gitops.Target{Kind: o.Kind, Namespace: s.Namespace, Name: o.Name})
+		return ok || o.Kind == kube.FluxHelm && gitops.FluxHelmName(o.Namespace, o.Name) == app.Name
+	})
 }
 
 // touchesStill refuses to act if the application deploys more than what the guards
