@@ -45,6 +45,9 @@ func (r Reading) Places(t gitops.Target, vs []gitops.Variable) ([]gitops.Place, 
 	return out, nil
 }
 
+// Made returns an error unless the target is known to be what its HelmRelease makes.
+func (r Reading) Made(t gitops.Target) error { return gitops.Made(r.Files, r.Target(t)) }
+
 // Concerns reports whether a path is one of the source's files.
 func (r Reading) Concerns(p string) bool {
 	return Readable(p) && (Under(p, strings.Trim(r.Source.Path, "/.")) || slices.ContainsFunc(r.Beyond, func(dir string) bool { return Under(p, dir) }))

@@ -52,12 +52,20 @@ func Unpick(before, after, now []byte) ([]byte, bool) {
 // keeps refuses a revert that would remove the target's manifest: a commit that
 // created it is not a change of it.
 func (r Reading) keeps(t gitops.Target, after []gitops.File) error {
+	removed := &fault.Error{Reason: fault.OutOfBounds, Message: fmt.Sprintf("reverting would remove the manifest of %s %s", t.Kind, t.Name)}
+	if t.HelmRelease != "" {
+		t.Listed = false
+		if gitops.Made(r.Files, r.Target(t)) == nil && gitops.Made(after, r.Target(t)) != nil {
+			return removed
+		}
+		return nil
+	}
 	replicas := gitops.Variable{Replicas: true}
 	if _, err := gitops.Locate(r.Files, r.Target(t), replicas); err != nil {
 		return nil // it cannot be told now either
 	}
 	if _, err := gitops.Locate(after, r.Target(t), replicas); isNotFound(err) {
-		return &fault.Error{Reason: fault.OutOfBounds, Message: fmt.Sprintf("reverting would remove the manifest of %s %s", t.Kind, t.Name)}
+		return removed
 	}
 	return nil
 }

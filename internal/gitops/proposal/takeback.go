@@ -19,9 +19,6 @@ import (
 
 // TakeBack fills in the proposal that takes commits back, newest first.
 func (r Reading) TakeBack(p *gitops.Proposal, w gitops.Want, commits []Version) error {
-	if err := gitops.Made(r.Files, r.Target(w.Target)); err != nil {
-		return err
-	}
 	back := takingBack{target: w.Target, now: byPath(r.Files), want: map[string]string{}}
 	was := maps.Clone(back.now)
 	for _, v := range commits {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"maps"
-	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -141,7 +140,10 @@ func flatten(data []byte, t gitops.Target) map[string]field {
 		if len(doc.Content) == 0 || others(doc.Content[0], t) {
 			continue
 		}
-		f.secrets = hiddenIn(&doc)
+		f.secrets, f.values = hiddenIn(&doc), nil
+		if kind := scalarAt(doc.Content[0], "kind"); t.Name != "" && (kind == "" || kind == helmRelease) {
+			f.values = &t
+		}
 		f.walk(doc.Content[0], f.document(doc.Content[0]), 0)
 	}
 }
@@ -150,6 +152,7 @@ func flatten(data []byte, t gitops.Target) map[string]field {
 type flat struct {
 	fields  map[string]field
 	secrets map[*yaml.Node]bool // the nodes that are of a Secret
+	values  *gitops.Target      // whose values the document may hold; nil: it holds none
 	secret  bool                // what is being set is of one
 	odd     bool                // it is no plain YAML, a template perhaps, or too large: only the whole of it can be compared
 }
@@ -206,18 +209,44 @@ var workloads = []string{
 // others reports whether a document is certainly not the target's. Names count
 // by what they have in common: kustomize and operators add to them.
 func others(n *yaml.Node, t gitops.Target) bool {
-	kind, name := scalarAt(n, "kind"), scalarAt(n, "metadata", "name")
+	kind, namespace, name := scalarAt(n, "kind"), scalarAt(n, "metadata", "namespace"), scalarAt(n, "metadata", "name")
 	if ref := scalarAt(n, "spec", "scaleTargetRef", "name"); ref != "" {
 		name = ref
 	}
-	if kind == "HelmRelease" && t.HelmRelease != "" {
-		return !strings.Contains(path.Base(t.HelmRelease), name)
-	}
-	if t.Name == "" || name == "" || !slices.Contains(workloads, kind) {
+	in, release, ofHelm := strings.Cut(t.HelmRelease, "/")
+	switch {
+	case t.Name == "" || name == "":
 		return false
+	case kind == helmRelease: // its values are of what it makes alone, so no name but its own counts
+		return name != release || namespace != "" && namespace != in
+	case ofHelm:
+		return slices.Contains(workloads, kind) || namespace != "" && namespace != in && namespace != t.Namespace
 	}
-	return !strings.Contains(t.Name, name)
+	return slices.Contains(workloads, kind) && !strings.Contains(t.Name, name)
 }
+
+const helmRelease = "HelmRelease"
+
+// apart reports whether a part of Helm values is certainly not the target's: another model
+// of the vLLM production stack, or the other section of llm-d's modelservice.
+func apart(t gitops.Target, list, item string) bool {
+	switch list {
+	case "modelSpec":
+		end := modelOf.FindString(t.Name)
+		serves := strings.HasSuffix(t.Name, "-"+item+end)
+		if t.HelmRelease != "" && t.Release != "" {
+			serves = t.Name == t.Release+"-"+item+end
+		}
+		return item != "" && end != "" && !serves
+	case "decode", "prefill":
+		other := map[string]string{"decode": "prefill", "prefill": "decode"}[list]
+		return t.Component == other || t.Component == "" && strings.HasSuffix(t.Name, "-"+other)
+	}
+	return false
+}
+
+// modelOf matches the names that the production stack gives what it makes of a model.
+var modelOf = regexp.MustCompile(`-(?:deployment-vllm|lws)$`)
 
 func scalarAt(n *yaml.Node, path ...string) string {
 	for _, key := range path {
@@ -264,6 +293,9 @@ func (f *flat) walk(n *yaml.Node, path string, depth int) {
 	case yaml.MappingNode:
 		for i := 0; i+1 < len(n.Content); i += 2 {
 			f.odd = f.odd || n.Content[i].Kind != yaml.ScalarNode
+			if f.values != nil && n.Content[i+1].Kind == yaml.MappingNode && apart(*f.values, n.Content[i].Value, "") {
+				continue
+			}
 			f.walk(n.Content[i+1], join(path, n.Content[i].Value), depth+1)
 		}
 	case yaml.SequenceNode:
@@ -273,6 +305,9 @@ func (f *flat) walk(n *yaml.Node, path string, depth int) {
 			return
 		}
 		for i, c := range n.Content {
+			if f.values != nil && strings.HasSuffix(path, "modelSpec") && apart(*f.values, "modelSpec", scalarAt(c, "name")) {
+				continue
+			}
 			f.walk(c, path+"["+itemName(c, i)+"]", depth+1)
 		}
 	case yaml.AliasNode:

@@ -99,20 +99,52 @@ func TestTouches(t *testing.T) {
 	}
 }
 
-// TestTouchesOfReleases: of several HelmReleases in a directory only the target's counts.
+// TestTouchesOfReleases: of what stands beside it, a service's own values count alone.
 func TestTouchesOfReleases(t *testing.T) {
-	manifest := func(seqs, replicas string) []gitops.File {
-		const one = "kind: HelmRelease\nmetadata: {name: %s}\nspec: {values: {%s}}\n---\n"
-		return []gitops.File{{Path: "f.yaml", Data: []byte(fmt.Sprintf(one, "chat", seqs) + fmt.Sprintf(one, "code", replicas))}}
+	const file = `kind: HelmRelease
+metadata: {name: chat}
+spec: {values: {replicas: NEW}}
+---
+kind: HelmRelease
+metadata: {name: chat, namespace: prod}
+spec: {values: {max_num_seqs: NEW}}
+---
+kind: HelmRelease
+metadata: {name: chat-eu}
+spec: {values: {decode: {args: [--max-model-len=NEW]}, prefill: {args: [--dtype=NEW]}}}
+---
+kind: HelmRelease
+metadata: {name: stack}
+spec: {values: {servingEngineSpec: {modelSpec: [{name: chat, maxNumSeqs: NEW}, {name: x-chat, tag: NEW}]}}}
+---
+kind: Deployment
+metadata: {name: chat}
+spec: {revisionHistoryLimit: NEW}
+---
+kind: ConfigMap
+metadata: {name: chat, namespace: prod}
+data: {level: NEW}
+`
+	is := func(n string) []gitops.File {
+		return []gitops.File{{Path: "f.yaml", Data: []byte(strings.ReplaceAll(file, "NEW", n))}}
 	}
-	before, after := manifest("vllmConfig: {maxNumSeqs: 256}", "replicaCount: 2"), manifest("vllmConfig: {maxNumSeqs: 64}", "replicaCount: 3")
-	for release, want := range map[string][]string{"serving/chat": {"--max-num-seqs"}, "serving/prod-code": {"replicas"}, "chat/code": {"replicas"}, "": {"--max-num-seqs", "replicas"}} {
+	for _, tt := range []struct{ release, name, want string }{
+		{"serving/chat", "chat", "HelmRelease chat: spec.values.replicas"},
+		{"prod/chat", "chat", "ConfigMap chat: data.level HelmRelease chat: spec.values.max_num_seqs HelmRelease chat: spec.values.replicas"}, // the Kustomization may give it that namespace
+		{"serving/chat-eu", "chat-eu-decode", "HelmRelease chat-eu: spec.values.decode.args[--max-model-len]"},
+		{"serving/chat-eu", "chat-eu-prefill", "HelmRelease chat-eu: spec.values.prefill.args[--dtype]"},
+		{"serving/stack", "rel-chat-deployment-vllm", "HelmRelease stack: spec.values.servingEngineSpec.modelSpec[chat].maxNumSeqs"},
+		{"serving/stack", "rel-x-chat-deployment-vllm", "HelmRelease stack: spec.values.servingEngineSpec.modelSpec[x-chat].tag"},
+		{"", "chat", "ConfigMap chat: data.level Deployment chat: spec.revisionHistoryLimit"},
+		{"", "code", "ConfigMap chat: data.level"},
+	} {
 		var got []string
-		for _, x := range touches(before, after, gitops.Target{Kind: "Deployment", Namespace: "serving", Name: "llama-engine", HelmRelease: release}) {
-			got = append(got, x.Variable)
+		target := gitops.Target{Kind: "Deployment", Namespace: "serving", Name: tt.name, HelmRelease: tt.release, Release: "rel"}
+		for _, x := range touches(is("2"), is("3"), target) {
+			got = append(got, x.Path)
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%q: -want +got:\n%s", release, diff)
+		if strings.Join(got, " ") != tt.want {
+			t.Errorf("%s of %q: %s\nwant %s", tt.name, tt.release, strings.Join(got, " "), tt.want)
 		}
 	}
 }
