@@ -98,7 +98,6 @@ func found(name, detail string, err error, fix string) Finding {
 // checkService looks up what is said of a service. Where Argo CD does not answer
 // it looks at what Git alone tells. Flux is asked in the cluster.
 func (g *GitOps) checkService(ctx context.Context, svc playbook.Service, answers bool) (string, error) {
-	target := git.ManifestOf(svc)
 	ofFlux := gitops.OfFlux(svc.GitOps.Application)
 	asks := ofFlux || g.by.argocd != nil && svc.GitOps.Application != ""
 	answers = answers || ofFlux
@@ -110,14 +109,17 @@ func (g *GitOps) checkService(ctx context.Context, svc playbook.Service, answers
 		if err != nil {
 			return "", err
 		}
-		if err := git.Manages(app, target); err != nil {
+		if err := git.Manages(app, git.ManifestOf(svc)); err != nil {
 			return "", err
 		}
-		if _, err := git.SourceOf(svc, app); err != nil {
+		if _, _, err := git.ManifestIn(svc, app); err != nil {
 			return "", err
 		}
 	}
-	src, err := g.Source(ctx, svc)
+	src, target, err := g.Manifest(ctx, svc)
+	if err == nil {
+		err = g.Manifests.Made(ctx, src, target)
+	}
 	if err != nil {
 		return "", err
 	}

@@ -124,20 +124,20 @@ func (g *GitOps) into(d *step.Deps) {
 	}
 }
 
-// Source is where the manifests of a service are.
-func (g *GitOps) Source(ctx context.Context, svc playbook.Service) (gitops.Source, error) {
+// Manifest returns where the manifests of a service are, and the object that they hold for it.
+func (g *GitOps) Manifest(ctx context.Context, svc playbook.Service) (gitops.Source, gitops.Target, error) {
 	o := svc.GitOps
 	switch {
 	case g.Manifests == nil:
-		return gitops.Source{}, errors.New("no Git repository is configured: set gitops.repositories")
-	case o.Repository != "":
-		return gitops.Source{Repository: o.Repository, Branch: o.Branch, Path: o.Path}, nil
+		return gitops.Source{}, gitops.Target{}, errors.New("no Git repository is configured: set gitops.repositories")
+	case o.Repository != "" && gitops.HelmReleaseOf(o.Application) == "":
+		return gitops.Source{Repository: o.Repository, Branch: o.Branch, Path: o.Path}, git.ManifestOf(svc), nil
 	case o.Application == "" || !g.by.configured():
-		return gitops.Source{}, errors.New("where its manifests are is not known: set gitops.repository of service " + svc.Name + ", or gitops.application and gitops.argocd or gitops.flux")
+		return gitops.Source{}, gitops.Target{}, errors.New("where its manifests are is not known: set gitops.repository of service " + svc.Name + ", or gitops.application and gitops.argocd or gitops.flux")
 	}
 	app, err := g.by.Application(ctx, o.Application)
 	if err != nil {
-		return gitops.Source{}, err
+		return gitops.Source{}, gitops.Target{}, err
 	}
-	return git.SourceOf(svc, app)
+	return git.ManifestIn(svc, app)
 }

@@ -18,7 +18,6 @@ import (
 	"github.com/inference-responder/responder/internal/gitops"
 	"github.com/inference-responder/responder/internal/gitops/manifests"
 	"github.com/inference-responder/responder/internal/playbook"
-	"github.com/inference-responder/responder/internal/step/git"
 )
 
 // placeFlags say which variable of which service, and where its manifests are.
@@ -109,11 +108,10 @@ func (f *placeFlags) open(ctx context.Context, p *command.Process) (manifestTree
 	if err != nil {
 		return nil, nil, err
 	}
-	src, err := g.Source(ctx, svc)
+	src, target, err := g.Manifest(ctx, svc)
 	if err != nil {
 		return nil, nil, errors.Join(err, g.Close())
 	}
-	target := git.ManifestOf(svc)
 	target.Component = cmp.Or(f.component, target.Component)
 	return prompt{inRepository{g.Manifests, src, target}}, g.Close, nil
 }

@@ -126,6 +126,8 @@ func targetOf(words []string) Target {
 			target.Release = value
 		case "helmrelease":
 			target.HelmRelease = value
+		case "listed":
+			target.Listed = true
 		}
 	}
 	return target

@@ -183,14 +183,21 @@ func componentOf(o *edit.Object, t Target) string {
 	return c
 }
 
+// What KServe adds to the name of its object: of an InferenceService also with Knative's
+// revision, of an LLMInferenceService over several nodes as well.
+var (
+	predictor = regexp.MustCompile(`^-predictor(?:-default)?(?:-\d{5}(?:-deployment)?)?$`)
+	kserveLLM = regexp.MustCompile(`^-kserve(?:-mn)?(?:-prefill)?$`)
+)
+
 // ownedComponent reports whether an operator makes the target from the object, by the
 // way the operator names it, and returns the component.
 func ownedComponent(o *edit.Object, t Target) (component string, ok bool) {
 	rest, named := strings.CutPrefix(t.Name, o.Name)
 	switch {
 	case o.Kind == "InferenceService":
-		return "", named && (rest == "-predictor" || strings.HasPrefix(rest, "-predictor-"))
-	case o.Kind == llmInferenceService && named && strings.HasPrefix(rest, "-kserve"):
+		return "", named && predictor.MatchString(rest)
+	case o.Kind == llmInferenceService && named && kserveLLM.MatchString(rest):
 		if strings.HasSuffix(rest, "-prefill") {
 			return "prefill", true
 		}

@@ -36,7 +36,10 @@ func (tr *tree) fromHelmRelease(v Variable, want string) (*edit.Site, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := tr.known([]*edit.Object{r.Values}, v)
+	var s *edit.Site
+	if t := tr.target; t.Listed || r.Makes(t.Release, t.workload()) {
+		s, err = tr.known([]*edit.Object{r.Values}, v)
+	}
 	switch {
 	case err != nil:
 		return nil, err
@@ -74,7 +77,7 @@ func Made(files []File, t Target) error {
 		return err
 	}
 	r, err := tr.helmRelease()
-	if err != nil || helm.Make(r.Values, t.Release, t.workload()) {
+	if err != nil || r.Makes(t.Release, t.workload()) {
 		return err
 	}
 	making, err := tr.making()
@@ -219,7 +222,7 @@ func (tr *tree) unread() string {
 func (tr *tree) inValues(o *edit.Object, t Target, v Variable) ([]*edit.Site, error) {
 	var out []*edit.Site
 	release := ""
-	if t.HelmRelease != "" {
+	if t.HelmRelease != "" && !t.Listed {
 		release = t.Release
 	}
 	for _, chart := range helm.Charts(o, release) {

@@ -162,6 +162,9 @@ func (g *Git) Places(_ context.Context, src gitops.Source, t gitops.Target, vs [
 	return b.read(len(b)-1, src).Places(t, vs)
 }
 
+// Made implements [step.Manifests]: nothing here is of a HelmRelease.
+func (g *Git) Made(context.Context, gitops.Source, gitops.Target) error { return nil }
+
 // Propose implements [step.Manifests].
 func (g *Git) Propose(_ context.Context, want gitops.Want) (gitops.Proposal, error) {
 	b := g.now()

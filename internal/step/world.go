@@ -18,6 +18,8 @@ import (
 type Manifests interface {
 	// Places returns where each variable stands, in the order they were asked.
 	Places(ctx context.Context, src gitops.Source, t gitops.Target, vs []gitops.Variable) ([]gitops.Place, error)
+	// Made returns an error unless the target is known to be what its HelmRelease makes.
+	Made(ctx context.Context, src gitops.Source, t gitops.Target) error
 	// Propose computes one edit that sets the variables, or takes back what commits
 	// changed of the target. A field that was changed again since is a conflict,
 	// except replicas, which stay.

@@ -8,7 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/inference-responder/responder/internal/fault"
-
 	"github.com/inference-responder/responder/internal/gitops"
 )
 

@@ -43,14 +43,6 @@ func (c Chart) prefix() string {
 	return c.name + "."
 }
 
-// Make reports whether one of the charts is known and gives a workload its kind and its
-// name in a release.
-func Make(values *edit.Object, release string, w Workload) bool {
-	return release != "" && slices.ContainsFunc(Charts(values, release), func(c Chart) bool {
-		return len(c.Models(w)) > 0 || slices.ContainsFunc(sections, func(name string) bool { return c.creates(name) && c.calls(w, name) })
-	})
-}
-
 // Model is a model of the vLLM production stack's chart.
 type Model struct {
 	values *edit.Object
@@ -61,30 +53,39 @@ type Model struct {
 // Models returns the models of the vLLM production stack that a workload serves.
 func (c Chart) Models(w Workload) []Model {
 	var out []Model
-	if edit.Str(c.root, "servingEngineSpec", "enableEngine") == "false" {
+	if off(c.root, "servingEngineSpec", "enableEngine") {
 		return nil
 	}
 	for i, spec := range edit.List(c.root, "servingEngineSpec", "modelSpec") {
-		if c.serves(w, edit.Str(spec, "name")) && edit.Str(spec, "enabled") != "false" && edit.Str(spec, "raySpec", "enabled") != "true" {
+		if c.serves(w, spec) && !off(spec, "enabled") && !on(spec, "raySpec", "enabled") {
 			out = append(out, Model{c.values, fmt.Sprintf("%sservingEngineSpec.modelSpec[%d]", c.prefix(), i), spec})
 		}
 	}
 	return out
 }
 
-// stack has the kinds of the workloads that the production stack makes of a model, by how
-// their names end: RELEASE-MODEL-deployment-vllm.
-var stack = map[string]string{"-deployment-vllm": "Deployment", "-lws": "LeaderWorkerSet"}
-
-// serves reports whether the production stack names a workload after a model.
-func (c Chart) serves(w Workload, model string) bool {
-	for end, kind := range stack {
+// serves reports whether the production stack gives what it makes of a model the workload's
+// kind and name: RELEASE-MODEL-deployment-vllm, or RELEASE-MODEL-lws over several nodes.
+func (c Chart) serves(w Workload, spec *yaml.Node) bool {
+	model := edit.Str(spec, "name")
+	for end, kind := range map[string]string{"-deployment-vllm": "Deployment", "-lws": "LeaderWorkerSet"} {
 		release, ok := strings.CutSuffix(w.Name, "-"+model+end)
-		if ok && model != "" && (c.release == "" || release == c.release && w.Kind == kind) {
+		several := on(spec, "lwsSpec", "enabled")
+		if ok && model != "" && (c.release == "" || release == c.release && w.Kind == kind && several == (end == "-lws")) {
 			return true
 		}
 	}
 	return false
+}
+
+// on and off report what a value says that a chart takes for a condition, in any of YAML's
+// words for it.
+func on(n *yaml.Node, path ...string) bool {
+	return slices.Contains([]string{"true", "yes", "on", "y"}, strings.ToLower(edit.Str(n, path...)))
+}
+
+func off(n *yaml.Node, path ...string) bool {
+	return slices.Contains([]string{"false", "no", "off", "n"}, strings.ToLower(edit.Str(n, path...)))
 }
 
 // modelKeys has the keys that the production stack's chart makes flags of.
@@ -254,7 +255,7 @@ func (c Chart) Section(w Workload, component string, replicas bool) (*Section, e
 // creates reports whether the values have the section, and it makes a workload.
 func (c Chart) creates(section string) bool {
 	n := edit.Get(c.root, section)
-	return edit.IsMap(n) && edit.Str(n, "create") != "false"
+	return edit.IsMap(n) && !off(n, "create")
 }
 
 // calls reports whether llm-d's chart gives what it makes of a section the workload's kind
@@ -268,11 +269,11 @@ func (c Chart) calls(w Workload, section string) bool {
 			full += "-" + name
 		}
 	}
-	kind := "Deployment"
+	kind := cmp.Or(edit.Str(c.root, section, "workloadKind"), edit.Str(c.root, "workloadKind"), "Deployment")
 	switch {
-	case edit.Str(c.root, "multinode") == "true":
+	case on(c.root, "multinode"):
 		kind = "LeaderWorkerSet"
-	case edit.Str(c.root, "requester", "enable") == "true":
+	case on(c.root, "requester", "enable") && section == "decode":
 		kind = "ReplicaSet"
 	}
 	return w.Kind == kind && w.Name == strings.TrimSuffix(full[:min(len(full), most)], "-")+"-"+section

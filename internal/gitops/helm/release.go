@@ -95,6 +95,22 @@ func (r *Release) Chart() string {
 	return edit.Clip(strings.Join(slices.DeleteFunc(words, func(w string) bool { return w == "" }), " "))
 }
 
+// charts are those whose names of workloads are known.
+var charts = []string{"vllm-stack", "llm-d-modelservice"}
+
+// Makes reports whether the chart is known and gives a workload its kind and its name.
+func (r *Release) Makes(release string, w Workload) bool {
+	chart := edit.Get(r.Object.Root, "spec", "chart", "spec")
+	if release == "" || !slices.Contains(charts, edit.Str(chart, "chart")) || edit.Str(chart, "sourceRef", "kind") != "HelmRepository" {
+		return false
+	}
+	c := Charts(r.Values, release)[0]
+	if len(c.Models(w)) > 0 {
+		return true // the list of models is not merged with another one
+	}
+	return !r.Refers() && slices.ContainsFunc(sections, func(name string) bool { return c.creates(name) && c.calls(w, name) })
+}
+
 // Deployment returns the deployment of the chart, which is in the directory of the tree
 // that the caller knows. It is false if that is not the chart of the HelmRelease.
 func (r *Release) Deployment(tr *edit.Tree, dir, release string) (Deployment, bool, error) {

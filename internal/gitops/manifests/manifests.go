@@ -188,6 +188,19 @@ func (m *Manifests) Places(ctx context.Context, src gitops.Source, t gitops.Targ
 	return r.Places(t, vs)
 }
 
+// Made returns an error unless the target is known to be what its HelmRelease makes.
+func (m *Manifests) Made(ctx context.Context, src gitops.Source, t gitops.Target) error {
+	b, err := m.branch(src)
+	if err != nil {
+		return err
+	}
+	r, err := b.head(ctx, src)
+	if err != nil {
+		return err
+	}
+	return r.Made(t)
+}
+
 // Propose computes an edit at the head.
 func (m *Manifests) Propose(ctx context.Context, w gitops.Want) (gitops.Proposal, error) {
 	b, err := m.branch(w.Source)

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops"
 	"github.com/inference-responder/responder/internal/gitops/gittest"
 )
@@ -59,7 +60,7 @@ spec:
 	m := over(t, s)
 	w := gitops.Want{
 		Source: gitops.Source{Repository: s.RepositoryURL(), Branch: "main", Path: "clusters/prod", Values: []string{"charts/ms"}},
-		Target: gitops.Target{Kind: "Deployment", Namespace: "serving", Name: "chat-decode", ValueFiles: []string{"charts/ms"}, Release: "chat", HelmRelease: "serving/chat"},
+		Target: gitops.Target{Kind: "Deployment", Namespace: "serving", Name: "chat-decode", ValueFiles: []string{"charts/ms"}, Release: "chat", HelmRelease: "serving/chat", Listed: true},
 		Set:    []gitops.Assignment{{Variable: seqs, Value: "32"}},
 	}
 	first := propose(t, m, w)
@@ -82,8 +83,44 @@ spec:
 	if p := propose(t, m, back); len(p.Files) != 1 || string(p.Files[0].Data) != release {
 		t.Errorf("the release goes back to %v", p.Files)
 	}
-	back.Target.Name = "other-decode"
-	if _, err := m.Propose(t.Context(), back); err == nil || !strings.Contains(err.Error(), "responder-helm") {
-		t.Errorf("what another workload runs with was taken back: %v", err)
+	other := w.Target
+	other.Name, other.Listed = "other-decode", false
+	if err := m.Made(t.Context(), w.Source, other); err == nil || !strings.Contains(err.Error(), "responder-helm") {
+		t.Errorf("without rendering, another workload is of the release: %v", err)
 	}
+}
+
+// A commit that added the model is no change of it: taken back, the service would be gone.
+func TestTakeBackOfModel(t *testing.T) {
+	s := gittest.NewServer(t)
+	const release = `kind: HelmRelease
+metadata: {name: rel, namespace: serving}
+spec:
+  chart: {spec: {chart: vllm-stack, sourceRef: {kind: HelmRepository, name: vllm}}}
+  values:
+    servingEngineSpec:
+      modelSpec:
+      - name: code
+        replicaCount: 1
+`
+	const model = "      - name: chat\n        replicaCount: 2\n"
+	s.Push("code", map[string]string{"prod/rel.yaml": release})
+	m := over(t, s)
+	w := gitops.Want{
+		Source:   gitops.Source{Repository: s.RepositoryURL(), Branch: "main", Path: "prod"},
+		Target:   gitops.Target{Kind: "Deployment", Namespace: "serving", Name: "rel-chat-deployment-vllm", Release: "rel", HelmRelease: "serving/rel"},
+		TakeBack: []string{s.Push("chat", map[string]string{"prod/rel.yaml": release + model})},
+	}
+	if err := m.Made(t.Context(), w.Source, w.Target); err != nil {
+		t.Error(err)
+	}
+	if _, err := m.Propose(t.Context(), w); !reasonIs(err, fault.OutOfBounds, "would remove") {
+		t.Errorf("the model is taken away: %v", err)
+	}
+	w.TakeBack[0] = s.Push("of both models", map[string]string{"prod/rel.yaml": strings.NewReplacer("replicaCount: 1", "replicaCount: 4\n        tag: new").Replace(release) + strings.Replace(model, "2", "2\n        tag: new", 1)})
+	p := propose(t, m, w)
+	if want := strings.NewReplacer("replicaCount: 1", "replicaCount: 4\n        tag: new").Replace(release) + model; len(p.Files) != 1 || string(p.Files[0].Data) != want {
+		t.Errorf("the release of the model goes back to\n%s\nwant\n%s", p.Files, want)
+	}
+
 }

@@ -58,11 +58,24 @@ func (g Change) find(ctx context.Context, in step.Input) (site, error) {
 	if err != nil {
 		return s, err
 	}
-	if s.src, s.index, err = source(in.Service, s.app); err == nil {
-		s.object.ValueFiles, s.object.Release = valueFiles(s.app, s.index), releaseOf(s.app, s.index)
-		s.src.Values, s.object.HelmRelease, s.object.Listed = s.object.ValueFiles, gitops.HelmReleaseOf(s.app.Name), len(s.app.Made) > 0
+	if err = s.locate(in.Service); err == nil && s.object.HelmRelease != "" && !s.object.Listed {
+		err = g.m.Made(ctx, s.src, s.object)
 	}
 	return s, err
+}
+
+// locate fills in where the manifests are, and what the application says of the object.
+func (s *site) locate(svc playbook.Service) error {
+	var err error
+	if s.src, s.index, err = source(svc, s.app); err != nil {
+		return err
+	}
+	s.object.ValueFiles, s.object.Release = valueFiles(s.app, s.index), releaseOf(s.app, s.index)
+	s.src.Values, s.object.HelmRelease = s.object.ValueFiles, gitops.HelmReleaseOf(s.app.Name)
+	if s.object.HelmRelease != "" {
+		_, s.object.Listed = listed(s.app, s.object)
+	}
+	return nil
 }
 
 // managing reads the workload of a service and the application that manages it.

@@ -399,6 +399,73 @@ func TestRoutes(t *testing.T) {
 	}
 }
 
+// forged is a Deployment of somebody whose ownerReference names what an application
+// deploys.
+type forged struct {
+	argoFleet
+
+	mark, owner kube.Owner
+}
+
+func (f forged) Workload(ctx context.Context, r kube.Ref) (kube.Workload, error) {
+	w, err := f.argoFleet.Workload(ctx, r)
+	w.Ref, w.Owners = r, []kube.Owner{f.mark, f.owner}
+	return w, err
+}
+
+// TestForgedOwner: whoever creates a workload writes its ownerReferences and labels. They
+// change nothing of what they name in Git, and show nothing of it.
+func TestForgedOwner(t *testing.T) {
+	for name, mark := range map[string]kube.Owner{
+		"argocd/chat":            {Field: "*", Kind: kube.ArgoCD, Name: "argocd/chat"},
+		"flux:serving/apps":      {Field: "*", Kind: kube.Flux, Namespace: "serving", Name: "apps"},
+		"flux-helm:serving/apps": {Field: "*", Kind: kube.FluxHelm, Namespace: "serving", Name: "apps"},
+	} {
+		for _, owner := range []string{"Deployment chat", "InferenceService chat", "LeaderWorkerSet evil-predictor"} {
+			for _, lever := range []string{"kube.scale", "gitops.set_flag", "gitops.revert", "gitops.changes"} {
+				kind, object, _ := strings.Cut(owner, " ")
+				w := inGit(true)
+				w.App.Name = name
+				w.App.Resources = append(w.App.Resources, gitops.Resource{Kind: "InferenceService", Namespace: "serving", Name: "chat"}, gitops.Resource{Kind: "LeaderWorkerSet", Namespace: "serving", Name: "evil-predictor"})
+				w.App.Made = w.App.Resources
+				w.deps.Changer, w.deps.Workloads = fleet{}, forged{mark: mark, owner: kube.Owner{Field: "*", Kind: kind, Name: object}}
+				svc := service("Deployment")
+				svc.Workload.Name, svc.GitOps.Repository = "evil-predictor", w.App.Sources[0].Repository
+				e := machine.Effect{Key: "r-1/fix#1/plan#1", Run: "r-1", Action: machine.ActionPlan, Step: lever, With: seqs, Service: svc}
+				switch lever {
+				case "kube.scale":
+					e.With = map[string]any{"by": int64(1)}
+				case "gitops.revert", "gitops.changes":
+					e.With = map[string]any{"window": 2 * time.Hour}
+				}
+				if lever == "gitops.changes" {
+					e.Action = machine.ActionCheck
+				}
+				o := kinds.New(w.deps).Do(t.Context(), e)
+				if o.Status == machine.StatusOK && (lever != "gitops.changes" || !strings.Contains(string(o.Data), `"known":false`)) || !strings.Contains(o.Message+string(o.Data), "does not manage Deployment serving/evil-predictor") {
+					t.Errorf("%s by %s of %s: %s %s %s", lever, owner, name, o.Status, o.Message, o.Data)
+				}
+			}
+		}
+	}
+}
+
+// TestReleaseUndone: a workload that a HelmRelease is not known to make any more gets no
+// further change and no evidence, and what was changed for it is followed and taken back.
+func TestReleaseUndone(t *testing.T) {
+	w := inGit(true)
+	w.deps.Workloads, w.deps.Changer, w.App.Name = helmFleet{}, fleet{}, "flux-helm:serving/apps"
+	w.App.Releases, w.App.Values = []string{"chat"}, [][]string{nil}
+	back := map[string]any{"window": 2 * time.Hour}
+	plan := w.plan(t, "gitops.revert", back)
+	o := w.do(t, "gitops.revert", machine.ActionApply, back, plan, nil, false)
+	want(t, "apply", o, machine.StatusOK, "")
+	w.Settle()
+	w.NotMade = &fault.Error{Reason: fault.Owned, Message: "is not known to make it"}
+	want(t, "plan", w.do(t, "gitops.set_flag", machine.ActionPlan, seqs, nil, nil, false), machine.StatusRefused, "is not known to make it")
+	want(t, "undo", w.do(t, "gitops.revert", machine.ActionUndo, back, plan, o.Data, false), machine.StatusOK, "")
+}
+
 // ownedScaler is the autoscaler of a workload, and Argo CD deploys both.
 type ownedScaler struct{}
 

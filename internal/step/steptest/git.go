@@ -30,6 +30,7 @@ type Git struct {
 	Needs     []string
 	Foreign   string         // somebody changed the pull requests: what
 	Left      string         // what withdrawing a pull request leaves behind
+	NotMade   error          // why the workload is not known to be what its HelmRelease makes
 	Down      error          // answer of every request to the repository; nil: it is up
 	ArgoDown  error          // of every request to Argo CD
 	NoSync    string         // right to sync that is missing
@@ -152,6 +153,9 @@ func (g *Git) Close() {
 func (g *Git) at(sha string) int {
 	return slices.IndexFunc(g.Commits, func(c Commit) bool { return c.SHA == sha })
 }
+
+// Made implements [step.Manifests].
+func (g *Git) Made(context.Context, gitops.Source, gitops.Target) error { return g.NotMade }
 
 // Places implements [step.Manifests].
 func (g *Git) Places(_ context.Context, _ gitops.Source, _ gitops.Target, vs []gitops.Variable) ([]gitops.Place, error) {
