@@ -49,9 +49,6 @@ type Exceeded struct {
 	Fits     int // replicas that it lets in
 }
 
-// page is how many pods or nodes one request lists: a large cluster is never held as a whole.
-const page = 500
-
 // Capacity tells how many further replicas of a workload the nodes have room for. It
 // asks for the workload, the nodes, all pods that have not ended, and the namespace's
 // quotas, and computes as the scheduler's filters do: node selector and affinity, taints, requests,
@@ -105,22 +102,11 @@ func (o *object) model(own []corev1.Pod) *corev1.Pod {
 
 // eachPod calls do with every pod that has not ended.
 func (c *Client) eachPod(ctx context.Context, do func(*corev1.Pod)) error {
-	options := metav1.ListOptions{
-		Limit:         page,
-		FieldSelector: fields.AndSelectors(fields.OneTermNotEqualSelector("status.phase", "Succeeded"), fields.OneTermNotEqualSelector("status.phase", "Failed")).String(),
-	}
-	for {
-		list, err := c.typed.CoreV1().Pods("").List(ctx, options)
-		if err != nil {
-			return request{verb: "list", resource: "pods"}.fail(err)
-		}
-		for i := range list.Items {
-			do(&list.Items[i])
-		}
-		if options.Continue = list.Continue; options.Continue == "" {
-			return nil
-		}
-	}
+	ended := fields.AndSelectors(fields.OneTermNotEqualSelector("status.phase", "Succeeded"), fields.OneTermNotEqualSelector("status.phase", "Failed"))
+	return each(ctx, c, "pods", metav1.ListOptions{FieldSelector: ended.String()}, func(p *corev1.Pod) error {
+		do(p)
+		return nil
+	})
 }
 
 // owns reports whether the workload controls a pod, also through its ReplicaSets.

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // GPUNodes returns the nodes with NVIDIA GPUs, sorted. It finds them by the
@@ -24,25 +23,6 @@ func (c *Client) GPUNodes(ctx context.Context) ([]string, error) {
 	})
 	slices.Sort(out)
 	return out, err
-}
-
-// eachNode calls do with every node that a label selector selects, until it returns an error.
-func (c *Client) eachNode(ctx context.Context, selector string, do func(*corev1.Node) error) error {
-	options := metav1.ListOptions{Limit: page, LabelSelector: selector}
-	for {
-		list, err := c.typed.CoreV1().Nodes().List(ctx, options)
-		if err != nil {
-			return request{verb: "list", resource: "nodes"}.fail(err)
-		}
-		for i := range list.Items {
-			if err := do(&list.Items[i]); err != nil {
-				return err
-			}
-		}
-		if options.Continue = list.Continue; options.Continue == "" {
-			return nil
-		}
-	}
 }
 
 // gpuVendors are the prefixes of the vendors' extended resources.
