@@ -65,12 +65,15 @@ func eachIn[T any, P item[T]](in *bufio.Reader, do func(P) error) error {
 	if _, err := in.Discard(len(magic)); err != nil {
 		return err
 	}
-	return messageFields(in, func(number protowire.Number, length int64) error {
+	there := false
+	err = messageFields(in, func(number protowire.Number, length int64) error {
 		if number != envelopeRaw {
 			return skip(in, length)
 		}
-		list := bufio.NewReader(io.LimitReader(in, length))
-		return messageFields(list, func(number protowire.Number, length int64) error {
+		there = true
+		part := &io.LimitedReader{R: in, N: length}
+		list := bufio.NewReader(part)
+		err := messageFields(list, func(number protowire.Number, length int64) error {
 			switch {
 			case number != listItems:
 				return skip(list, length)
@@ -87,7 +90,15 @@ func eachIn[T any, P item[T]](in *bufio.Reader, do func(P) error) error {
 			}
 			return do(p)
 		})
+		if err == nil && part.N > 0 {
+			err = io.ErrUnexpectedEOF // or some of the cluster would be taken for all of it
+		}
+		return err
 	})
+	if err == nil && !there {
+		err = io.ErrUnexpectedEOF
+	}
+	return err
 }
 
 // messageFields calls do with each field of a message that has a length of its own, which do

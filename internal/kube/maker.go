@@ -41,12 +41,12 @@ func Named(by Owner, workload Ref) bool {
 	rest, begins := strings.CutPrefix(workload.Name, by.Name)
 	switch by.Kind {
 	case InferenceService:
-		return begins && workload.Kind == "Deployment" && rest == "-predictor"
+		return begins && workload.Kind == "Deployment" && (rest == "-predictor" || rest == "-predictor-default")
 	case "LLMInferenceService":
 		return begins && workload.Kind == "Deployment" && (rest == "-kserve" || rest == "-kserve-prefill")
 	case LeaderWorkerSet:
 		return begins && workload.Kind == "StatefulSet" && rest == "" // that of its leaders
-	case "DynamoComponentDeployment":
+	case "DynamoComponentDeployment", "VLLMRuntime", "NIMService":
 		return begins && rest == ""
 	}
 	return false
@@ -69,7 +69,7 @@ func (c *Client) maker(ctx context.Context, of Ref) (Ref, error) {
 	case !Named(Owner{Kind: by.Kind, Name: by.Name}, of):
 		return Ref{}, nil
 	case by.Kind == LeaderWorkerSet && group == "leaderworkerset.x-k8s.io":
-	case by.Kind == InferenceService && group == "serving.kserve.io":
+	case by.Kind == InferenceService && group == "serving.kserve.io" && of.Name == by.Name+"-predictor":
 	case by.Kind == "DynamoComponentDeployment" && group == "nvidia.com" && pods[dynamoGraphLabel] != "" && pods[dynamoComponentLabel] != "":
 		// deploy/operator/internal/controller of ai-dynamo/dynamo, generateAdapterName
 		out.Kind, out.Name = DynamoAdapter, pods[dynamoGraphLabel]+"-"+strings.ToLower(pods[dynamoComponentLabel])
