@@ -69,7 +69,7 @@ type GitOps struct {
 	Repository  string `yaml:"repository" doc:"Where Git has them, as under gitops.repositories. Default: the application's source."`
 	Branch      string `yaml:"branch" doc:"On which branch. Default: the application's target revision, else the repository's default branch."`
 	Path        string `yaml:"path" doc:"And below which path. Default: the application's."`
-	Object      Object `yaml:"object" doc:"The object that Git holds, where a controller makes the workload of it. Default: the workload, or the object that controls it."`
+	Object      Object `yaml:"object" doc:"The object that Git holds, where a controller makes the workload of it. Default: the workload, or the object of an operator that is known, which makes the workload and gives it its name."`
 	Component   string `yaml:"component" doc:"Part of that object that the service is: the name of a Dynamo graph's service or component, of a model of Ray Serve, or decode, prefill, leader, worker. Default: the one that the workload is made of, by its name."`
 }
 

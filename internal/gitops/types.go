@@ -34,6 +34,10 @@ type Target struct {
 	// Empty: none does. Listed says that Flux lists the target as made by it.
 	HelmRelease string
 	Listed      bool
+
+	// Written are the documents that the HelmRelease is built of, as FILE:NAME with the name
+	// that it has there. A reading of the tree fills it in.
+	Written []string
 }
 
 // Variable is the one thing that an edit changes: a flag of the engine, or the

@@ -51,8 +51,8 @@ func (tr *tree) fromHelmRelease(v Variable, want string) (*edit.Site, error) {
 		}
 	}
 	if s == nil {
-		return nil, r.Owned(fmt.Sprintf("is not known to make %s %s/%s, so which of its values is %s cannot be told: %s cannot be rendered here or renders no such workload, and no chart that is known gives it that name",
-			tr.target.Kind, tr.target.Namespace, tr.target.Name, v, r.Chart()))
+		return nil, r.Owned(fmt.Sprintf("has no value that is known to be %s of %s %s/%s: %s cannot be rendered here or renders no such workload, and no chart that is known gives it that name",
+			v, tr.target.Kind, tr.target.Namespace, tr.target.Name, r.Chart()))
 	}
 	if s.Doc == nil || !slices.ContainsFunc(r.Object.Docs, func(d *edit.Document) bool { return d.File == s.File() }) {
 		return nil, r.Owned(fmt.Sprintf("does not decide %s: a change would be one of the chart's own files, which Flux does not release with it", v))
@@ -86,6 +86,62 @@ func Made(files []File, t Target) error {
 			t.Kind, t.Namespace, t.Name, r.Chart()))
 	}
 	return err
+}
+
+// Written returns the documents that the HelmRelease of the target is built of, as
+// [Target.Written] has them.
+func Written(files []File, t Target) []string {
+	if t.HelmRelease == "" {
+		return nil
+	}
+	var out []string
+	for _, o := range releasesOf(files, t) {
+		for _, d := range o.Docs {
+			if root, err := d.Parse(); err == nil {
+				out = append(out, d.File+":"+edit.Str(root, "metadata", "name"))
+			}
+		}
+	}
+	return out
+}
+
+// releasesOf returns the manifests of the target's HelmRelease; none where they cannot be
+// read.
+func releasesOf(files []File, t Target) []*edit.Object {
+	tr, err := newTree(files, t)
+	if err != nil {
+		return nil
+	}
+	all, err := tr.objects()
+	if err != nil {
+		return nil
+	}
+	namespace, name, _ := strings.Cut(t.HelmRelease, "/")
+	return helm.Manifests(all, namespace, name)
+}
+
+// Removed reports whether files do not make the target any more that others make by a
+// HelmRelease: it is gone, or the part of its values is, or its chart renders it no more.
+func Removed(before, after []File, t Target) bool {
+	if len(releasesOf(before, t)) > 0 && len(releasesOf(after, t)) == 0 {
+		return true
+	}
+	parts := func(files []File) int {
+		tr, err := newTree(files, t)
+		if err != nil {
+			return 0
+		}
+		r, err := tr.helmRelease()
+		if err != nil {
+			return 0
+		}
+		return r.Parts(t.workload())
+	}
+	if parts(before) > 0 && parts(after) == 0 {
+		return true
+	}
+	t.Listed = false
+	return Made(before, t) == nil && Made(after, t) != nil
 }
 
 // workload returns the target as the charts look for it.

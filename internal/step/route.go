@@ -42,10 +42,17 @@ func (s *Set) routed(ctx context.Context, e machine.Effect, in Input, refused er
 	if to == "" {
 		return nil, refused
 	}
-	if to == by.git && in.With["keep"] == true {
+	_, keep := in.With["keep"]
+	if to == by.git && keep {
+		if err := s.keepable(ctx, e.Step, in, w); err != nil {
+			return nil, err
+		}
 		in.With = map[string]any{"replicas": w.Replicas}
 	}
 	plan, err := s.levers[to].Plan(ctx, in)
+	if err == nil && keep && plan.Class == playbook.ClassReturn {
+		return nil, &fault.Error{Reason: fault.NothingToDo, Message: fmt.Sprintf("%s: Git has more than the %d replicas there: %s", e.Step, w.Replicas, plan.Summary)}
+	}
 	if err != nil && to == by.autoscaler {
 		e := *AsError(err) // it does not say who else is in the way
 		e.Message += "; " + AsError(refused).Message
@@ -56,6 +63,21 @@ func (s *Set) routed(ctx context.Context, e machine.Effect, in Input, refused er
 	}
 	plan.Notes = append([]string{fmt.Sprintf("%s is done as %s, because %s", e.Step, plan.Step, AsError(refused).Message)}, plan.Notes...)
 	return &plan, nil
+}
+
+// keepable refuses to keep replicas in Git that no bound keeps.
+func (s *Set) keepable(ctx context.Context, kind string, in Input, w kube.Workload) error {
+	switch {
+	case in.With["keep"] != true:
+		return &fault.Error{Reason: fault.NothingToDo, Message: kind + ": keep is false"}
+	case s.deps.Scalers == nil:
+		return NotConfigured("cluster", "kubernetes")
+	}
+	a, err := s.deps.Scalers.AutoscalerOf(ctx, w.Ref)
+	if err != nil {
+		return err
+	}
+	return Keepable(kind, a, w.Replicas)
 }
 
 // replacement returns the lever that replaces a refused one; empty: none does. What

@@ -83,6 +83,29 @@ func ScaleTarget(kind string, with ScaleWith, svc playbook.Service, now int) (to
 	return to, note, nil
 }
 
+// Keepable returns an error if the lower bound of an autoscaler cannot keep, or keeps
+// already, a number of replicas.
+func Keepable(kind string, a kube.Autoscaler, replicas int) error {
+	refuse := func(r fault.Reason, format string, args ...any) error {
+		return &fault.Error{Reason: r, Message: kind + ": " + fmt.Sprintf(format, args...)}
+	}
+	switch {
+	case a.Paused != "":
+		return refuse(fault.OutOfBounds, "%s is paused by its annotation %s, so that its bounds have no effect: remove the annotation first", RefText(a.Ref), a.Paused)
+	case a.Inert != "":
+		return refuse(fault.OutOfBounds, "the bounds of %s have no effect: %s", RefText(a.Ref), a.Inert)
+	case a.Idle != nil:
+		return refuse(fault.OutOfBounds, "without traffic KEDA sets %d replicas whatever the bounds of %s are (idleReplicaCount)", *a.Idle, RefText(a.Ref))
+	case a.Single():
+		return refuse(fault.NothingToDo, "%s follows no load: its replicas stay as they are", RefText(a.Ref))
+	case a.Min() >= replicas:
+		return refuse(fault.NothingToDo, "the lower bound of %s is %d, and keeps the %d replicas there", RefText(a.Ref), a.Min(), replicas)
+	case a.Max() < replicas:
+		return refuse(fault.NothingToDo, "%d replicas are more than the upper bound of %s, %d: it takes them away whatever the load", replicas, RefText(a.Ref), a.Max())
+	}
+	return nil
+}
+
 // Startable refuses to add replicas to a workload whose current revision cannot start
 // while as many of another one serve as are wanted: they would be of that revision.
 func Startable(kind string, w kube.Workload) error {

@@ -25,16 +25,31 @@ func (r *Release) Owned(why string) error {
 	return &fault.Error{Reason: fault.Owned, Message: r.Object.Docs[0].File + ": " + releaseKind + " " + r.name + " " + why}
 }
 
+// Manifests returns those of a HelmRelease among the objects that are deployed.
+func Manifests(objects []*edit.Object, namespace, name string) []*edit.Object {
+	return slices.DeleteFunc(slices.Clone(objects), func(o *edit.Object) bool {
+		return o.Kind != releaseKind || o.Name != name || o.Namespace != "" && o.Namespace != namespace
+	})
+}
+
+// Parts counts the parts of the values of charts that are known, by the end of its name, of
+// which a workload is made.
+func (r *Release) Parts(w Workload) int {
+	n := 0
+	for _, c := range Charts(r.Values, "") {
+		n += len(c.Models(w))
+		if s, err := c.Section(w, "", true); s != nil || err != nil {
+			n++
+		}
+	}
+	return n
+}
+
 // ReleaseOf returns the HelmRelease of a name among the objects that are deployed. It
 // refuses one whose values do not decide alone what runs in the workload's namespace.
 // namespace and name are those of the HelmRelease.
 func ReleaseOf(objects []*edit.Object, namespace, name string, of Workload) (*Release, error) {
-	var found []*edit.Object
-	for _, o := range objects {
-		if o.Kind == releaseKind && o.Name == name && (o.Namespace == "" || o.Namespace == namespace) {
-			found = append(found, o)
-		}
-	}
+	found := Manifests(objects, namespace, name)
 	full := namespace + "/" + name
 	switch len(found) {
 	case 0:

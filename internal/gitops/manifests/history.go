@@ -98,6 +98,9 @@ func (b *branch) since(ctx context.Context, src gitops.Source, t gitops.Target, 
 // target are left out.
 func (b *branch) touched(ctx context.Context, r reading, t gitops.Target, log []gitops.Commit) ([]gitops.Touched, error) {
 	var out []gitops.Touched
+	if len(log) > 0 {
+		t = r.Own(t)
+	}
 	for _, c := range log {
 		v, err := b.version(ctx, r, c)
 		if err != nil {

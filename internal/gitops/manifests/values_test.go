@@ -3,6 +3,7 @@ package manifests
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops"
@@ -87,6 +88,54 @@ spec:
 	other.Name, other.Listed = "other-decode", false
 	if err := m.Made(t.Context(), w.Source, other); err == nil || !strings.Contains(err.Error(), "responder-helm") {
 		t.Errorf("without rendering, another workload is of the release: %v", err)
+	}
+}
+
+// A HelmRelease that a kustomization renames is read, changed and taken back as one.
+func TestRenamedHelmRelease(t *testing.T) {
+	s := gittest.NewServer(t)
+	const release = `kind: HelmRelease
+metadata: {name: rel, namespace: default}
+spec:
+  chart: {spec: {chart: vllm-stack, sourceRef: {kind: HelmRepository, name: vllm}}}
+  values: {servingEngineSpec: {modelSpec: [{name: chat, replicaCount: 2}]}}
+`
+	s.Push("all", map[string]string{"prod/kustomization.yaml": "namespace: serving\nnamePrefix: prod-\nresources: [rel.yaml]\n", "prod/rel.yaml": release})
+	m := over(t, s)
+	src := gitops.Source{Repository: s.RepositoryURL(), Branch: "main", Path: "prod"}
+	target := gitops.Target{Kind: "Deployment", Namespace: "serving", Name: "prod-rel-chat-deployment-vllm", Release: "prod-rel", HelmRelease: "serving/prod-rel"}
+	more := s.Push("more", map[string]string{"prod/rel.yaml": strings.Replace(release, "replicaCount: 2", "replicaCount: 3", 1)})
+	p, err := m.Reverting(t.Context(), src, target, []string{more})
+	if err != nil || len(p.Touches) != 1 {
+		t.Errorf("%v: %v", p.Touches, err)
+	}
+	if err := m.Made(t.Context(), src, target); err != nil {
+		t.Error(err)
+	}
+	changes, err := m.Changes(t.Context(), src, target, time.Time{})
+	if err != nil || len(changes) != 2 {
+		t.Errorf("%d changes: %v", len(changes), err)
+	}
+}
+
+// What Flux lists is not removed either, whatever its chart is.
+func TestTakeBackOfListedRelease(t *testing.T) {
+	s := gittest.NewServer(t)
+	const release = "kind: HelmRelease\nmetadata: {name: rel, namespace: serving}\nspec: {chartRef: {kind: OCIRepository, name: x}, values: {servingEngineSpec: {modelSpec: [{name: code}]}}}\n"
+	s.Push("nothing", map[string]string{"prod/README.md": "# Models\n"})
+	m := over(t, s)
+	w := gitops.Want{
+		Source:   gitops.Source{Repository: s.RepositoryURL(), Branch: "main", Path: "prod"},
+		Target:   gitops.Target{Kind: "Deployment", Namespace: "serving", Name: "rel-chat-deployment-vllm", Release: "rel", HelmRelease: "serving/rel", Listed: true},
+		TakeBack: []string{s.Push("the release", map[string]string{"prod/rel.yaml": strings.Replace(release, "code", "chat", 1)})},
+	}
+	if _, err := m.Propose(t.Context(), w); !reasonIs(err, fault.OutOfBounds, "would remove") {
+		t.Errorf("the release is taken away: %v", err)
+	}
+	s.Push("another model", map[string]string{"prod/rel.yaml": release})
+	w.TakeBack = []string{s.Push("the model", map[string]string{"prod/rel.yaml": strings.Replace(release, "{name: code}", "{name: code}, {name: chat}", 1)})}
+	if _, err := m.Propose(t.Context(), w); !reasonIs(err, fault.OutOfBounds, "would remove") {
+		t.Errorf("the model is taken away: %v", err)
 	}
 }
 

@@ -45,6 +45,14 @@ func (r Reading) Places(t gitops.Target, vs []gitops.Variable) ([]gitops.Place, 
 	return out, nil
 }
 
+// Own is the target with the documents that its HelmRelease is built of.
+func (r Reading) Own(t gitops.Target) gitops.Target {
+	if t.HelmRelease != "" && t.Written == nil {
+		t.Written = gitops.Written(r.Files, r.Target(t))
+	}
+	return t
+}
+
 // Made returns an error unless the target is known to be what its HelmRelease makes.
 func (r Reading) Made(t gitops.Target) error { return gitops.Made(r.Files, r.Target(t)) }
 

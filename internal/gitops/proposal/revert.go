@@ -13,6 +13,7 @@ import (
 // Revert completes the proposal that reverts commits, whose files are set already. It is
 // refused if it would also change another workload.
 func (r Reading) Revert(p *gitops.Proposal, t gitops.Target) error {
+	t = r.Own(t)
 	var before []gitops.File
 	for _, f := range r.Files {
 		if slices.Contains(p.Deleted, f.Path) || slices.ContainsFunc(p.Files, func(o gitops.File) bool { return o.Path == f.Path }) {
@@ -54,8 +55,7 @@ func Unpick(before, after, now []byte) ([]byte, bool) {
 func (r Reading) keeps(t gitops.Target, after []gitops.File) error {
 	removed := &fault.Error{Reason: fault.OutOfBounds, Message: fmt.Sprintf("reverting would remove the manifest of %s %s", t.Kind, t.Name)}
 	if t.HelmRelease != "" {
-		t.Listed = false
-		if gitops.Made(r.Files, r.Target(t)) == nil && gitops.Made(after, r.Target(t)) != nil {
+		if gitops.Removed(r.Files, after, r.Target(t)) {
 			return removed
 		}
 		return nil

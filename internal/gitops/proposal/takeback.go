@@ -19,6 +19,7 @@ import (
 
 // TakeBack fills in the proposal that takes commits back, newest first.
 func (r Reading) TakeBack(p *gitops.Proposal, w gitops.Want, commits []Version) error {
+	w.Target = r.Own(w.Target)
 	back := takingBack{target: w.Target, now: byPath(r.Files), want: map[string]string{}}
 	was := maps.Clone(back.now)
 	for _, v := range commits {
@@ -65,7 +66,7 @@ func (r Reading) onlyOf(p *gitops.Proposal, was map[string][]byte, back takingBa
 	}
 	for at, value := range back.want {
 		path, field, _ := strings.Cut(at, "\x00")
-		if now := flatten(back.now[path], w.Target)[field].value; now != value {
+		if now := flatten(path, back.now[path], w.Target)[field].value; now != value {
 			return inseparable(w.TakeBack, path+" "+field)
 		}
 	}
@@ -143,7 +144,7 @@ func (b *takingBack) file(c gitops.Commit, path string, before, after []byte) er
 
 // opaque reports whether a file cannot be read field by field.
 func (b *takingBack) opaque(data []byte) bool {
-	_, is := flatten(data, b.target)[wholeFile]
+	_, is := flatten("", data, b.target)[wholeFile]
 	return is
 }
 
@@ -162,7 +163,7 @@ func (b *takingBack) takes(c gitops.Commit, path string, after []byte, p piece) 
 			stay = all
 		}
 	}
-	fields, was, now := flatten(after, b.target), flatten(back[0].Data, b.target), flatten(b.now[path], b.target)
+	fields, was, now := flatten(path, after, b.target), flatten(path, back[0].Data, b.target), flatten(path, b.now[path], b.target)
 	same := func(of map[string]field, at string) bool {
 		is, there := now[at]
 		f, set := of[at]
@@ -211,8 +212,8 @@ func (b *takingBack) images(of []gitops.Touch) (own, others bool) {
 			if IsKustomization(path) {
 				continue
 			}
-			ours := flatten(data, b.target)
-			for at, f := range flatten(data, gitops.Target{}) {
+			ours := flatten(path, data, b.target)
+			for at, f := range flatten(path, data, gitops.Target{}) {
 				_, is := ours[at]
 				own, others = own || is && uses(f), others || !is && uses(f)
 			}

@@ -28,7 +28,7 @@ func touches(before, after []gitops.File, t gitops.Target) []gitops.Touch {
 		if bytes.Equal(old[path], now[path]) {
 			continue
 		}
-		out = append(out, touchesOf(path, flatten(old[path], t), flatten(now[path], t))...)
+		out = append(out, touchesOf(path, flatten(path, old[path], t), flatten(path, now[path], t))...)
 	}
 	return out
 }
@@ -112,7 +112,7 @@ const (
 const wholeFile = "(the whole file)"
 
 // flatten returns the scalars of a file by their paths.
-func flatten(data []byte, t gitops.Target) map[string]field {
+func flatten(file string, data []byte, t gitops.Target) map[string]field {
 	f := &flat{fields: map[string]field{}}
 	if len(data) == 0 {
 		return f.fields
@@ -137,7 +137,7 @@ func flatten(data []byte, t gitops.Target) map[string]field {
 		case len(doc.Content) > 0 && doc.Content[0].Kind == yaml.ScalarNode && doc.Content[0].ShortTag() != "!!null":
 			return whole // text, which may be anything
 		}
-		if len(doc.Content) == 0 || others(doc.Content[0], t) {
+		if len(doc.Content) == 0 || others(file, doc.Content[0], t) {
 			continue
 		}
 		f.secrets, f.values = hiddenIn(&doc), nil
@@ -208,19 +208,24 @@ var workloads = []string{
 
 // others reports whether a document is certainly not the target's. Names count
 // by what they have in common: kustomize and operators add to them.
-func others(n *yaml.Node, t gitops.Target) bool {
+func others(file string, n *yaml.Node, t gitops.Target) bool {
 	kind, namespace, name := scalarAt(n, "kind"), scalarAt(n, "metadata", "namespace"), scalarAt(n, "metadata", "name")
-	if ref := scalarAt(n, "spec", "scaleTargetRef", "name"); ref != "" {
-		name = ref
+	scales := scalarAt(n, "spec", "scaleTargetRef", "name")
+	if scales != "" {
+		name = scales
 	}
 	in, release, ofHelm := strings.Cut(t.HelmRelease, "/")
 	switch {
 	case t.Name == "" || name == "":
 		return false
+	case kind == helmRelease && t.Kind == helmRelease:
+		return name != t.Name
 	case kind == helmRelease: // its values are of what it makes alone, so no name but its own counts
-		return name != release || namespace != "" && namespace != in
+		return !slices.Contains(t.Written, file+":"+name) && (name != release || namespace != "" && namespace != in)
+	case ofHelm && slices.Contains([]string{"ConfigMap", "Secret"}, kind):
+		return namespace != "" && namespace != in && namespace != t.Namespace
 	case ofHelm:
-		return slices.Contains(workloads, kind) || namespace != "" && namespace != in && namespace != t.Namespace
+		return slices.Contains(workloads, kind) && scales != t.Name
 	}
 	return slices.Contains(workloads, kind) && !strings.Contains(t.Name, name)
 }
@@ -243,6 +248,11 @@ func apart(t gitops.Target, list, item string) bool {
 		return t.Component == other || t.Component == "" && strings.HasSuffix(t.Name, "-"+other)
 	}
 	return false
+}
+
+// linked reports whether a part shares something with another one by an anchor.
+func linked(n *yaml.Node) bool {
+	return n.Anchor != "" || n.Kind == yaml.AliasNode || slices.ContainsFunc(n.Content, linked)
 }
 
 // modelOf matches the names that the production stack gives what it makes of a model.
@@ -293,7 +303,7 @@ func (f *flat) walk(n *yaml.Node, path string, depth int) {
 	case yaml.MappingNode:
 		for i := 0; i+1 < len(n.Content); i += 2 {
 			f.odd = f.odd || n.Content[i].Kind != yaml.ScalarNode
-			if f.values != nil && n.Content[i+1].Kind == yaml.MappingNode && apart(*f.values, n.Content[i].Value, "") {
+			if f.values != nil && n.Content[i+1].Kind == yaml.MappingNode && !linked(n.Content[i+1]) && apart(*f.values, n.Content[i].Value, "") {
 				continue
 			}
 			f.walk(n.Content[i+1], join(path, n.Content[i].Value), depth+1)
@@ -305,7 +315,7 @@ func (f *flat) walk(n *yaml.Node, path string, depth int) {
 			return
 		}
 		for i, c := range n.Content {
-			if f.values != nil && strings.HasSuffix(path, "modelSpec") && apart(*f.values, "modelSpec", scalarAt(c, "name")) {
+			if f.values != nil && strings.HasSuffix(path, "modelSpec") && !linked(c) && apart(*f.values, "modelSpec", scalarAt(c, "name")) {
 				continue
 			}
 			f.walk(c, path+"["+itemName(c, i)+"]", depth+1)

@@ -124,19 +124,27 @@ spec: {revisionHistoryLimit: NEW}
 kind: ConfigMap
 metadata: {name: chat, namespace: prod}
 data: {level: NEW}
+---
+kind: OCIRepository
+metadata: {name: chart, namespace: flux-system}
+spec: {ref: {tag: NEW}}
+---
+kind: ScaledObject
+metadata: {name: any}
+spec: {scaleTargetRef: {name: chat-eu-decode}, maxReplicaCount: NEW}
 `
 	is := func(n string) []gitops.File {
 		return []gitops.File{{Path: "f.yaml", Data: []byte(strings.ReplaceAll(file, "NEW", n))}}
 	}
 	for _, tt := range []struct{ release, name, want string }{
-		{"serving/chat", "chat", "HelmRelease chat: spec.values.replicas"},
-		{"prod/chat", "chat", "ConfigMap chat: data.level HelmRelease chat: spec.values.max_num_seqs HelmRelease chat: spec.values.replicas"}, // the Kustomization may give it that namespace
-		{"serving/chat-eu", "chat-eu-decode", "HelmRelease chat-eu: spec.values.decode.args[--max-model-len]"},
-		{"serving/chat-eu", "chat-eu-prefill", "HelmRelease chat-eu: spec.values.prefill.args[--dtype]"},
-		{"serving/stack", "rel-chat-deployment-vllm", "HelmRelease stack: spec.values.servingEngineSpec.modelSpec[chat].maxNumSeqs"},
-		{"serving/stack", "rel-x-chat-deployment-vllm", "HelmRelease stack: spec.values.servingEngineSpec.modelSpec[x-chat].tag"},
-		{"", "chat", "ConfigMap chat: data.level Deployment chat: spec.revisionHistoryLimit"},
-		{"", "code", "ConfigMap chat: data.level"},
+		{"serving/chat", "chat", "HelmRelease chat: spec.values.replicas OCIRepository chart: spec.ref.tag"},
+		{"prod/chat", "chat", "ConfigMap chat: data.level HelmRelease chat: spec.values.max_num_seqs HelmRelease chat: spec.values.replicas OCIRepository chart: spec.ref.tag"}, // the Kustomization may give it that namespace
+		{"serving/chat-eu", "chat-eu-decode", "HelmRelease chat-eu: spec.values.decode.args[--max-model-len] OCIRepository chart: spec.ref.tag ScaledObject any: spec.maxReplicaCount"},
+		{"serving/chat-eu", "chat-eu-prefill", "HelmRelease chat-eu: spec.values.prefill.args[--dtype] OCIRepository chart: spec.ref.tag"},
+		{"serving/stack", "rel-chat-deployment-vllm", "HelmRelease stack: spec.values.servingEngineSpec.modelSpec[chat].maxNumSeqs OCIRepository chart: spec.ref.tag"},
+		{"serving/stack", "rel-x-chat-deployment-vllm", "HelmRelease stack: spec.values.servingEngineSpec.modelSpec[x-chat].tag OCIRepository chart: spec.ref.tag"},
+		{"", "chat", "ConfigMap chat: data.level Deployment chat: spec.revisionHistoryLimit OCIRepository chart: spec.ref.tag"},
+		{"", "code", "ConfigMap chat: data.level OCIRepository chart: spec.ref.tag"},
 	} {
 		var got []string
 		target := gitops.Target{Kind: "Deployment", Namespace: "serving", Name: tt.name, HelmRelease: tt.release, Release: "rel"}
@@ -155,7 +163,7 @@ func FuzzTouches(f *testing.F) {
 	f.Add([]byte("args: [--a, b]"), []byte("{{ x }}"))
 	f.Fuzz(func(t *testing.T, a, b []byte) {
 		touches([]gitops.File{{Path: "f", Data: a}}, []gitops.File{{Path: "f", Data: b}}, gitops.Target{Name: "chat"})
-		if got := touchesOf("f", flatten(a, gitops.Target{}), flatten(a, gitops.Target{})); len(got) > 0 {
+		if got := touchesOf("f", flatten("f", a, gitops.Target{}), flatten("f", a, gitops.Target{})); len(got) > 0 {
 			t.Errorf("differs from itself: %+v", got)
 		}
 	})

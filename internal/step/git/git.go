@@ -168,7 +168,7 @@ func Manages(app gitops.Application, t gitops.Target) error {
 	case ok, unlisted(app):
 		return nil
 	}
-	hint := ": set gitops.application to the one that does"
+	hint := ": set gitops.application to the one that does, or gitops.object to what makes it"
 	if app.Deployer() == gitops.Flux {
 		hint = ", or has not applied it yet"
 	}

@@ -255,9 +255,13 @@ func TestKeepReplicas(t *testing.T) {
 			if planned.Plan == nil || !strings.HasPrefix(planned.Plan.Summary, fmt.Sprintf("keep the %g replicas of Deployment serving/chat by", tt.replicas)) {
 				t.Fatalf("%s %s: %+v", planned.Reason, planned.Message, planned.Plan)
 			}
-			if o := act("r-1", machine.ActionApply, planned.Plan); o.Status != machine.StatusOK {
-				t.Fatalf("%s %s", o.Reason, o.Message)
+			x.Edit(kubetest.Path(ref("Deployment")), func(spec map[string]any) { spec["replicas"] = tt.replicas + 1 }) // none of them is ready
+			for _, a := range []machine.Action{machine.ActionApply, machine.ActionSettle} {
+				if o := act("r-1", a, planned.Plan); o.Status != machine.StatusOK {
+					t.Fatalf("%s: %s %s", a, o.Reason, o.Message)
+				}
 			}
+			x.Edit(kubetest.Path(ref("Deployment")), func(spec map[string]any) { spec["replicas"] = tt.replicas })
 			x.settle(t)
 			if got := x.bounds(t); got != tt.kept {
 				t.Errorf("kept by %s, want %s", got, tt.kept)

@@ -467,11 +467,11 @@ func TestReleaseUndone(t *testing.T) {
 }
 
 // ownedScaler is the autoscaler of a workload, and Argo CD deploys both.
-type ownedScaler struct{}
+type ownedScaler struct{ paused string }
 
-func (ownedScaler) AutoscalerOf(context.Context, kube.Ref) (kube.Autoscaler, error) {
+func (s ownedScaler) AutoscalerOf(context.Context, kube.Ref) (kube.Autoscaler, error) {
 	ref := kube.Ref{Kind: kube.HPA, Namespace: "serving", Name: "chat"}
-	return kube.Autoscaler{Ref: ref, Bounds: kube.Bounds{Max: new(8)}, Owners: []kube.Owner{{Field: "*", Kind: kube.ArgoCD, Name: "argocd/chat"}}}, nil
+	return kube.Autoscaler{Ref: ref, Paused: s.paused, Bounds: kube.Bounds{Max: new(8)}, Owners: []kube.Owner{{Field: "*", Kind: kube.ArgoCD, Name: "argocd/chat"}}}, nil
 }
 
 func (s ownedScaler) Autoscaler(ctx context.Context, ref kube.Ref) (kube.Autoscaler, error) {
@@ -491,6 +491,15 @@ func TestKeepInGit(t *testing.T) {
 	svc.GitOps.Application = "argocd/chat"
 	o := kinds.New(w.deps).Do(t.Context(), machine.Effect{Key: "r-1/fix#1/plan#1", Run: "r-1", Action: machine.ActionPlan, Step: "kube.autoscaler", With: map[string]any{"keep": true}, Service: svc})
 	want(t, "as many as Git has", o, machine.StatusRefused, "gitops.set_replicas: 3 replicas already")
+	keep := func(v bool) machine.Outcome {
+		return kinds.New(w.deps).Do(t.Context(), machine.Effect{Key: "r-1/fix#1/plan#1", Run: "r-1", Action: machine.ActionPlan, Step: "kube.autoscaler", With: map[string]any{"keep": v}, Service: svc})
+	}
+	want(t, "not wanted", keep(false), machine.StatusRefused, "keep is false")
+	w.Push("ada", "more", map[string]string{"replicas": "4"})
+	w.deploy()
+	want(t, "fewer than Git has", keep(true), machine.StatusRefused, "Git has more than the 3 replicas there")
+	w.deps.Scalers = ownedScaler{paused: "autoscaling.keda.sh/paused: true"}
+	want(t, "paused", keep(true), machine.StatusRefused, "is paused by its annotation autoscaling.keda.sh/paused: true")
 }
 
 // TestHelmReleaseInGit: what a HelmRelease of Flux makes is changed in Git, and the

@@ -27,8 +27,9 @@ The same holds for what makes the workload: the bounds of KServe's InferenceServ
 spec.replicas of a LeaderWorkerSet, and spec.replicas of the DynamoGraphDeploymentScalingAdapter of a component of Dynamo. An autoscaler of such an object comes
 before it.
 
-` + "`keep`" + ` takes the place of a pause: the lower bound becomes the number of replicas that are there, so that none is taken away while the metrics
-mislead (requests that fail early look like no load), and more still come where they are asked for. KEDA's own pause stops both.
+` + "`keep`" + ` takes the place of a pause: the lower bound becomes the number of replicas that are there as it is planned, so that none is taken away while the
+metrics mislead (requests that fail early look like no load), and more still come where they are asked for. KEDA's own pause stops both. max_scale does not count, as
+nothing is added. Where Argo CD or Flux owns the autoscaler, gitops.set_replicas sets that number, if it is more than Git has.
 
 The bounds of the service are those of kube.scale, and ` + "`by`" + ` counts from the replicas of the workload. A negative ` + "`by`" + ` lowers the lower bound: the autoscaler takes
 replicas away when its metrics allow it. Refused where Argo CD, Flux or a controlling object owns the autoscaler, while KEDA is paused, where several autoscalers own the
@@ -61,7 +62,8 @@ type autoscalerPayload struct {
 	Workload kube.Ref    `json:"workload"`
 	From     kube.Bounds `json:"from"`
 	To       kube.Bounds `json:"to"`
-	Stamp    string      `json:"stamp"` // of the autoscaler, as it was planned on
+	Stamp    string      `json:"stamp"`          // of the autoscaler, as it was planned on
+	Kept     bool        `json:"kept,omitempty"` // the replicas were there already: those that are not ready are not waited for
 }
 
 // Plan implements [step.Lever].
@@ -222,6 +224,9 @@ func (l kubeAutoscaler) Observe(ctx context.Context, in step.Input, plan machine
 	}
 	o := step.Observation{Applied: true, Receipt: step.EncodeJSON(step.ChangeReceipt{Action: action, UID: a.UID})}
 	l.follow(ctx, &o, p.Workload, a)
+	if p.Kept && !undo && o.Unread == nil {
+		o.Settled, o.Degraded = true, false
+	}
 	return o, nil
 }
 

@@ -25,7 +25,7 @@ type aim struct {
 // aimAt returns the bounds to set.
 func aimAt(with autoscalerWith, svc playbook.Service, w kube.Workload, a kube.Autoscaler) (aim, error) {
 	if with.Keep != nil {
-		return keep(*with.Keep, w, a)
+		return keep(with, w, a)
 	}
 	if with.By != nil && *with.By < 0 || with.Replicas != nil && *with.Replicas < w.Replicas {
 		return lower(with.ScaleWith, svc, w, a)
@@ -49,19 +49,18 @@ func aimAt(with autoscalerWith, svc playbook.Service, w kube.Workload, a kube.Au
 }
 
 // keep returns the bounds with which no replica is taken away.
-func keep(wanted bool, w kube.Workload, a kube.Autoscaler) (aim, error) {
-	switch to := w.Replicas; {
-	case !wanted:
+func keep(with autoscalerWith, w kube.Workload, a kube.Autoscaler) (aim, error) {
+	to := w.Replicas
+	switch {
+	case !*with.Keep:
 		return aim{}, nothing("keep is false")
-	case a.Single():
-		return aim{}, nothing("%s follows no load: its replicas stay as they are", step.RefText(a.Ref))
-	case a.Min() >= to:
-		return aim{}, nothing("the lower bound of %s is %d, and keeps the %d replicas there", step.RefText(a.Ref), a.Min(), to)
-	case a.Max() < to:
-		return aim{}, nothing("%d replicas are more than the upper bound of %s, %d: it takes them away whatever the load", to, step.RefText(a.Ref), a.Max())
-	default:
-		return aim{bounds: kube.Bounds{Min: &to, Max: a.Bounds.Max}, to: to, kept: true}, nil
+	case with.From != nil || with.Max != nil || with.Above != nil || with.Bounds != nil:
+		return aim{}, step.Invalid("%s: keep takes no other parameter", autoscalerKind)
 	}
+	if err := step.Keepable(autoscalerKind, a, to); err != nil {
+		return aim{}, err
+	}
+	return aim{bounds: kube.Bounds{Min: &to, Max: a.Bounds.Max}, to: to, kept: true}, nil
 }
 
 // lower returns the bounds with fewer replicas. Only the lower bound holds replicas that
@@ -138,14 +137,15 @@ func (t aim) plan(in step.Input, w kube.Workload, a kube.Autoscaler) machine.Pla
 		Summary: fmt.Sprintf("scale %s from %d to %d replicas by %s: %s", step.RefText(w.Ref), w.Replicas, t.to, a.Ref.Kind+" "+a.Ref.Name, strings.Join(changes, ", ")),
 		Diff:    diff, Undo: "set " + strings.Join(back, " and "),
 		Locks:   step.Locks(in.Service),
-		Payload: step.EncodeJSON(autoscalerPayload{Workload: w.Ref, From: a.Bounds, To: t.bounds, Stamp: a.Stamp()}),
+		Payload: step.EncodeJSON(autoscalerPayload{Workload: w.Ref, From: a.Bounds, To: t.bounds, Stamp: a.Stamp(), Kept: t.kept}),
 		Risk:    machine.RiskLow, Why: "adds replicas; those that serve are not touched",
 		Capacity: machine.Capacity{ReadyNow: w.Ready, LowestReady: w.Ready, ReadyAfter: max(t.to, w.Ready)},
 		Loading:  step.Loading(w),
 	}
 	if t.kept {
 		plan.Summary = fmt.Sprintf("keep the %d replicas of %s by %s: %s", t.to, step.RefText(w.Ref), a.Ref.Kind+" "+a.Ref.Name, strings.Join(changes, ", "))
-		plan.Why = "adds and restarts nothing; the autoscaler takes no replica away"
+		plan.Why = "asks for no more than there are; the autoscaler takes none of them away"
+		plan.Capacity.ReadyAfter = w.Ready
 	}
 	if a.LowOf(t.bounds) > a.Min() {
 		before := w.Replicas
