@@ -171,5 +171,4 @@ spec:
 	if want := strings.NewReplacer("replicaCount: 1", "replicaCount: 4\n        tag: new").Replace(release) + model; len(p.Files) != 1 || string(p.Files[0].Data) != want {
 		t.Errorf("the release of the model goes back to\n%s\nwant\n%s", p.Files, want)
 	}
-
 }
