@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"google.golang.org/protobuf/encoding/protowire"
 	corev1 "k8s.io/api/core/v1"
@@ -47,7 +48,8 @@ func each[T any, P item[T]](ctx context.Context, c *Client, resource string, opt
 // Parts of a list in protobuf (https://kubernetes.io/docs/reference/using-api/api-concepts/#protobuf-encoding).
 const (
 	envelopeRaw = 2 // of runtime.Unknown: the list itself
-	listItems   = 2 // of the lists of the core API
+	listMeta    = 1 // of the lists of the core API
+	listItems   = 2
 	maxObject   = 8 << 20
 )
 
@@ -75,7 +77,7 @@ func eachIn[T any, P item[T]](in *bufio.Reader, do func(P) error) error {
 		list := bufio.NewReader(part)
 		err := messageFields(list, func(number protowire.Number, length int64) error {
 			switch {
-			case number != listItems:
+			case number != listItems && number != listMeta:
 				return skip(list, length)
 			case length > maxObject:
 				return fmt.Errorf("an object of the list has %d bytes", length)
@@ -83,6 +85,13 @@ func eachIn[T any, P item[T]](in *bufio.Reader, do func(P) error) error {
 			data := make([]byte, length)
 			if _, err := io.ReadFull(list, data); err != nil {
 				return cut(err)
+			}
+			if number == listMeta {
+				var meta metav1.ListMeta
+				if err := meta.Unmarshal(data); err != nil {
+					return err
+				}
+				return whole(meta)
 			}
 			p := P(new(T))
 			if err := p.Unmarshal(data); err != nil {
@@ -139,11 +148,27 @@ func cut(err error) error {
 	return err
 }
 
+// whole refuses a list that is only the first page.
+func whole(meta metav1.ListMeta) error {
+	if meta.Continue != "" {
+		return errors.New("the server gave a page of the list, and all of it was asked for")
+	}
+	return nil
+}
+
 func eachInJSON[T any, P item[T]](in io.Reader, do func(P) error) error {
 	var list struct {
-		Items []T `json:"items"`
+		Kind     string          `json:"kind"`
+		Metadata metav1.ListMeta `json:"metadata"`
+		Items    []T             `json:"items"`
 	}
 	if err := json.NewDecoder(in).Decode(&list); err != nil {
+		return err
+	}
+	if !strings.HasSuffix(list.Kind, "List") {
+		return fmt.Errorf("the answer is a %q and no list", clip(list.Kind))
+	}
+	if err := whole(list.Metadata); err != nil {
 		return err
 	}
 	for i := range list.Items {

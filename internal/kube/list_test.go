@@ -15,9 +15,12 @@ import (
 )
 
 // encoded is a list of nodes as an API server writes it.
-func encoded(t testing.TB, mime string, nodes int) []byte {
+func encoded(t testing.TB, mime string, nodes int, more ...string) []byte {
 	t.Helper()
 	list := &corev1.NodeList{ListMeta: metav1.ListMeta{ResourceVersion: "7"}}
+	if len(more) > 0 {
+		list.Continue = more[0]
+	}
 	for i := range nodes {
 		list.Items = append(list.Items, corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("node-%d", i), Labels: map[string]string{"a": "b"}}})
 	}
@@ -51,11 +54,19 @@ func TestList(t *testing.T) {
 		if got, err := names(encoded(t, mime, 0)); err != nil || len(got) > 0 {
 			t.Errorf("%s, none: %v, %v", mime, got, err)
 		}
+		if got, err := names(encoded(t, mime, 3, "more")); err == nil || len(got) > 0 {
+			t.Errorf("%s, a page: %v, %v", mime, got, err)
+		}
 		end := bytes.LastIndex(data, []byte("node-2"))
 		for n := range end {
 			if got, err := names(data[:n]); err == nil {
 				t.Fatalf("%s, %d of %d bytes: %v and no error", mime, n, len(data), got)
 			}
+		}
+	}
+	for _, answer := range []string{`{}`, `{"kind":"Status","status":"Failure"}`, `<html>`, ``} {
+		if _, err := names([]byte(answer)); err == nil {
+			t.Errorf("%s is taken for a list of none", answer)
 		}
 	}
 	stop := errors.New("enough")
