@@ -51,10 +51,20 @@ type Autoscaler struct {
 type Bounds struct {
 	Min *int `json:"min,omitempty"`
 	Max *int `json:"max,omitempty"`
+	// Pause is KEDA's pause of scale-in, the annotation [PauseScaleIn]. Versions before 2.18
+	// ignore it.
+	Pause bool `json:"pause,omitempty"`
 }
 
-// String returns the form that [ParseBounds] reads: 2..8; a bound that is not
-// written is left out.
+// PauseScaleIn is the annotation that keeps KEDA from taking replicas away, while it
+// still adds them.
+const PauseScaleIn = "autoscaling.keda.sh/paused-scale-in"
+
+// pausedText is how a pause of scale-in stands behind the bounds in text.
+const pausedText = " paused"
+
+// String returns the form that [ParseBounds] reads: 2..8, or "2..8 paused"; a bound that
+// is not written is left out.
 func (b Bounds) String() string {
 	text := func(n *int) string {
 		if n == nil {
@@ -62,12 +72,17 @@ func (b Bounds) String() string {
 		}
 		return strconv.Itoa(*n)
 	}
-	return text(b.Min) + ".." + text(b.Max)
+	out := text(b.Min) + ".." + text(b.Max)
+	if b.Pause {
+		out += pausedText
+	}
+	return out
 }
 
 // ParseBounds reads the form that [Bounds.String] writes.
 func ParseBounds(s string) (Bounds, error) {
-	low, high, ok := strings.Cut(s, "..")
+	numbers, pause := strings.CutSuffix(s, pausedText)
+	low, high, ok := strings.Cut(numbers, "..")
 	number := func(s string) *int {
 		n, err := strconv.Atoi(s)
 		ok = ok && (s == "" || err == nil && n >= 0)
@@ -76,7 +91,7 @@ func ParseBounds(s string) (Bounds, error) {
 		}
 		return &n
 	}
-	b := Bounds{Min: number(low), Max: number(high)}
+	b := Bounds{Min: number(low), Max: number(high), Pause: pause}
 	if !ok {
 		return Bounds{}, &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("bounds %q of an autoscaler: want MIN..MAX, such as 2..8", clip(s))}
 	}
@@ -323,6 +338,7 @@ func describeAutoscaler(ref Ref, o *unstructured.Unstructured) (Autoscaler, erro
 	}
 	if ref.Kind == ScaledObject {
 		a.Paused = pausedBy(o.GetAnnotations())
+		a.Bounds.Pause = says(o.GetAnnotations(), PauseScaleIn)
 	}
 	return a, nil
 }
@@ -335,13 +351,19 @@ func pausedBy(annotations map[string]string) string {
 		return prefix + "-replicas: " + n
 	}
 	for _, at := range []string{prefix, prefix + "-scale-out"} {
-		if v, ok := annotations[at]; ok {
-			if yes, err := strconv.ParseBool(v); err != nil || yes { // KEDA takes what it cannot read as true
-				return at + ": " + v
-			}
+		if says(annotations, at) {
+			return at + ": " + annotations[at]
 		}
 	}
 	return ""
+}
+
+// says reports whether KEDA takes an annotation as true. It takes one that it cannot
+// read as true.
+func says(annotations map[string]string, key string) bool {
+	v, ok := annotations[key]
+	yes, err := strconv.ParseBool(v)
+	return ok && (err != nil || yes)
 }
 
 // judge takes over what an HPA reports of its last look at the metrics.

@@ -59,6 +59,8 @@ func (ch BoundsChange) Still(a Autoscaler) error {
 	switch {
 	case ch.UID == "" || ch.Stamp == "":
 		return &fault.Error{Reason: fault.Invalid, Message: what + ": the precondition on UID and stamp is missing"}
+	case ch.To.Pause && a.Ref.Kind != ScaledObject:
+		return &fault.Error{Reason: fault.Invalid, Message: what + ": only KEDA has a pause"}
 	case low < 0 || high < max(low, 1):
 		return &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("%s: from %d to %d replicas", what, low, high)}
 	case a.UID != ch.UID:
@@ -77,7 +79,15 @@ func boundsPatch(o *unstructured.Unstructured, now Autoscaler, ch BoundsChange) 
 		{Op: "test", Path: "/metadata/uid", Value: ch.UID},
 		{Op: "test", Path: "/metadata/resourceVersion", Value: o.GetResourceVersion()},
 	}
-	patch = append(patch, mapPatch("/metadata/annotations", o.GetAnnotations(), record(ch.Run, ch.Key))...)
+	notes := record(ch.Run, ch.Key)
+	switch {
+	case now.Bounds.Pause == ch.To.Pause:
+	case ch.To.Pause:
+		notes[PauseScaleIn] = "true"
+	default:
+		notes[PauseScaleIn] = "" // removed
+	}
+	patch = append(patch, mapPatch("/metadata/annotations", o.GetAnnotations(), notes)...)
 	set := func(field string, from, to *int) {
 		switch path := "/spec/" + strings.ReplaceAll(field, ".", "/"); {
 		case field == "": // the other one is both

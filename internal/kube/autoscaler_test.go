@@ -202,12 +202,12 @@ func TestPausedAutoscaler(t *testing.T) {
 
 // TestParseBounds: what is written is read again, and nothing else.
 func TestParseBounds(t *testing.T) {
-	for _, s := range []string{"2..8", "..8", "2..", "..", "0..1"} {
+	for _, s := range []string{"2..8", "..8", "2..", "..", "0..1", "2..8 paused", ".. paused"} {
 		if b, err := kube.ParseBounds(s); err != nil || b.String() != s {
 			t.Errorf("%s is read as %s, %v", s, b, err)
 		}
 	}
-	for _, s := range []string{"", "2", "2-8", "2...8", "-1..8", "a..8", "2..8..9"} {
+	for _, s := range []string{"", "2", "2-8", "2...8", "-1..8", "a..8", "2..8..9", "2..8 pause", "2..8paused", " paused", "2..8 paused paused"} {
 		if b, err := kube.ParseBounds(s); err == nil {
 			t.Errorf("%q is read as %s", s, b)
 		}

@@ -59,6 +59,11 @@ func replicaLevers() []*leverRun {
 			meddle: []string{"patch", "hpa/NAME-autoscaler", "--type=merge", "-p", `{"spec":{"minReplicas":3,"maxReplicas":5}}`},
 		},
 		{
+			name: "pause", lever: "kube.autoscaler", with: "keep: true", manifests: strings.NewReplacer("minReplicaCount: 2", "minReplicaCount: 1", "maxReplicaCount: 2", "maxReplicaCount: 4").Replace(rename(scaledObject)),
+			shows: []string{"get", "scaledobject/NAME-autoscaler", "-o", `jsonpath={.spec.minReplicaCount}..{.spec.maxReplicaCount}{.metadata.annotations.autoscaling\.keda\.sh/paused-scale-in}`}, lacks: `resources: ["scaledobjects"], verbs: ["patch"]`,
+			meddle: []string{"annotate", "scaledobject/NAME-autoscaler", "autoscaling.keda.sh/paused-scale-in-"},
+		},
+		{
 			name: "kserve", lever: "kube.scale", with: "by: 1", workload: "kserve-predictor", ready: owned("inferenceservice/NAME", "deployment/NAME-predictor"),
 			manifests: strings.ReplaceAll(inference("kserve-predictor", "vllm:v1", 2), "app: kserve-predictor", "app: kserve") + inferenceServices,
 			stand:     followNumber(isvcs, "NAME", "predictor", "minReplicas"),

@@ -128,16 +128,25 @@ func (x *scaled) bounds(t testing.TB) string {
 // TestAutoscaler runs the conformance test of levers on kube.autoscaler: an HPA, and a
 // ScaledObject that writes none of its bounds.
 func TestAutoscaler(t *testing.T) {
-	for name, fresh := range map[string]func(testing.TB) *scaled{
-		"HPA":  underHPA,
-		"KEDA": func(t testing.TB) *scaled { return underKEDA(t, map[string]any{"pollingInterval": 15}) },
+	keda := func(t testing.TB) *scaled { return underKEDA(t, map[string]any{"pollingInterval": 15}) }
+	for name, tt := range map[string]struct {
+		fresh func(testing.TB) *scaled
+		with  map[string]any
+	}{
+		"HPA":       {underHPA, map[string]any{"by": int64(3)}},
+		"KEDA":      {keda, map[string]any{"by": int64(3)}},
+		"keep":      {underHPA, map[string]any{"keep": true}},
+		"keep KEDA": {keda, map[string]any{"keep": true}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			steptest.TestLever(t, "kube.autoscaler", map[string]any{"by": int64(3)}, func(t *testing.T) steptest.World {
-				x := fresh(t)
+			steptest.TestLever(t, "kube.autoscaler", tt.with, func(t *testing.T) steptest.World {
+				x := tt.fresh(t)
 				return steptest.World{
 					Service: service("Deployment"), Deps: x.deps(t), Settle: x.settle,
-					Spec: func(testing.TB) string { return x.Spec(x.path()) },
+					Spec: func(t testing.TB) string {
+						said := x.bounds(t) // with the pause; the replicas stay for the metrics
+						return said[:strings.LastIndexByte(said, ' ')] + x.Spec(x.path())
+					},
 					Meddle: func(testing.TB) {
 						low := map[bool]string{false: "minReplicas", true: "minReplicaCount"}[x.keda]
 						x.Edit(x.path(), func(spec map[string]any) { spec[low] = 5.0 })
@@ -231,8 +240,15 @@ func TestKeepReplicas(t *testing.T) {
 		"HPA": {underHPA, 3, "3..4 3", "2..4 3", ""},
 		"KEDA": {func(t testing.TB) *scaled {
 			return underKEDA(t, map[string]any{"minReplicaCount": 1, "maxReplicaCount": 8})
-		}, 5, "5..8 5", "1..8 5", ""},
-		"KEDA without bounds":     {func(t testing.TB) *scaled { return underKEDA(t, nil) }, 3, "3.. 3", ".. 3", ""},
+		}, 5, "5..8 paused 5", "1..8 5", ""},
+		"KEDA without bounds": {func(t testing.TB) *scaled { return underKEDA(t, nil) }, 3, "3.. paused 3", ".. 3", ""},
+		"KEDA that a person paused": {func(t testing.TB) *scaled {
+			x := underKEDA(t, nil)
+			x.Change(scaledPath, func(o map[string]any) {
+				o["metadata"].(map[string]any)["annotations"] = map[string]any{kube.PauseScaleIn: "true"}
+			})
+			return x
+		}, 3, "3.. paused 3", ".. paused 3", ""},
 		"as few as there may be":  {underHPA, 2, "", "", "the lower bound of HorizontalPodAutoscaler serving/auto is 2, and keeps the 2 replicas there"},
 		"more than there may be":  {underHPA, 5, "", "", "5 replicas are more than the upper bound of HorizontalPodAutoscaler serving/auto, 4"},
 		"nothing is kept of none": {func(t testing.TB) *scaled { return underKEDA(t, nil) }, 0, "", "", "is 0, and keeps the 0 replicas there"},

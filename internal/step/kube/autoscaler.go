@@ -28,7 +28,8 @@ spec.replicas of a LeaderWorkerSet, and spec.replicas of the DynamoGraphDeployme
 before it.
 
 ` + "`keep`" + ` takes the place of a pause: the lower bound becomes the number of replicas that are there as it is planned, so that none is taken away while the
-metrics mislead (requests that fail early look like no load), and more still come where they are asked for. KEDA's own pause stops both. max_scale does not count, as
+metrics mislead (requests that fail early look like no load), and more still come where they are asked for. On a ScaledObject, KEDA's own pause of scale-in is set with
+it: the annotation autoscaling.keda.sh/paused-scale-in, which KEDA knows since 2.18. KEDA's other pauses stop scale-out, too, and are never set. max_scale does not count, as
 nothing is added. Where Argo CD or Flux owns the autoscaler, gitops.set_replicas sets that number, if it is more than Git has.
 
 The bounds of the service are those of kube.scale, and ` + "`by`" + ` counts from the replicas of the workload. A negative ` + "`by`" + ` lowers the lower bound: the autoscaler takes

@@ -41,7 +41,7 @@ func aimAt(with autoscalerWith, svc playbook.Service, w kube.Workload, a kube.Au
 	if a.Min() >= to {
 		return aim{}, nothing("the lower bound of %s is %d already: the autoscaler adds replicas up to it by itself", step.RefText(a.Ref), a.Min())
 	}
-	t := aim{bounds: kube.Bounds{Min: &to, Max: a.Bounds.Max}, to: to, note: note}
+	t := aim{bounds: kube.Bounds{Min: &to, Max: a.Bounds.Max, Pause: a.Bounds.Pause}, to: to, note: note}
 	if a.HighOf(t.bounds) < to {
 		t.bounds.Max = &to
 	}
@@ -60,7 +60,11 @@ func keep(with autoscalerWith, w kube.Workload, a kube.Autoscaler) (aim, error) 
 	if err := step.Keepable(autoscalerKind, a, to); err != nil {
 		return aim{}, err
 	}
-	return aim{bounds: kube.Bounds{Min: &to, Max: a.Bounds.Max}, to: to, kept: true}, nil
+	t := aim{bounds: kube.Bounds{Min: &to, Max: a.Bounds.Max}, to: to, kept: true}
+	if t.bounds.Pause = a.Ref.Kind == kube.ScaledObject; t.bounds.Pause && !a.Bounds.Pause {
+		t.note = "KEDA before 2.18 does not know the annotation " + kube.PauseScaleIn + ": there, the lower bound alone keeps them"
+	}
+	return t, nil
 }
 
 // lower returns the bounds with fewer replicas. Only the lower bound holds replicas that
@@ -78,7 +82,7 @@ func lower(with step.ScaleWith, svc playbook.Service, w kube.Workload, a kube.Au
 	if err != nil {
 		return aim{}, err
 	}
-	return aim{bounds: kube.Bounds{Min: &to, Max: a.Bounds.Max}, to: to, note: note}, nil
+	return aim{bounds: kube.Bounds{Min: &to, Max: a.Bounds.Max, Pause: a.Bounds.Pause}, to: to, note: note}, nil
 }
 
 // giveBack returns the bounds after a loan is given back: with the last of the replicas
@@ -101,9 +105,9 @@ func giveBack(with step.ScaleWith, a kube.Autoscaler) (aim, error) {
 	}
 	left := max(now+max(*with.By, -1_000_000), floor)
 	last := left == floor
-	t := aim{bounds: kube.Bounds{Min: &left, Max: a.Bounds.Max}, to: left}
+	t := aim{bounds: kube.Bounds{Min: &left, Max: a.Bounds.Max, Pause: a.Bounds.Pause}, to: left}
 	if last {
-		t.bounds.Min = former.Min
+		t.bounds.Min, t.bounds.Pause = former.Min, former.Pause
 	}
 	switch high := a.HighOf(former); {
 	case a.Bounds.Max == nil: // nothing was lent of it
@@ -184,6 +188,10 @@ func boundsDiff(a kube.Autoscaler, to kube.Bounds) []machine.FieldChange {
 		if d.From != d.To {
 			out = append(out, d)
 		}
+	}
+	if a.Bounds.Pause != to.Pause {
+		said := map[bool]string{false: text(nil), true: "true"}
+		out = append(out, machine.FieldChange{Path: "metadata.annotations." + kube.PauseScaleIn, From: said[a.Bounds.Pause], To: said[to.Pause]})
 	}
 	return out
 }
