@@ -66,7 +66,7 @@ func TestScalingIsNoRightToTheWorkload(t *testing.T) {
 	want := map[string][]string{
 		"responder-lever-scale":        {"patch deployments/scale", "patch statefulsets/scale", "patch rollouts/scale"},
 		"responder-lever-autoscaler":   {"patch horizontalpodautoscalers", "patch scaledobjects"},
-		"responder-lever-serving":      {"patch inferenceservices", "patch leaderworkersets", "patch dynamographdeploymentscalingadapters"},
+		"responder-lever-serving":      {"patch inferenceservices", "patch leaderworkersets", "patch dynamographdeployments", "patch dynamographdeploymentscalingadapters"},
 		"responder-lever-rollout-undo": {"patch deployments", "patch statefulsets"},
 		"responder-lever-hold":         {"patch deployments", "patch rollouts/status"},
 		"responder-lever-job":          {"create jobs", "delete jobs"},

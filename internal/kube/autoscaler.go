@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,9 +30,9 @@ const (
 // Autoscaler is the object whose bounds limit the replicas of a workload: a
 // HorizontalPodAutoscaler, the ScaledObject that KEDA makes one from, or the object that
 // makes the workload: an InferenceService of KServe, a LeaderWorkerSet, or the adapter of a
-// component of Dynamo.
+// component of Dynamo; or else Dynamo's planner.
 type Autoscaler struct {
-	Ref         Ref // its Kind is [HPA], [ScaledObject], [InferenceService], [LeaderWorkerSet] or [DynamoAdapter]
+	Ref         Ref // its Kind is [HPA], [ScaledObject], [InferenceService], [LeaderWorkerSet], [DynamoAdapter] or [DynamoGraph]
 	APIVersion  string
 	UID         string
 	Bounds      Bounds
@@ -44,6 +45,15 @@ type Autoscaler struct {
 	Idle        *int              // replicas without traffic, which KEDA sets below the lower bound; nil: not set
 	Annotations map[string]string // of the object
 	Owners      []Owner           // of the object itself: who would change its bounds back
+	Ceiling     *Ceiling          // what else limits the replicas; nil: nothing
+
+	planner *planner // of a DynamoGraph
+}
+
+// Ceiling is a limit of the replicas beside the bounds, which is never changed.
+type Ceiling struct {
+	Most int    // replicas; -1: not known
+	Why  string // for people
 }
 
 // Bounds are the bounds of an autoscaler as they are written in its spec; nil: not
@@ -55,10 +65,6 @@ type Bounds struct {
 	// ignore it.
 	Pause bool `json:"pause,omitempty"`
 }
-
-// PauseScaleIn is the annotation that keeps KEDA from taking replicas away, while it
-// still adds them.
-const PauseScaleIn = "autoscaling.keda.sh/paused-scale-in"
 
 // pausedText is how a pause of scale-in stands behind the bounds in text.
 const pausedText = " paused"
@@ -122,6 +128,8 @@ func (a Autoscaler) HighOf(b Bounds) int {
 	switch {
 	case a.Single(), a.Ref.Kind == InferenceService && (b.Max == nil || *b.Max == 0):
 		return a.LowOf(b)
+	case a.Ref.Kind == DynamoGraph:
+		return math.MaxInt32 // its GPUs limit the replicas: see Ceiling
 	case b.Max != nil:
 		return *b.Max
 	}
@@ -130,15 +138,14 @@ func (a Autoscaler) HighOf(b Bounds) int {
 
 // Single reports whether one number is both bounds: nothing follows a load.
 func (a Autoscaler) Single() bool {
-	_, high := a.Fields()
-	return high == ""
+	return a.Ref.Kind == LeaderWorkerSet || a.Ref.Kind == DynamoAdapter
 }
 
 // defaultMaxReplicaCount is KEDA's default of maxReplicaCount.
 const defaultMaxReplicaCount = 100
 
 // Fields returns the paths of the bounds in the object's spec; high is empty where one
-// field is both.
+// field is both, or the upper one is never changed.
 func (a Autoscaler) Fields() (low, high string) {
 	switch a.Ref.Kind {
 	case ScaledObject:
@@ -147,6 +154,8 @@ func (a Autoscaler) Fields() (low, high string) {
 		return "predictor.minReplicas", "predictor.maxReplicas"
 	case LeaderWorkerSet, DynamoAdapter:
 		return "replicas", ""
+	case DynamoGraph:
+		return a.planner.path(), ""
 	}
 	return "minReplicas", "maxReplicas"
 }
@@ -162,7 +171,7 @@ func (a Autoscaler) Stamp() string {
 // none, and Ambiguous if it has several. What makes the workload is one if nothing else
 // scales either of them.
 func (c *Client) AutoscalerOf(ctx context.Context, workload Ref) (Autoscaler, error) {
-	maker, err := c.maker(ctx, workload)
+	maker, component, err := c.maker(ctx, workload)
 	if err != nil {
 		return Autoscaler{}, err
 	}
@@ -184,6 +193,11 @@ func (c *Client) AutoscalerOf(ctx context.Context, workload Ref) (Autoscaler, er
 	for _, h := range hpas {
 		if !madeBy(h, scaled) && !controlledByName(h.OwnerReferences, maker) {
 			found = append(found, Ref{Kind: HPA, Namespace: workload.Namespace, Name: h.Name})
+		}
+	}
+	if len(found) == 0 && component.Kind != "" {
+		if maker, err = c.plannedBy(ctx, maker, component); err != nil {
+			return Autoscaler{}, err
 		}
 	}
 	if len(found) == 0 && maker.Kind != "" {
@@ -257,7 +271,7 @@ func (c *Client) Autoscaler(ctx context.Context, ref Ref) (Autoscaler, error) {
 		return Autoscaler{}, err
 	}
 	a, err := describeAutoscaler(ref, o)
-	if err != nil || ref.Kind == HPA {
+	if err != nil || ref.Kind == HPA || ref.Kind == DynamoGraph {
 		return a, err
 	}
 	if a.Inert, err = c.inert(ctx, o); err != nil {
@@ -295,9 +309,11 @@ func scalerResource(ref Ref) (schema.GroupVersionResource, error) {
 		return schema.GroupVersionResource{Group: "leaderworkerset.x-k8s.io", Version: "v1", Resource: "leaderworkersets"}, nil
 	case DynamoAdapter:
 		return schema.GroupVersionResource{Group: "nvidia.com", Version: "v1alpha1", Resource: "dynamographdeploymentscalingadapters"}, nil
+	case DynamoGraph:
+		return schema.GroupVersionResource{Group: "nvidia.com", Version: "v1alpha1", Resource: "dynamographdeployments"}, nil
 	}
-	return schema.GroupVersionResource{}, &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("autoscaler %s/%s: kind %q is not supported: use %s, %s, %s, %s or %s",
-		ref.Namespace, ref.Name, ref.Kind, HPA, ScaledObject, InferenceService, LeaderWorkerSet, DynamoAdapter)}
+	return schema.GroupVersionResource{}, &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("autoscaler %s/%s: kind %q is not supported: use %s, %s, %s, %s, %s or %s",
+		ref.Namespace, ref.Name, ref.Kind, HPA, ScaledObject, InferenceService, LeaderWorkerSet, DynamoAdapter, DynamoGraph)}
 }
 
 func (c *Client) scaler(ctx context.Context, ref Ref) (*unstructured.Unstructured, error) {
@@ -305,9 +321,10 @@ func (c *Client) scaler(ctx context.Context, ref Ref) (*unstructured.Unstructure
 	if err != nil {
 		return nil, err
 	}
-	o, err := c.dynamic.Resource(gvr).Namespace(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
+	name, _, _ := strings.Cut(ref.Name, "/") // the object, without a component of it
+	o, err := c.dynamic.Resource(gvr).Namespace(ref.Namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
-		return nil, request{verb: "get", group: gvr.Group, resource: gvr.Resource, namespace: ref.Namespace, name: ref.Name}.fail(err)
+		return nil, request{verb: "get", group: gvr.Group, resource: gvr.Resource, namespace: ref.Namespace, name: name}.fail(err)
 	}
 	return o, nil
 }
@@ -315,6 +332,10 @@ func (c *Client) scaler(ctx context.Context, ref Ref) (*unstructured.Unstructure
 func describeAutoscaler(ref Ref, o *unstructured.Unstructured) (Autoscaler, error) {
 	a := Autoscaler{Ref: ref, APIVersion: o.GetAPIVersion(), UID: string(o.GetUID()), Annotations: maps.Clone(o.GetAnnotations())}
 	delete(a.Annotations, corev1.LastAppliedConfigAnnotation)
+	if ref.Kind == DynamoGraph {
+		a.plan(o)
+		return a, nil
+	}
 	low, high := a.Fields()
 	for at, n := range map[string]**int{low: &a.Bounds.Min, high: &a.Bounds.Max, "idleReplicaCount": &a.Idle} {
 		v, found, err := unstructured.NestedInt64(o.Object, append([]string{"spec"}, strings.Split(at, ".")...)...)
@@ -341,29 +362,6 @@ func describeAutoscaler(ref Ref, o *unstructured.Unstructured) (Autoscaler, erro
 		a.Bounds.Pause = says(o.GetAnnotations(), PauseScaleIn)
 	}
 	return a, nil
-}
-
-// pausedBy returns the annotation with which KEDA is told to add no replicas; empty:
-// there is none.
-func pausedBy(annotations map[string]string) string {
-	const prefix = "autoscaling.keda.sh/paused"
-	if n, ok := annotations[prefix+"-replicas"]; ok {
-		return prefix + "-replicas: " + n
-	}
-	for _, at := range []string{prefix, prefix + "-scale-out"} {
-		if says(annotations, at) {
-			return at + ": " + annotations[at]
-		}
-	}
-	return ""
-}
-
-// says reports whether KEDA takes an annotation as true. It takes one that it cannot
-// read as true.
-func says(annotations map[string]string, key string) bool {
-	v, ok := annotations[key]
-	yes, err := strconv.ParseBool(v)
-	return ok && (err != nil || yes)
 }
 
 // judge takes over what an HPA reports of its last look at the metrics.

@@ -63,6 +63,8 @@ func (ch BoundsChange) Still(a Autoscaler) error {
 		return &fault.Error{Reason: fault.Invalid, Message: what + ": only KEDA has a pause"}
 	case low < 0 || high < max(low, 1):
 		return &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("%s: from %d to %d replicas", what, low, high)}
+	case a.Inert != "" && a.planner != nil:
+		return &fault.Error{Reason: fault.Conflict, Message: what + ": " + a.Inert}
 	case a.UID != ch.UID:
 		return &fault.Error{Reason: fault.Conflict, Message: what + ": it was deleted and recreated since it was read"}
 	case a.Stamp() != ch.Stamp:
@@ -74,12 +76,15 @@ func (ch BoundsChange) Still(a Autoscaler) error {
 }
 
 // boundsPatch sets the bounds that differ and the marks in one write.
-func boundsPatch(o *unstructured.Unstructured, now Autoscaler, ch BoundsChange) []operation {
+func boundsPatch(o *unstructured.Unstructured, now Autoscaler, ch BoundsChange) ([]operation, error) {
 	patch := []operation{
 		{Op: "test", Path: "/metadata/uid", Value: ch.UID},
 		{Op: "test", Path: "/metadata/resourceVersion", Value: o.GetResourceVersion()},
 	}
 	notes := record(ch.Run, ch.Key)
+	if _, part, ok := strings.Cut(ch.Ref.Name, "/"); ok {
+		notes = map[string]string{partMark(AnnotationRun, part): ch.Run, partMark(AnnotationEffect, part): ch.Key}
+	}
 	switch {
 	case now.Bounds.Pause == ch.To.Pause:
 	case ch.To.Pause:
@@ -98,9 +103,17 @@ func boundsPatch(o *unstructured.Unstructured, now Autoscaler, ch BoundsChange) 
 		}
 	}
 	low, high := now.Fields()
+	if p := now.planner; p != nil {
+		to, err := p.with(ch.To.Min)
+		if err != nil {
+			return nil, err
+		}
+		at := fmt.Sprintf("/spec/services/%s/extraPodSpec/mainContainer/args/%d", pointer(p.service), p.at)
+		return append(patch, operation{Op: "replace", Path: at, Value: to}), nil
+	}
 	set(low, now.Bounds.Min, ch.To.Min)
 	set(high, now.Bounds.Max, ch.To.Max)
-	return patch
+	return patch, nil
 }
 
 // patchBounds sends the only kind of request of this package that writes an autoscaler.
@@ -109,7 +122,11 @@ func (c *Client) patchBounds(ctx context.Context, o *unstructured.Unstructured, 
 	if err != nil {
 		return Autoscaler{}, err
 	}
-	body, err := json.Marshal(boundsPatch(o, now, ch))
+	patch, err := boundsPatch(o, now, ch)
+	if err != nil {
+		return Autoscaler{}, &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("change the bounds of %s: %v", ch.Ref.Name, err)}
+	}
+	body, err := json.Marshal(patch)
 	if err != nil {
 		return Autoscaler{}, &fault.Error{Reason: fault.Invalid, Message: "change the bounds of " + ch.Ref.Name + ": patch", Err: cause{err}}
 	}
@@ -117,8 +134,8 @@ func (c *Client) patchBounds(ctx context.Context, o *unstructured.Unstructured, 
 	if ch.DryRun {
 		options.DryRun = []string{metav1.DryRunAll}
 	}
-	r := request{verb: "patch", group: gvr.Group, resource: gvr.Resource, namespace: ch.Ref.Namespace, name: ch.Ref.Name, write: !ch.DryRun}
-	answer, err := c.dynamic.Resource(gvr).Namespace(ch.Ref.Namespace).Patch(ctx, ch.Ref.Name, types.JSONPatchType, body, options)
+	r := request{verb: "patch", group: gvr.Group, resource: gvr.Resource, namespace: ch.Ref.Namespace, name: o.GetName(), write: !ch.DryRun}
+	answer, err := c.dynamic.Resource(gvr).Namespace(ch.Ref.Namespace).Patch(ctx, o.GetName(), types.JSONPatchType, body, options)
 	if err != nil {
 		return Autoscaler{}, r.fail(err)
 	}

@@ -337,8 +337,11 @@ func record(run, key string) map[string]string {
 }
 
 func annotationPath(key string) string {
-	return "/metadata/annotations/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(key)
+	return "/metadata/annotations/" + pointer(key)
 }
+
+// pointer escapes one part of a JSON Pointer (RFC 6901).
+func pointer(part string) string { return strings.NewReplacer("~", "~0", "/", "~1").Replace(part) }
 
 // patch sends the only kind of request of this package that writes a whole workload.
 func (c *Client) patch(ctx context.Context, o *object, patch []operation, dryRun bool) (Applied, error) {

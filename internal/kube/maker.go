@@ -2,6 +2,7 @@ package kube
 
 import (
 	"context"
+	"fmt"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -53,33 +54,32 @@ func Named(by Owner, workload Ref) bool {
 }
 
 // maker returns the object that has the replicas of a workload; the zero value: none that
-// is known has.
-func (c *Client) maker(ctx context.Context, of Ref) (Ref, error) {
+// is known has. The component is that of a graph of Dynamo, as a [DynamoGraph] is named.
+func (c *Client) maker(ctx context.Context, of Ref) (ref, component Ref, err error) {
 	meta, pods, err := c.metaOf(ctx, of)
 	if err != nil {
-		return Ref{}, err
+		return Ref{}, Ref{}, err
 	}
 	by := metav1.GetControllerOf(&meta)
-	if by == nil {
-		return Ref{}, nil
+	if by == nil || !Named(Owner{Kind: by.Kind, Name: by.Name}, of) {
+		return Ref{}, Ref{}, nil
 	}
 	group, _, _ := strings.Cut(by.APIVersion, "/")
 	out := Ref{Kind: by.Kind, Namespace: of.Namespace, Name: by.Name}
 	switch {
-	case !Named(Owner{Kind: by.Kind, Name: by.Name}, of):
-		return Ref{}, nil
 	case by.Kind == LeaderWorkerSet && group == "leaderworkerset.x-k8s.io":
 	case by.Kind == InferenceService && group == "serving.kserve.io" && of.Name == by.Name+"-predictor":
 	case by.Kind == "DynamoComponentDeployment" && group == "nvidia.com" && pods[dynamoGraphLabel] != "" && pods[dynamoComponentLabel] != "":
 		// deploy/operator/internal/controller of ai-dynamo/dynamo, generateAdapterName
 		out.Kind, out.Name = DynamoAdapter, pods[dynamoGraphLabel]+"-"+strings.ToLower(pods[dynamoComponentLabel])
 		if by.Name != out.Name && !strings.HasPrefix(by.Name, out.Name+"-") { // anybody may write the labels
-			return Ref{}, nil
+			return Ref{}, Ref{}, nil
 		}
+		component = Ref{Kind: DynamoGraph, Namespace: of.Namespace, Name: pods[dynamoGraphLabel] + "/" + pods[dynamoComponentLabel]}
 	default:
-		return Ref{}, nil
+		return Ref{}, Ref{}, nil
 	}
-	return out, nil
+	return out, component, nil
 }
 
 // metaOf reads a workload, without its pods and history.
@@ -120,8 +120,18 @@ func (c *Client) inert(ctx context.Context, o *unstructured.Unstructured) (strin
 			return "its annotation " + class + " is external, so that KServe leaves the replicas to an autoscaler that is not there", nil
 		}
 	case DynamoAdapter:
-		graph, _, _ := unstructured.NestedString(o.Object, "spec", "dgdRef", "name")
-		return c.planned(ctx, Ref{Kind: "DynamoGraphDeployment", Namespace: o.GetNamespace(), Name: graph})
+		name, _, _ := unstructured.NestedString(o.Object, "spec", "dgdRef", "name")
+		graph, err := c.scaler(ctx, Ref{Kind: DynamoGraph, Namespace: o.GetNamespace(), Name: name})
+		if err != nil {
+			return "", err
+		}
+		planner, err := plannerOf(graph)
+		if err != nil {
+			return err.Error(), nil
+		}
+		if planner != "" {
+			return fmt.Sprintf("the planner %s of %s %s sets the replicas of its components by itself", planner, DynamoGraph, name), nil
+		}
 	}
 	return "", nil
 }

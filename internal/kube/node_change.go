@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -167,7 +166,7 @@ func mapPatch(path string, has, want map[string]string) []operation {
 		patch = append(patch, operation{Op: "add", Path: path, Value: map[string]string{}})
 	}
 	for _, k := range slices.Sorted(maps.Keys(want)) {
-		at := path + "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(k)
+		at := path + "/" + pointer(k)
 		_, there := has[k]
 		switch {
 		case want[k] != "":

@@ -93,7 +93,7 @@ func Keepable(kind string, a kube.Autoscaler, replicas int) error {
 	case a.Paused != "":
 		return refuse(fault.OutOfBounds, "%s is paused by its annotation %s, so that its bounds have no effect: remove the annotation first", RefText(a.Ref), a.Paused)
 	case a.Inert != "":
-		return refuse(fault.OutOfBounds, "the bounds of %s have no effect: %s", RefText(a.Ref), a.Inert)
+		return Inert(kind, a)
 	case a.Idle != nil:
 		return refuse(fault.OutOfBounds, "without traffic KEDA sets %d replicas whatever the bounds of %s are (idleReplicaCount)", *a.Idle, RefText(a.Ref))
 	case a.Single():
@@ -104,6 +104,27 @@ func Keepable(kind string, a kube.Autoscaler, replicas int) error {
 		return refuse(fault.NothingToDo, "%d replicas are more than the upper bound of %s, %d: it takes them away whatever the load", replicas, RefText(a.Ref), a.Max())
 	}
 	return nil
+}
+
+// Inert returns an error if the bounds of an autoscaler have no effect, or cannot be changed.
+func Inert(kind string, a kube.Autoscaler) error {
+	if a.Inert == "" {
+		return nil
+	}
+	what := "have no effect"
+	if a.Ref.Kind == kube.DynamoGraph {
+		what = "cannot be changed"
+	}
+	return &fault.Error{Reason: fault.OutOfBounds, Message: fmt.Sprintf("%s: the bounds of %s %s: %s", kind, RefText(a.Ref), what, a.Inert)}
+}
+
+// Raisable returns an error if the lower bound of an autoscaler cannot be raised to a number of
+// replicas, whatever its upper one is.
+func Raisable(kind string, a kube.Autoscaler, to int) error {
+	if c := a.Ceiling; a.Inert == "" && c != nil && to > c.Most {
+		return &fault.Error{Reason: fault.OutOfBounds, Message: fmt.Sprintf("%s: the lower bound of %s cannot be raised to %d: %s", kind, RefText(a.Ref), to, c.Why)}
+	}
+	return Inert(kind, a)
 }
 
 // Startable refuses to add replicas to a workload whose current revision cannot start

@@ -141,7 +141,12 @@ func wantHarmless(t *testing.T, namespace string, levers bool, rule authorizatio
 		allowed = append(allowed, "patch")
 	case levers && slices.Equal(rule.Resources, []string{"pods"}): // kube.replace_pod takes a pod out of rotation
 		allowed = append(allowed, "patch")
-	case levers && len(rule.Resources) == 1 && slices.Contains([]string{"horizontalpodautoscalers", "scaledobjects", "httproutes", "inferenceservices", "leaderworkersets", "dynamographdeploymentscalingadapters", "rollouts/scale", "rollouts/status"}, rule.Resources[0]):
+	case levers && !slices.ContainsFunc(rule.Resources, func(r string) bool {
+		return !slices.Contains([]string{
+			"horizontalpodautoscalers", "scaledobjects", "httproutes", "inferenceservices", "leaderworkersets",
+			"dynamographdeployments", "dynamographdeploymentscalingadapters", "rollouts/scale", "rollouts/status",
+		}, r)
+	}):
 		allowed = append(allowed, "patch")
 	case levers && slices.Equal(rule.Resources, []string{"pods/eviction"}):
 		allowed = append(allowed, "create")

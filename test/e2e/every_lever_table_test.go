@@ -79,6 +79,12 @@ func replicaLevers() []*leverRun {
 			stand: followNumber(adapters, "NAME-decode", "replicas"), shows: scaledNow("dynamographdeploymentscalingadapter/NAME-decode"),
 			meddle: scaled("dynamographdeploymentscalingadapter/NAME-decode", 4), lacks: `resources: ["dynamographdeploymentscalingadapters"], verbs: ["patch"]`,
 		},
+		{
+			name: "planner", lever: "kube.scale", with: "by: 1", manifests: dynamoPlanned(), workload: "planner-decode", ready: owned("dynamocomponentdeployment/NAME-decode", "deployment/NAME-decode"),
+			stand: followPlanner, shows: []string{"get", "dynamographdeployment/NAME", "-o", "jsonpath={.spec.services.Planner}"},
+			meddle: []string{"patch", "dynamographdeployment/NAME", "--type=merge", "-p", `{"spec":{"services":{"Planner":{"extraPodSpec":{"mainContainer":{"args":["--config","{\"mode\": \"agg\", \"min_endpoint\": 4}"]}}}}}}`},
+			lacks:  `resources: ["dynamographdeployments"], verbs: ["patch"]`,
+		},
 	}
 }
 
@@ -233,11 +239,39 @@ spec:
       containers: [{name: engine, image: vllm:v1, args: [--model=NAME], resources: {limits: {nvidia.com/gpu: 1}}}]
 `
 
+// dynamoPlanned is that graph with a planner, and without an adapter.
+func dynamoPlanned() string {
+	graph, rest, _ := strings.Cut(dynamoGraph, "---")
+	_, rest, _ = strings.Cut(rest, "---")
+	return strings.Replace(graph, "replicas: 2, scalingAdapter: {enabled: true}}", `replicas: 2, resources: {limits: {gpu: "1"}}},
+  Planner: {componentType: planner, replicas: 1, extraPodSpec: {mainContainer: {args: [--config, '{"mode": "agg", "min_endpoint": 2}']}}}`, 1) + "---" + rest
+}
+
+// followPlanner does what Dynamo's planner does without a load: it sets its lower bound.
+func followPlanner(ctx context.Context, w *leverRuns, r *leverRun) error {
+	o, err := w.objects.Resource(graphs).Namespace(w.ns).Get(ctx, r.name, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	args, _, err := unstructured.NestedStringSlice(o.Object, "spec", "services", "Planner", "extraPodSpec", "mainContainer", "args")
+	if err != nil || len(args) != 2 {
+		return fmt.Errorf("the planner has the arguments %q: %w", args, err)
+	}
+	var config struct {
+		Floor int64 `json:"min_endpoint"`
+	}
+	if err := json.Unmarshal([]byte(args[1]), &config); err != nil {
+		return err
+	}
+	return w.scale(ctx, r, config.Floor)
+}
+
 var (
 	scaledObjects = schema.GroupVersionResource{Group: "keda.sh", Version: "v1alpha1", Resource: "scaledobjects"}
 	isvcs         = schema.GroupVersionResource{Group: "serving.kserve.io", Version: "v1beta1", Resource: "inferenceservices"}
 	lwss          = schema.GroupVersionResource{Group: "leaderworkerset.x-k8s.io", Version: "v1", Resource: "leaderworkersets"}
 	adapters      = schema.GroupVersionResource{Group: "nvidia.com", Version: "v1alpha1", Resource: "dynamographdeploymentscalingadapters"}
+	graphs        = schema.GroupVersionResource{Group: "nvidia.com", Version: "v1alpha1", Resource: "dynamographdeployments"}
 	routes        = schema.GroupVersionResource{Group: "gateway.networking.k8s.io", Version: "v1", Resource: "httproutes"}
 )
 

@@ -24,6 +24,9 @@ func needless(lever, kind string, owners []kube.Owner) func(resource string) boo
 	needed := []string{scalers[kube.HPA], scalers[kube.ScaledObject]}
 	if i := slices.IndexFunc(owners, func(o kube.Owner) bool { return kube.Makes(o.Kind) }); i >= 0 {
 		needed = []string{scalers[owners[i].Kind]}
+		if owners[i].Kind == "DynamoComponentDeployment" { // its graph may have a planner
+			needed = append(needed, "dynamographdeployments")
+		}
 	}
 	return func(resource string) bool { return !slices.Contains(needed, resource) }
 }

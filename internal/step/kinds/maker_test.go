@@ -2,6 +2,8 @@ package kinds_test
 
 import (
 	"fmt"
+	"maps"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -87,6 +89,37 @@ func byDynamo(t testing.TB) *generated {
 	return x
 }
 
+// byPlanner is that component without an adapter, in a graph with a planner and other components.
+func byPlanner(t testing.TB, args []any, others map[string]any) *generated {
+	x := byDynamo(t)
+	x.Delete(adapterPath)
+	x.path, x.field = graphPath, nil
+	x.Edit(graphPath, func(spec map[string]any) {
+		services := spec["services"].(map[string]any)
+		services["Planner"] = plannerOf(args...)
+		services["Decode"] = component("worker", "decode", 3, "2")
+		maps.Copy(services, others)
+	})
+	return x
+}
+
+// component is one of a graph, with the GPUs of each replica.
+func component(kind, sub string, replicas int, gpus string) map[string]any {
+	return map[string]any{"componentType": kind, "subComponentType": sub, "replicas": replicas, "resources": map[string]any{"limits": map[string]any{"gpu": gpus}}}
+}
+
+// arguments are those of the planner.
+func (x *generated) arguments(set func([]any)) (out []any) {
+	x.Edit(graphPath, func(spec map[string]any) {
+		at := spec["services"].(map[string]any)["Planner"].(map[string]any)["extraPodSpec"].(map[string]any)["mainContainer"].(map[string]any)
+		out = at["args"].([]any)
+		if set != nil {
+			set(out)
+		}
+	})
+	return out
+}
+
 // group marks each leader as a group of its own, as LeaderWorkerSet does.
 func (x *generated) group(t testing.TB) {
 	t.Helper()
@@ -127,6 +160,12 @@ func (x *generated) world(t testing.TB) steptest.World {
 		Service: svc, Deps: step.Deps{Workloads: c, Changer: c, Scalers: c, Now: func() time.Time { return x.now }}, Settle: x.settle,
 		Spec: func(testing.TB) string { return x.Spec(x.path) },
 		Meddle: func(testing.TB) {
+			if x.field == nil { // somebody sets the planner's own bound
+				x.arguments(func(args []any) {
+					args[len(args)-1] = regexp.MustCompile(`(min.endpoint["=: ]+)\d+`).ReplaceAllString(args[len(args)-1].(string), "${1}4")
+				})
+				return
+			}
 			x.Edit(x.path, func(spec map[string]any) {
 				for _, part := range x.field[:len(x.field)-1] {
 					spec = spec[part].(map[string]any)
@@ -150,6 +189,15 @@ func makers() map[string]func(testing.TB) *generated {
 		},
 		"LeaderWorkerSet": byLWS,
 		"Dynamo":          byDynamo,
+		"planner": func(t testing.TB) *generated {
+			return byPlanner(t, []any{"--config", `{"mode": "agg", "min_endpoint": 1, "max_gpu_budget": 10}`}, nil)
+		},
+		"planner of roles": func(t testing.TB) *generated {
+			return byPlanner(t, []any{`--config={"max_gpu_budget": -1, "min_endpoint": 1, "decode_min_endpoint": 2}`}, map[string]any{"Prefill": component("worker", "prefill", 1, "1")})
+		},
+		"planner of flags": func(t testing.TB) *generated {
+			return byPlanner(t, []any{"--environment=kubernetes", "--max-gpu-budget=16", "--min-endpoint=3"}, nil)
+		},
 	}
 }
 
@@ -179,6 +227,9 @@ func TestScaleWhatIsMade(t *testing.T) {
 		"KServe without bounds": "InferenceService chat: predictor.minReplicas from (not set) to 3",
 		"LeaderWorkerSet":       "LeaderWorkerSet chat: replicas from 3 to 5",
 		"Dynamo":                "DynamoGraphDeploymentScalingAdapter llm-decode: replicas from 3 to 5",
+		"planner":               "DynamoGraphDeployment llm/Decode: services.Planner.extraPodSpec.mainContainer.args.min_endpoint from 1 to 5",
+		"planner of roles":      "DynamoGraphDeployment llm/Decode: services.Planner.extraPodSpec.mainContainer.args.decode_min_endpoint from 2 to 5",
+		"planner of flags":      "DynamoGraphDeployment llm/Decode: services.Planner.extraPodSpec.mainContainer.args.--min-endpoint from 3 to 5",
 	}
 	for name, fresh := range makers() {
 		t.Run(name, func(t *testing.T) {
@@ -214,12 +265,16 @@ func TestMakersRefuse(t *testing.T) {
 		x.Change(x.path, func(o map[string]any) { o["metadata"].(map[string]any)["annotations"] = map[string]any{key: value} })
 	}
 	kserve := makers()["KServe"]
-	for name, tt := range map[string]struct {
+	type refusal struct {
 		fresh  func(testing.TB) *generated
 		change func(*generated)
 		reason fault.Reason
 		text   string
-	}{
+	}
+	planned := func(args []any, others map[string]any, text string) refusal {
+		return refusal{func(t testing.TB) *generated { return byPlanner(t, args, others) }, func(*generated) {}, fault.OutOfBounds, text}
+	}
+	for name, tt := range map[string]refusal{
 		"Argo CD": {kserve, func(x *generated) {
 			annotate(x, "argocd.argoproj.io/tracking-id", "models:serving.kserve.io/InferenceService:serving/chat")
 		}, fault.Owned, "spec.predictor.minReplicas of InferenceService serving/chat belongs to Argo CD application models"},
@@ -234,26 +289,34 @@ func TestMakersRefuse(t *testing.T) {
 				o["metadata"].(map[string]any)["ownerReferences"] = []any{map[string]any{"apiVersion": "serving.kserve.io/v1alpha1", "kind": "LLMInferenceService", "name": "chat", "uid": "u", "controller": true}}
 			})
 		}, fault.Owned, "LLMInferenceService chat"},
-		"a planner": {byDynamo, func(x *generated) {
+		"an adapter and a planner": {byDynamo, func(x *generated) {
 			x.Edit(graphPath, func(spec map[string]any) {
 				spec["services"].(map[string]any)["Planner"] = map[string]any{"componentType": "planner"}
 			})
-		}, fault.OutOfBounds, "the planner Planner of DynamoGraphDeployment llm sets the replicas"},
-		"a planner that has all its GPUs": {byDynamo, func(x *generated) {
-			x.Edit(graphPath, func(spec map[string]any) {
-				spec["services"].(map[string]any)["Planner"] = plannerOf("--config", `{"mode": "disagg", "max_gpu_budget": 8, "min_endpoint": 1}`)
-			})
-		}, fault.OutOfBounds, "by itself, within max_gpu_budget 8 and min_endpoint 1: where that holds it back, change it there"},
-		"a planner of an older Dynamo": {byDynamo, func(x *generated) {
-			x.Edit(graphPath, func(spec map[string]any) {
-				spec["services"].(map[string]any)["Planner"] = plannerOf("--environment=kubernetes", "--max-gpu-budget=16")
-			})
-		}, fault.OutOfBounds, "by itself, within --max-gpu-budget 16: "},
-		"a planner that reads a file": {byDynamo, func(x *generated) {
-			x.Edit(graphPath, func(spec map[string]any) {
-				spec["services"].(map[string]any)["Planner"] = plannerOf("--config=/etc/planner/config.yaml")
-			})
-		}, fault.OutOfBounds, "by itself, within its --config: "},
+		}, fault.OutOfBounds, "the planner Planner of DynamoGraphDeployment llm sets the replicas of its components by itself, and its lower bound is not in its arguments"},
+		"a planner that has all its GPUs": planned([]any{"--config", `{"mode": "agg", "max_gpu_budget": 7}`}, nil,
+			"cannot be raised to 4: its 7 GPUs (max_gpu_budget) have room for 3 replicas of Decode, of 2 GPUs each"),
+		"a planner with the default of its GPUs": planned([]any{"--config", `{"decode_min_endpoint": 1}`}, map[string]any{"Prefill": component("worker", "prefill", 1, "1")},
+			"its 8 GPUs (max_gpu_budget) have room for 3 replicas of Decode"),
+		"a planner that knows no GPUs": planned([]any{"--config", `{}`}, map[string]any{"Decode": map[string]any{"componentType": "worker", "replicas": 3}},
+			"cannot be raised to 4: whether its 8 GPUs (max_gpu_budget) have room is not known: spec.services.Decode.resources.limits.gpu is not written"),
+		"a planner of nodes": planned([]any{"--config", `{}`}, map[string]any{"Decode": map[string]any{
+			"componentType": "worker", "replicas": 3, "resources": map[string]any{"limits": map[string]any{"gpu": "1"}}, "multinode": map[string]any{"nodeCount": 4},
+		}}, "have room for 2 replicas of Decode, of 4 GPUs each"),
+		"one bound for two components": planned([]any{"--config", `{"min_endpoint": 1}`}, map[string]any{"Prefill": component("prefill", "", 1, "1")},
+			"its min_endpoint is of Decode and Prefill alike: set prefill_min_endpoint and decode_min_endpoint"),
+		"a planner of an older Dynamo":         planned([]any{"--environment=kubernetes", "--max-gpu-budget=16"}, nil, "and its lower bound is not in its arguments"),
+		"a planner that reads a file":          planned([]any{"--config=/etc/planner/config.yaml"}, nil, "its bounds are not in its arguments, but in /etc/planner/config.yaml"),
+		"a planner that reads its environment": planned([]any{"--config", `{"min_endpoint": $(FLOOR)}`}, nil, "its bounds are not in its arguments, but in"),
+		"a planner of no JSON":                 planned([]any{"--config", `{"min_endpoint": "two"}`}, nil, "its --config is no JSON that can be read"),
+		"a planner of two configurations":      planned([]any{"--config", `{}`, `--config={}`}, nil, "has --config more than once"),
+		"a planner that only advises":          planned([]any{"--config", `{"no_operation": true}`}, nil, "scales nothing: its no_operation is set"),
+		"a global planner":                     planned([]any{"--config", `{"environment": "global-planner"}`}, nil, "its environment is global-planner"),
+		"two planners":                         planned([]any{"--config", `{}`}, map[string]any{"Other": plannerOf()}, "several planners set them: Other and Planner"),
+		"a component that it does not scale":   planned([]any{"--config", `{}`}, map[string]any{"Decode": component("frontend", "", 3, "1")}, "Decode is not known as a component that it scales"),
+		"a graph that Argo CD owns": {func(t testing.TB) *generated { return byPlanner(t, []any{"--config", `{}`}, nil) }, func(x *generated) {
+			annotate(x, "argocd.argoproj.io/tracking-id", "models:nvidia.com/DynamoGraphDeployment:serving/llm")
+		}, fault.Owned, "belongs to Argo CD application models"},
 		"components that cannot be read": {byDynamo, func(x *generated) {
 			x.Edit(graphPath, func(spec map[string]any) { delete(spec, "services") })
 		}, fault.OutOfBounds, "whether a planner sets them is not known"},
@@ -284,6 +347,47 @@ func TestMakersRefuse(t *testing.T) {
 				t.Errorf("%s %s %q, want refused %s ...%s...", o.Status, o.Reason, o.Message, tt.reason, tt.text)
 			}
 		})
+	}
+}
+
+// TestPlannerOfTwo: each component of a graph has a loan of its own on the planner's arguments, and
+// neither takes the other for a stranger.
+func TestPlannerOfTwo(t *testing.T) {
+	x := byPlanner(t, []any{"--config", `{"max_gpu_budget": 16, "prefill_min_endpoint": 1, "decode_min_endpoint": 2}`}, map[string]any{"Prefill": component("worker", "prefill", 2, "1")})
+	prefill := kube.Ref{Kind: "Deployment", Namespace: "serving", Name: "llm-prefill-1a2b3c"}
+	template := kubetest.Template(prefill.Name, "vllm:v1")
+	template.Labels["nvidia.com/dynamo-graph-deployment-name"], template.Labels["nvidia.com/dynamo-component"] = "llm", "Prefill"
+	x.Workload(t, prefill, 2, template)
+	x.Change(kubetest.Path(prefill), func(o map[string]any) {
+		o["metadata"].(map[string]any)["ownerReferences"] = []any{map[string]any{"apiVersion": "nvidia.com/v1alpha1", "kind": "DynamoComponentDeployment", "name": prefill.Name, "uid": "uid-maker", "controller": true}}
+	})
+	decode, before := x.ref, x.Spec(graphPath)
+	act := func(of kube.Ref, run string, a machine.Action, with map[string]any, plan *machine.Plan) *machine.Plan {
+		t.Helper()
+		x.ref = of
+		o := x.run(t, run, a, with, plan)
+		if o.Status != machine.StatusOK {
+			t.Fatalf("%s of %s: %s %s", a, of.Name, o.Status, o.Message)
+		}
+		return o.Plan
+	}
+	with := map[string]any{"by": int64(1)}
+	first, second := act(decode, "r-1", machine.ActionPlan, with, nil), act(prefill, "r-2", machine.ActionPlan, with, nil)
+	act(decode, "r-1", machine.ActionApply, with, first)
+	act(prefill, "r-2", machine.ActionApply, with, second)
+	if got, want := fmt.Sprint(x.arguments(nil)[1]), `{"max_gpu_budget": 16, "prefill_min_endpoint": 3, "decode_min_endpoint": 4}`; got != want {
+		t.Errorf("the planner has %s, want %s", got, want)
+	}
+	for _, of := range []kube.Ref{decode, prefill} {
+		x.ref = of
+		x.settle(t)
+	}
+	act(decode, "r-1", machine.ActionSettle, with, first)
+	act(prefill, "r-2", machine.ActionSettle, with, second)
+	act(decode, "r-1", machine.ActionUndo, with, first)
+	act(prefill, "r-2", machine.ActionUndo, with, second)
+	if after := x.Spec(graphPath); after != before {
+		t.Errorf("after both\n%s\nwant\n%s", after, before)
 	}
 }
 

@@ -27,6 +27,10 @@ The same holds for what makes the workload: the bounds of KServe's InferenceServ
 spec.replicas of a LeaderWorkerSet, and spec.replicas of the DynamoGraphDeploymentScalingAdapter of a component of Dynamo. An autoscaler of such an object comes
 before it.
 
+Where a Dynamo graph has a planner, the lower bound is that of the component in its arguments: prefill_min_endpoint or decode_min_endpoint in --config, where it is written there;
+in a graph of one component, min_endpoint, or --min-endpoint of older versions. Its max_gpu_budget is never changed: a plan that it has no room for is refused with the
+arithmetic. Dynamo starts its planner anew, and requests are not touched.
+
 ` + "`keep`" + ` takes the place of a pause: the lower bound becomes the number of replicas that are there as it is planned, so that none is taken away while the
 metrics mislead (requests that fail early look like no load), and more still come where they are asked for. On a ScaledObject, KEDA's own pause of scale-in is set with
 it: the annotation autoscaling.keda.sh/paused-scale-in, which KEDA knows since 2.18. KEDA's other pauses stop scale-out, too, and are never set. max_scale does not count, as
@@ -34,7 +38,7 @@ nothing is added. Where Argo CD or Flux owns the autoscaler, gitops.set_replicas
 
 The bounds of the service are those of kube.scale, and ` + "`by`" + ` counts from the replicas of the workload. A negative ` + "`by`" + ` lowers the lower bound: the autoscaler takes
 replicas away when its metrics allow it. Refused where Argo CD, Flux or a controlling object owns the autoscaler, while KEDA is paused, where several autoscalers own the
-replicas, where Dynamo's planner sets them, and of an InferenceService over several nodes.`,
+replicas, where the bounds of Dynamo's planner are not in its arguments or are of several components alike, and of an InferenceService over several nodes.`,
 		OneOf: [][]string{{"replicas", "by", "keep"}},
 		Steps: step.ScaleSteps(),
 		// Applied on the planned bounds and marks only: a second time is a conflict.
@@ -92,6 +96,11 @@ func (l kubeAutoscaler) Plan(ctx context.Context, in step.Input) (machine.Plan, 
 	if err != nil {
 		return machine.Plan{}, err
 	}
+	if a.LowOf(t.bounds) > a.Min() {
+		if err := step.Raisable(autoscalerKind, a, t.to); err != nil {
+			return machine.Plan{}, err
+		}
+	}
 	if t.to > w.Replicas {
 		if err := step.Startable(autoscalerKind, w); err != nil {
 			return machine.Plan{}, err
@@ -124,10 +133,7 @@ func changeable(a kube.Autoscaler) error {
 		return &fault.Error{Reason: fault.OutOfBounds, Message: fmt.Sprintf(
 			"%s: %s is paused by its annotation %s, so that its bounds have no effect: remove the annotation first", autoscalerKind, step.RefText(a.Ref), a.Paused)}
 	}
-	if a.Inert != "" {
-		return &fault.Error{Reason: fault.OutOfBounds, Message: fmt.Sprintf("%s: the bounds of %s have no effect: %s", autoscalerKind, step.RefText(a.Ref), a.Inert)}
-	}
-	return nil
+	return step.Inert(autoscalerKind, a)
 }
 
 // Apply implements [step.Lever].

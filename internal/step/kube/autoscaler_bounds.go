@@ -209,6 +209,9 @@ func (t aim) notes(w kube.Workload, a kube.Autoscaler) []string {
 		}
 		out = append(out, now)
 	}
+	if a.Ref.Kind == kube.DynamoGraph {
+		out = append(out, "Dynamo starts its planner anew with other arguments: it sets the replicas once the graph is ready, at its next adjustment")
+	}
 	if a.Broken != "" {
 		out = append(out, "the autoscaler reports "+a.Broken)
 	}
