@@ -159,7 +159,7 @@ func (tr *tree) graphContainers(o *edit.Object) []container {
 // graphProgram returns what a component of a Dynamo graph runs: the graph's backend, or
 // what stands beside the engines.
 func graphProgram(o *edit.Object, component *yaml.Node) (backend, other string) {
-	switch kind := strings.ToLower(edit.Str(component, "componentType") + edit.Str(component, "type")); kind {
+	switch kind := (graphPart{node: component}).kind(); kind {
 	case "frontend", "planner", "epp", "router", "processor":
 		return "", "a " + kind + " of Dynamo"
 	}
@@ -169,12 +169,8 @@ func graphProgram(o *edit.Object, component *yaml.Node) (backend, other string) 
 // components lists the parts of an object that scale by themselves.
 func components(o *edit.Object) []string {
 	var out []string
-	services := edit.Get(o.Root, "spec", "services")
-	for i := 0; edit.IsMap(services) && i+1 < len(services.Content); i += 2 {
-		out = append(out, services.Content[i].Value)
-	}
-	for _, c := range edit.List(o.Root, "spec", "components") {
-		out = append(out, edit.Str(c, "name"))
+	for _, p := range graphParts(o) {
+		out = append(out, p.name)
 	}
 	return out
 }

@@ -32,7 +32,7 @@ func (tr *tree) replicas(o *edit.Object, component string, v Variable, all []*ed
 	case llmInferenceService, llmInferenceConfig:
 		return tr.llmReplicas(o, component, v)
 	case dynamoGraph:
-		return graphReplicas(o, component)
+		return tr.graphReplicas(o, component, v)
 	case "Model":
 		if edit.Str(o.Root, "spec", "autoscalingDisabled") != "true" {
 			return o.Bound(v.Bound, "KubeAI scales between the model's own bounds", []string{"spec"}, "minReplicas", "maxReplicas")
@@ -79,7 +79,7 @@ func (tr *tree) llmReplicas(o *edit.Object, component string, v Variable) (*edit
 }
 
 // graphReplicas returns the site of the replicas of one component of a Dynamo graph.
-func graphReplicas(o *edit.Object, component string) (*edit.Site, error) {
+func (tr *tree) graphReplicas(o *edit.Object, component string, v Variable) (*edit.Site, error) {
 	if component == "" {
 		names := components(o)
 		if len(names) != 1 {
@@ -87,8 +87,13 @@ func graphReplicas(o *edit.Object, component string) (*edit.Site, error) {
 		}
 		component = names[0]
 	}
-	if name := planner(o); name != "" {
-		return nil, &fault.Error{Reason: fault.Owned, Message: fmt.Sprintf("%s: the planner %s sets the replicas of its components by itself", o, edit.Clip(name))}
+	for _, p := range graphParts(o) {
+		if p.kind() == "planner" && v.Bound == "max" {
+			return nil, notFound("%s: the GPUs of its planner (max_gpu_budget) are of all components, and no upper bound of one", o)
+		}
+		if p.kind() == "planner" {
+			return tr.plannerBound(o, p.name, component)
+		}
 	}
 	if services := edit.Get(o.Root, "spec", "services"); edit.IsMap(services) {
 		for i := 0; i+1 < len(services.Content); i += 2 {
@@ -103,22 +108,6 @@ func graphReplicas(o *edit.Object, component string) (*edit.Site, error) {
 		}
 	}
 	return nil, notFound("%s has no component %q (it has %s)", o, edit.Clip(component), strings.Join(components(o), ", "))
-}
-
-// planner returns the component of a graph that scales the others, or "".
-func planner(o *edit.Object) string {
-	services := edit.Get(o.Root, "spec", "services")
-	for i := 0; edit.IsMap(services) && i+1 < len(services.Content); i += 2 {
-		if edit.Str(services.Content[i+1], "componentType") == "planner" {
-			return services.Content[i].Value
-		}
-	}
-	for _, c := range edit.List(o.Root, "spec", "components") {
-		if edit.Str(c, "type") == "planner" || edit.Str(c, "componentType") == "planner" {
-			return edit.Str(c, "name")
-		}
-	}
-	return ""
 }
 
 func graphNumber(o *edit.Object, service *yaml.Node, at ...string) (*edit.Site, error) {

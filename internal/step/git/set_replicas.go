@@ -8,6 +8,7 @@ import (
 
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/gitops"
+	"github.com/inference-responder/responder/internal/kube"
 	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/step"
 )
@@ -18,7 +19,8 @@ func SetReplicasKind() playbook.Kind {
 		Name: "gitops.set_replicas",
 		Role: playbook.RoleLever, Class: playbook.ClassCapacity,
 		Doc: `Sets the number of replicas of the service's workload in Git: the field of its manifest or its Helm value, or the lower bound of the
-autoscaler that owns it (minReplicas of an HPA, minReplicaCount of a ScaledObject, minReplicas of a KServe predictor). Undo reverts exactly that commit.
+autoscaler that owns it (minReplicas of an HPA, minReplicaCount of a ScaledObject, minReplicas of a KServe predictor, the component's lower bound in the arguments of Dynamo's
+planner). A positive ` + "`by`" + ` counts from the replicas that run where those are more than the lower bound. Undo reverts exactly that commit.
 What runs is read before the commit and after the sync, as by gitops.set_flag.
 
 The bounds are those of kube.scale: never above the service's ` + "`max_scale`" + `, never below its ` + "`min_ready`" + ` or one replica. ` + "`by`" + ` stops at them,
@@ -32,11 +34,14 @@ The bounds are those of kube.scale: never above the service's ` + "`max_scale`" 
 
 type gitopsSetReplicas struct {
 	Change
-	room step.Capacities
+	room    step.Capacities
+	scalers step.Autoscalers
 }
 
 // NewSetReplicas returns the lever gitops.set_replicas.
-func NewSetReplicas(d step.Deps) step.Lever { return gitopsSetReplicas{NewChange(d), d.Capacity} }
+func NewSetReplicas(d step.Deps) step.Lever {
+	return gitopsSetReplicas{NewChange(d), d.Capacity, d.Scalers}
+}
 
 // Plan implements [step.Lever].
 func (l gitopsSetReplicas) Plan(ctx context.Context, in step.Input) (machine.Plan, error) {
@@ -61,11 +66,17 @@ func (l gitopsSetReplicas) Plan(ctx context.Context, in step.Input) (machine.Pla
 	if err != nil {
 		return machine.Plan{}, err
 	}
+	if with.By != nil && *with.By > 0 && with.From == nil && ownsBound(places[0]) && at.w.Replicas > now {
+		with.From = &at.w.Replicas // a lower bound below them adds nothing
+	}
 	to, note, err := step.ScaleTarget(kind, with, in.Service, now)
 	if err != nil {
 		return machine.Plan{}, err
 	}
 	if to > now {
+		if err := l.fits(ctx, kind, places[0], at.w.Ref, to); err != nil {
+			return machine.Plan{}, err
+		}
 		if err := step.Startable(kind, at.w); err != nil {
 			return machine.Plan{}, err
 		}
@@ -128,5 +139,26 @@ func CheckReplicas(svc playbook.Service, at gitops.Place, to int) error {
 
 // ownsBound reports whether the place is a bound of an autoscaler.
 func ownsBound(p gitops.Place) bool {
-	return strings.Contains(p.Path, "minReplica")
+	return strings.Contains(p.Path, "minReplica") || ofPlanner(p)
+}
+
+// ofPlanner reports whether the place is a bound of Dynamo's planner.
+func ofPlanner(p gitops.Place) bool {
+	return strings.Contains(p.Path, "min_endpoint") || strings.Contains(p.Path, "min-endpoint")
+}
+
+// fits refuses a lower bound for which the planner of a Dynamo graph, as it runs, has no GPUs:
+// it would not start with it.
+func (l gitopsSetReplicas) fits(ctx context.Context, kind string, place gitops.Place, workload kube.Ref, to int) error {
+	if !ofPlanner(place) {
+		return nil
+	}
+	if l.scalers == nil {
+		return step.NotConfigured("cluster", "kubernetes")
+	}
+	a, err := l.scalers.AutoscalerOf(ctx, workload)
+	if err != nil {
+		return err
+	}
+	return step.Raisable(kind, a, to)
 }

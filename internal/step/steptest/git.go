@@ -52,6 +52,7 @@ type Git struct {
 	Admits func(manifest string) ([]byte, error)
 
 	requests []pull
+	BoundAt  string // path of the replicas in Git, where they are a bound; empty: they are the number itself
 }
 
 // Commit is a commit of the branch.
@@ -162,7 +163,11 @@ func (g *Git) Places(_ context.Context, _ gitops.Source, _ gitops.Target, vs []g
 	var out []gitops.Place
 	for _, v := range vs {
 		value, there := g.Head().Values[v.String()]
-		out = append(out, gitops.Place{File: File, Line: 7, Path: v.String(), Value: value, Missing: !there})
+		path := v.String()
+		if v.Replicas && g.BoundAt != "" {
+			path = g.BoundAt
+		}
+		out = append(out, gitops.Place{File: File, Line: 7, Path: path, Value: value, Missing: !there})
 	}
 	return out, g.Down
 }
