@@ -27,6 +27,7 @@ var placeholders = map[string]string{
 	"r-01JDXYZ": "RUN", "run/r-01JD": "STREAM", "8c1f03d2": "ALERT", "sha256:5f2c...": "DIGEST",
 	"serving/chat": "SERVICE", "https://responder.example:8443": "RESPONDER_SERVER",
 	"https://responder.example": "RESPONDER_SERVER", "http://127.0.0.1:8080": "RESPONDER_SERVER", "127.0.0.1:8080": "ADDR",
+	"/mnt/archive/1a2b3c4d-000000000000-000000065536.segment": "SEGMENT", "NAME": "NAME", "PLAYBOOK": "PLAYBOOK", "SERVICE": "SERVICE", "LEVER": "LEVER", "TEXT": "TEXT",
 	`"${fpath[1]}/_responder"`: "COMPLETION", "~/.config/fish/completions/responder.fish": "COMPLETION",
 }
 
@@ -50,7 +51,7 @@ func TestExamples(t *testing.T) {
 		t.Fatal(err)
 	}
 	commands := scriptCommands(t)
-	commands["example"], commands["fails"], commands["serves"] = ran.example, ran.fails, ran.serves
+	commands["example"], commands["fails"], commands["serves"], commands["hurried"] = ran.example, ran.fails, ran.serves, ran.hurried
 	commands["setfirst"] = setFirst
 	t.Run("scripts", func(t *testing.T) {
 		testscript.Run(t, testscript.Params{
@@ -180,6 +181,14 @@ func notRun(t *testing.T) map[string]string {
 func (x *examples) example(ts *testscript.TestScript, _ bool, args []string) {
 	if err := x.shell(ts, args); err != nil {
 		ts.Fatalf("%s: %v", strings.Join(args, " "), err)
+	}
+}
+
+// hurried SPEED COMMAND... runs an example of a demo, at another speed than its own.
+func (x *examples) hurried(ts *testscript.TestScript, fails bool, args []string) {
+	line := strings.Replace(x.commandLine(ts, args[1:]), "responder demo", "responder demo --speed "+args[0], 1)
+	if err := ts.Exec("timeout", "--foreground", "120", "bash", "-c", line); (err != nil) != fails {
+		ts.Fatalf("%s: %v", line, err)
 	}
 }
 

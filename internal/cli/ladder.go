@@ -79,7 +79,7 @@ lever has again the level that configuration, service, playbook, state and polic
 allow. Nothing is raised above that. LEVER is the name of its state, or its kind if
 only one lever has it.`,
 		Args:    exactly(3, "PLAYBOOK, SERVICE and LEVER; 'responder ladder' lists them"),
-		Example: "  responder ladder promote bad-rollout serving/chat rollback --reason 'the alert was wrong, fixed in #812'",
+		Example: "  responder ladder promote inference-slo-breach serving/chat rollback --reason 'the alert was wrong, fixed in #812'",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if reason == "" {
 				return errors.New("missing --reason: a promotion needs one")

@@ -8,7 +8,7 @@ func noHelp() scenario {
 		Name:        "no-help",
 		Title:       "Longer prompts, blamed on an innocent release",
 		Cause:       "prompts get longer, release 2026.47 is rolled out",
-		Description: "Twelve minutes ago a release and a wave of long prompts arrived together. The release is innocent: rolling it back does not help and is undone, nor does any other lever.",
+		Description: "Twelve minutes ago a release and a wave of long prompts arrived together. The release is innocent and no lever helps: the evidence says so, nothing is changed, and people get it.",
 	}
 	s.seed = 3
 	chat := &s.services[0]
