@@ -21,6 +21,7 @@ const modulePath = "github.com/inference-responder/responder"
 var mayImport = map[string][]string{
 	"internal/outbound": {}, // how other servers are connected to: a leaf
 	"internal/inbound":  {}, // bounded listeners: a leaf
+	"internal/dynamo":   {}, // what the planner of Dynamo has in its arguments: a leaf
 	"internal/fault":    {}, // why something failed: a leaf, one Reason and one Error
 	// One HTTP server that is asked: bounded answers, reasons, no secret in an error.
 	"internal/outbound/endpoint": {"internal/fault", "internal/outbound"},
@@ -71,9 +72,9 @@ var mayImport = map[string][]string{
 	},
 
 	// The outside world knows nothing of playbooks, runs or its callers.
-	"internal/kube":             {"internal/fault", "internal/credential"},
+	"internal/kube":             {"internal/fault", "internal/credential", "internal/dynamo"},
 	"internal/kube/jobs":        {"internal/credential", "internal/setting", "internal/yamldoc"}, // templates of Jobs: it declares its own block of responder.yaml
-	"internal/gitops":           {"internal/fault", "internal/credential", "internal/gitops/edit", "internal/gitops/command", "internal/gitops/kustomize", "internal/gitops/helm"},
+	"internal/gitops":           {"internal/fault", "internal/credential", "internal/dynamo", "internal/gitops/edit", "internal/gitops/command", "internal/gitops/kustomize", "internal/gitops/helm"},
 	"internal/gitops/edit":      {"internal/fault"},
 	"internal/gitops/command":   {"internal/fault", "internal/gitops/edit"},
 	"internal/gitops/kustomize": {"internal/fault", "internal/gitops/edit"},

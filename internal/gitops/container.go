@@ -159,7 +159,7 @@ func (tr *tree) graphContainers(o *edit.Object) []container {
 // graphProgram returns what a component of a Dynamo graph runs: the graph's backend, or
 // what stands beside the engines.
 func graphProgram(o *edit.Object, component *yaml.Node) (backend, other string) {
-	switch kind := (graphPart{node: component}).kind(); kind {
+	switch kind := strings.ToLower((graphPart{node: component}).kind()); kind {
 	case "frontend", "planner", "epp", "router", "processor":
 		return "", "a " + kind + " of Dynamo"
 	}

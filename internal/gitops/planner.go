@@ -1,16 +1,14 @@
 package gitops
 
 import (
-	"encoding/json"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/inference-responder/responder/internal/dynamo"
 	"github.com/inference-responder/responder/internal/fault"
-	"github.com/inference-responder/responder/internal/gitops/command"
 	"github.com/inference-responder/responder/internal/gitops/edit"
 )
 
@@ -33,96 +31,106 @@ func graphParts(o *edit.Object) []graphPart {
 	return out
 }
 
-// kind returns the type of a component, in lower case.
+// kind returns the type of a component.
 func (p graphPart) kind() string {
-	return strings.ToLower(edit.Str(p.node, "componentType") + edit.Str(p.node, "type"))
+	return edit.Str(p.node, "componentType") + edit.Str(p.node, "type")
 }
 
-// role returns prefill, decode or worker; empty: the planner does not scale it.
-func (p graphPart) role() string {
-	switch kind := p.kind(); kind {
-	case "prefill", "decode":
-		return kind
-	case "worker":
-		if sub := strings.ToLower(edit.Str(p.node, "subComponentType")); sub != "" {
-			return sub
+// main returns the container of a component, and its path.
+func (p graphPart) main() (*yaml.Node, string) {
+	if c := edit.Get(p.node, "extraPodSpec", "mainContainer"); edit.IsMap(c) {
+		return c, "spec.services." + p.name + ".extraPodSpec.mainContainer"
+	}
+	for _, c := range edit.List(p.node, "podTemplate", "spec", "containers") {
+		if edit.Str(c, "name") == "main" {
+			return c, "spec.components[" + p.name + "].podTemplate.spec.containers[main]"
 		}
-		return kind
+	}
+	return nil, ""
+}
+
+// plannerBound returns the site of the lower bound that the planner of a graph has for a component, in its
+// arguments. One that is not written is Dynamo's default.
+func plannerBound(o *edit.Object, component string) (*edit.Site, error) {
+	var all []dynamo.Component
+	var at graphPart
+	for _, p := range graphParts(o) {
+		c := dynamo.Component{Name: p.name, Type: p.kind(), Sub: edit.Str(p.node, "subComponentType")}
+		if strings.EqualFold(p.name, component) {
+			component = p.name
+		}
+		if c.Type == "planner" {
+			at = p
+		}
+		all = append(all, c)
+	}
+	name, err := dynamo.Find(all)
+	owned := func(why string) error {
+		return &fault.Error{Reason: fault.Owned, Message: fmt.Sprintf("%s: the planner %s sets the replicas of its components: %s", o, edit.Clip(at.name), why)}
+	}
+	if err != nil {
+		return nil, owned(err.Error())
+	}
+	main, path := at.main()
+	var args []string
+	for _, n := range edit.List(main, "args") {
+		args = append(args, n.Value)
+	}
+	p := dynamo.Read(name, args, plannerVariables(at.node, main), all, component)
+	if p.At < 0 {
+		return nil, owned(p.Fixed)
+	}
+	n := edit.List(main, "args")[p.At]
+	doc := o.DocOf(n)
+	if n.Kind != yaml.ScalarNode || doc == nil {
+		return nil, o.Invalid(n, "is not written as one text in one manifest")
+	}
+	now := 1
+	if p.Floor != nil {
+		now = *p.Floor
+	}
+	s := o.Site(doc, n, edit.Site{Path: path + ".args." + p.Name, Form: "argument", Value: strconv.Itoa(now), Container: "main", Why: "the planner " + name + " has at least so many replicas of " + component})
+	s.Set = func(value string) (edit.Splice, error) {
+		to, err := strconv.Atoi(value)
+		if err != nil {
+			return edit.Splice{}, &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("%s: %q is no number of replicas", p.Name, edit.Clip(value))}
+		}
+		if to > now && p.Fixed != "" {
+			return edit.Splice{}, owned(p.Fixed)
+		}
+		text, err := p.With(&to)
+		if err != nil {
+			return edit.Splice{}, o.Invalid(n, err.Error())
+		}
+		from, end, with := difference(n.Value, text)
+		return doc.ReplaceText(n, from, end, with)
+	}
+	return s, nil
+}
+
+// plannerVariables returns what of its environment may set flags of a planner; empty: nothing.
+func plannerVariables(service, main *yaml.Node) string {
+	for _, list := range [][]*yaml.Node{edit.List(service, "envs"), edit.List(main, "env")} {
+		for _, v := range list {
+			if name := edit.Str(v, "name"); strings.HasPrefix(name, "PLANNER_") {
+				return "its variable " + edit.Clip(name)
+			}
+		}
+	}
+	if edit.Get(service, "envFromSecret") != nil || edit.Get(main, "envFrom") != nil {
+		return "variables of another object"
 	}
 	return ""
 }
 
-// plannerBound returns the site of the lower bound that the planner of a graph has for a component: in the
-// document of its --config, or its --min-endpoint. Source: PlannerConfig in the documentation of Dynamo.
-func (tr *tree) plannerBound(o *edit.Object, planner, component string) (*edit.Site, error) {
-	owned := func(format string, args ...any) (*edit.Site, error) {
-		return nil, &fault.Error{Reason: fault.Owned, Message: fmt.Sprintf("%s: the planner %s sets the replicas of its components by itself, and ", o, edit.Clip(planner)) + fmt.Sprintf(format, args...)}
+// difference returns the bytes of a text that another one has something else for.
+func difference(a, b string) (from, end int, with string) {
+	for from < len(a) && from < len(b) && a[from] == b[from] {
+		from++
 	}
-	role, scaled := "", 0
-	for _, p := range graphParts(o) {
-		if p.role() != "" {
-			scaled++
-		}
-		if strings.EqualFold(p.name, component) {
-			role = p.role()
-		}
+	end, to := len(a), len(b)
+	for end > from && to > from && a[end-1] == b[to-1] {
+		end, to = end-1, to-1
 	}
-	if role == "" {
-		return owned("%s is not known as a component that it scales, by its componentType", edit.Clip(component))
-	}
-	containers := tr.matchingContainers(o, Target{}, planner)
-	if len(containers) != 1 {
-		return owned("its arguments are not in the graph")
-	}
-	l, err := containers[0].commandLine()
-	if err != nil {
-		return nil, err
-	}
-	configs, err := l.Hits("config")
-	if err != nil {
-		return nil, err
-	}
-	floors, err := l.Hits("min-endpoint")
-	switch {
-	case err != nil:
-		return nil, err
-	case len(configs) == 1:
-	case len(configs) == 0 && len(floors) == 1 && scaled == 1:
-		return floors[0].Site(), nil
-	case len(configs) == 0 && len(floors) == 1:
-		return owned("its --min-endpoint is of all components alike")
-	default:
-		return owned("its lower bound is not in its arguments once (--config with a JSON document, or --min-endpoint)")
-	}
-	key := "min_endpoint"
-	if own := role + "_min_endpoint"; role != "worker" && len(boundIn(configs[0].Value, own)) == 1 {
-		key = own
-	} else if scaled > 1 {
-		return owned("its min_endpoint is of all components alike: set %s in its --config, if its version has it", own)
-	}
-	return boundSite(configs[0], key, owned)
-}
-
-// boundIn returns where the number of a field stands in a JSON document.
-func boundIn(document, key string) [][]int {
-	return regexp.MustCompile(`"`+key+`"\s*:\s*(\d+)\b`).FindAllStringSubmatchIndex(document, -1)
-}
-
-// boundSite returns the site of one number in the JSON document that a flag has.
-func boundSite(config command.Hit, key string, owned func(string, ...any) (*edit.Site, error)) (*edit.Site, error) {
-	text := config.Value
-	at := boundIn(text, key)
-	if !json.Valid([]byte(text)) || len(at) != 1 || strings.Count(text, key) != strings.Count(text, `"`+key+`"`)+strings.Count(text, "_"+key) {
-		return owned("%s is not written once as a number in its --config: write it there first", key)
-	}
-	s := config.Site()
-	whole := s.Set
-	s.Path, s.Value, s.Unset = strings.TrimSuffix(s.Path, "]")+"."+key+"]", text[at[0][2]:at[0][3]], nil
-	s.Set = func(value string) (edit.Splice, error) {
-		if _, err := strconv.Atoi(value); err != nil {
-			return edit.Splice{}, &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("%s: %q is no number of replicas", key, edit.Clip(value))}
-		}
-		return whole(text[:at[0][2]] + value + text[at[0][3]:])
-	}
-	return s, nil
+	return from, end, b[from:to]
 }

@@ -32,7 +32,7 @@ func (tr *tree) replicas(o *edit.Object, component string, v Variable, all []*ed
 	case llmInferenceService, llmInferenceConfig:
 		return tr.llmReplicas(o, component, v)
 	case dynamoGraph:
-		return tr.graphReplicas(o, component, v)
+		return graphReplicas(o, component, v)
 	case "Model":
 		if edit.Str(o.Root, "spec", "autoscalingDisabled") != "true" {
 			return o.Bound(v.Bound, "KubeAI scales between the model's own bounds", []string{"spec"}, "minReplicas", "maxReplicas")
@@ -79,7 +79,7 @@ func (tr *tree) llmReplicas(o *edit.Object, component string, v Variable) (*edit
 }
 
 // graphReplicas returns the site of the replicas of one component of a Dynamo graph.
-func (tr *tree) graphReplicas(o *edit.Object, component string, v Variable) (*edit.Site, error) {
+func graphReplicas(o *edit.Object, component string, v Variable) (*edit.Site, error) {
 	if component == "" {
 		names := components(o)
 		if len(names) != 1 {
@@ -92,7 +92,7 @@ func (tr *tree) graphReplicas(o *edit.Object, component string, v Variable) (*ed
 			return nil, notFound("%s: the GPUs of its planner (max_gpu_budget) are of all components, and no upper bound of one", o)
 		}
 		if p.kind() == "planner" {
-			return tr.plannerBound(o, p.name, component)
+			return plannerBound(o, component)
 		}
 	}
 	if services := edit.Get(o.Root, "spec", "services"); edit.IsMap(services) {

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/inference-responder/responder/internal/dynamo"
 	"github.com/inference-responder/responder/internal/fault"
 )
 
@@ -47,7 +48,7 @@ type Autoscaler struct {
 	Owners      []Owner           // of the object itself: who would change its bounds back
 	Ceiling     *Ceiling          // what else limits the replicas; nil: nothing
 
-	planner *planner // of a DynamoGraph
+	planner *dynamo.Planner // of a DynamoGraph
 }
 
 // Ceiling is a limit of the replicas beside the bounds, which is never changed.
@@ -61,8 +62,8 @@ type Ceiling struct {
 type Bounds struct {
 	Min *int `json:"min,omitempty"`
 	Max *int `json:"max,omitempty"`
-	// Pause is KEDA's pause of scale-in, the annotation [PauseScaleIn]. Versions before 2.18
-	// ignore it.
+	// Pause is KEDA's pause of scale-in, the annotation [PauseScaleIn], where it is ours. Versions
+	// before 2.18 ignore it.
 	Pause bool `json:"pause,omitempty"`
 }
 
@@ -144,6 +145,19 @@ func (a Autoscaler) Single() bool {
 // defaultMaxReplicaCount is KEDA's default of maxReplicaCount.
 const defaultMaxReplicaCount = 100
 
+// Refuses returns why the bounds are not set to others, whoever owns them; empty: they may be.
+// A lower bound of Dynamo's planner is lowered even where it is not raised.
+func (a Autoscaler) Refuses(to Bounds) string {
+	raises := a.LowOf(to) > a.Min()
+	switch {
+	case a.Inert != "" && (raises || a.planner == nil || a.planner.At < 0):
+		return a.Inert
+	case raises && a.Ceiling != nil && a.LowOf(to) > a.Ceiling.Most:
+		return a.Ceiling.Why
+	}
+	return ""
+}
+
 // Fields returns the paths of the bounds in the object's spec; high is empty where one
 // field is both, or the upper one is never changed.
 func (a Autoscaler) Fields() (low, high string) {
@@ -155,7 +169,10 @@ func (a Autoscaler) Fields() (low, high string) {
 	case LeaderWorkerSet, DynamoAdapter:
 		return "replicas", ""
 	case DynamoGraph:
-		return a.planner.path(), ""
+		if a.planner == nil {
+			return "services", ""
+		}
+		return "services." + a.planner.Service + ".extraPodSpec.mainContainer.args." + a.planner.Name, ""
 	}
 	return "minReplicas", "maxReplicas"
 }
@@ -359,7 +376,7 @@ func describeAutoscaler(ref Ref, o *unstructured.Unstructured) (Autoscaler, erro
 	}
 	if ref.Kind == ScaledObject {
 		a.Paused = pausedBy(o.GetAnnotations())
-		a.Bounds.Pause = says(o.GetAnnotations(), PauseScaleIn)
+		a.Bounds.Pause = ourPause(o.GetAnnotations())
 	}
 	return a, nil
 }

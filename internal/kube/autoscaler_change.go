@@ -63,8 +63,8 @@ func (ch BoundsChange) Still(a Autoscaler) error {
 		return &fault.Error{Reason: fault.Invalid, Message: what + ": only KEDA has a pause"}
 	case low < 0 || high < max(low, 1):
 		return &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("%s: from %d to %d replicas", what, low, high)}
-	case a.Inert != "" && a.planner != nil:
-		return &fault.Error{Reason: fault.Conflict, Message: what + ": " + a.Inert}
+	case a.Refuses(ch.To) != "":
+		return &fault.Error{Reason: fault.Conflict, Message: what + ": " + a.Refuses(ch.To)}
 	case a.UID != ch.UID:
 		return &fault.Error{Reason: fault.Conflict, Message: what + ": it was deleted and recreated since it was read"}
 	case a.Stamp() != ch.Stamp:
@@ -88,9 +88,9 @@ func boundsPatch(o *unstructured.Unstructured, now Autoscaler, ch BoundsChange) 
 	switch {
 	case now.Bounds.Pause == ch.To.Pause:
 	case ch.To.Pause:
-		notes[PauseScaleIn] = "true"
+		notes[PauseScaleIn], notes[annotationPaused] = "true", ch.Run
 	default:
-		notes[PauseScaleIn] = "" // removed
+		notes[PauseScaleIn], notes[annotationPaused] = "", "" // removed
 	}
 	patch = append(patch, mapPatch("/metadata/annotations", o.GetAnnotations(), notes)...)
 	set := func(field string, from, to *int) {
@@ -104,11 +104,11 @@ func boundsPatch(o *unstructured.Unstructured, now Autoscaler, ch BoundsChange) 
 	}
 	low, high := now.Fields()
 	if p := now.planner; p != nil {
-		to, err := p.with(ch.To.Min)
+		to, err := p.With(ch.To.Min)
 		if err != nil {
 			return nil, err
 		}
-		at := fmt.Sprintf("/spec/services/%s/extraPodSpec/mainContainer/args/%d", pointer(p.service), p.at)
+		at := fmt.Sprintf("/spec/services/%s/extraPodSpec/mainContainer/args/%d", pointer(p.Service), p.At)
 		return append(patch, operation{Op: "replace", Path: at, Value: to}), nil
 	}
 	set(low, now.Bounds.Min, ch.To.Min)

@@ -125,12 +125,12 @@ func (c *Client) inert(ctx context.Context, o *unstructured.Unstructured) (strin
 		if err != nil {
 			return "", err
 		}
-		planner, err := plannerOf(graph)
+		by, err := planner(graph)
 		if err != nil {
 			return err.Error(), nil
 		}
-		if planner != "" {
-			return fmt.Sprintf("the planner %s of %s %s sets the replicas of its components by itself", planner, DynamoGraph, name), nil
+		if by != "" {
+			return fmt.Sprintf("the planner %s of %s %s sets the replicas of its components", by, DynamoGraph, name), nil
 		}
 	}
 	return "", nil

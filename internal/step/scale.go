@@ -3,6 +3,7 @@ package step
 import (
 	"fmt"
 	"slices"
+	"strconv"
 
 	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/kube"
@@ -92,8 +93,8 @@ func Keepable(kind string, a kube.Autoscaler, replicas int) error {
 	switch {
 	case a.Paused != "":
 		return refuse(fault.OutOfBounds, "%s is paused by its annotation %s, so that its bounds have no effect: remove the annotation first", RefText(a.Ref), a.Paused)
-	case a.Inert != "":
-		return Inert(kind, a)
+	case Settable(kind, a, kube.Bounds{Min: &replicas}) != nil:
+		return Settable(kind, a, kube.Bounds{Min: &replicas})
 	case a.Idle != nil:
 		return refuse(fault.OutOfBounds, "without traffic KEDA sets %d replicas whatever the bounds of %s are (idleReplicaCount)", *a.Idle, RefText(a.Ref))
 	case a.Single():
@@ -106,26 +107,22 @@ func Keepable(kind string, a kube.Autoscaler, replicas int) error {
 	return nil
 }
 
-// Inert returns an error if the bounds of an autoscaler have no effect, or cannot be changed.
-func Inert(kind string, a kube.Autoscaler) error {
-	if a.Inert == "" {
+// Settable returns an error if the bounds of an autoscaler are not set to others, because they have no
+// effect or something else limits the replicas.
+func Settable(kind string, a kube.Autoscaler, to kube.Bounds) error {
+	why := a.Refuses(to)
+	if why == "" {
 		return nil
 	}
-	what := "have no effect"
+	what := "the bounds of %s have no effect: %s"
 	if a.Ref.Kind == kube.DynamoGraph {
-		what = "cannot be changed"
+		what = "the lower bound of %s is not changed to " + strconv.Itoa(a.LowOf(to)) + ": %s"
 	}
-	return &fault.Error{Reason: fault.OutOfBounds, Message: fmt.Sprintf("%s: the bounds of %s %s: %s", kind, RefText(a.Ref), what, a.Inert)}
+	return &fault.Error{Reason: fault.OutOfBounds, Message: kind + ": " + fmt.Sprintf(what, RefText(a.Ref), why)}
 }
 
-// Raisable returns an error if the lower bound of an autoscaler cannot be raised to a number of
-// replicas, whatever its upper one is.
-func Raisable(kind string, a kube.Autoscaler, to int) error {
-	if c := a.Ceiling; a.Inert == "" && c != nil && to > c.Most {
-		return &fault.Error{Reason: fault.OutOfBounds, Message: fmt.Sprintf("%s: the lower bound of %s cannot be raised to %d: %s", kind, RefText(a.Ref), to, c.Why)}
-	}
-	return Inert(kind, a)
-}
+// PlannerRestarts is the note of a plan that changes the arguments of Dynamo's planner.
+const PlannerRestarts = "Dynamo starts its planner anew with other arguments: it sets the replicas once the graph is ready, at its next adjustment"
 
 // Startable refuses to add replicas to a workload whose current revision cannot start
 // while as many of another one serve as are wanted: they would be of that revision.

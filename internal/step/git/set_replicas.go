@@ -66,10 +66,11 @@ func (l gitopsSetReplicas) Plan(ctx context.Context, in step.Input) (machine.Pla
 	if err != nil {
 		return machine.Plan{}, err
 	}
-	if with.By != nil && *with.By > 0 && with.From == nil && ownsBound(places[0]) && at.w.Replicas > now {
-		with.From = &at.w.Replicas // a lower bound below them adds nothing
+	running := now // replicas that are counted from
+	if ownsBound(places[0]) && with.By != nil && *with.By > 0 {
+		running = max(now, at.w.Replicas) // a lower bound below those that run adds nothing
 	}
-	to, note, err := step.ScaleTarget(kind, with, in.Service, now)
+	to, note, err := step.ScaleTarget(kind, with, in.Service, running)
 	if err != nil {
 		return machine.Plan{}, err
 	}
@@ -93,11 +94,13 @@ func (l gitopsSetReplicas) Plan(ctx context.Context, in step.Input) (machine.Pla
 		plan.Capacity.LowestReady, plan.Capacity.ReadyAfter = min(at.w.Ready, to), to
 		plan.Class = playbook.ClassReturn
 	}
-	step.Forecast(ctx, l.room, &plan, step.RefOf(in.Service), to-now)
+	step.Forecast(ctx, l.room, &plan, step.RefOf(in.Service), to-running)
 	if note != "" {
 		plan.Notes = append(plan.Notes, note)
 	}
-	if ownsBound(places[0]) {
+	if ofPlanner(places[0]) {
+		plan.Notes = append(plan.Notes, step.PlannerRestarts)
+	} else if ownsBound(places[0]) {
 		plan.Notes = append(plan.Notes, fmt.Sprintf("it is the bound of %s, which still decides above it", places[0].Object))
 	}
 	cautious(&plan, effect)
@@ -160,5 +163,5 @@ func (l gitopsSetReplicas) fits(ctx context.Context, kind string, place gitops.P
 	if err != nil {
 		return err
 	}
-	return step.Raisable(kind, a, to)
+	return step.Settable(kind, a, kube.Bounds{Min: &to})
 }

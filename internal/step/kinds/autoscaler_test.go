@@ -248,7 +248,7 @@ func TestKeepReplicas(t *testing.T) {
 				o["metadata"].(map[string]any)["annotations"] = map[string]any{kube.PauseScaleIn: "true"}
 			})
 			return x
-		}, 3, "3.. paused 3", ".. paused 3", ""},
+		}, 3, "3.. 3", ".. 3", ""},
 		"as few as there may be":  {underHPA, 2, "", "", "the lower bound of HorizontalPodAutoscaler serving/auto is 2, and keeps the 2 replicas there"},
 		"more than there may be":  {underHPA, 5, "", "", "5 replicas are more than the upper bound of HorizontalPodAutoscaler serving/auto, 4"},
 		"nothing is kept of none": {func(t testing.TB) *scaled { return underKEDA(t, nil) }, 0, "", "", "is 0, and keeps the 0 replicas there"},
@@ -285,6 +285,71 @@ func TestKeepReplicas(t *testing.T) {
 			x.lend(t, "r-2", planned.Plan.Back)
 			if got := x.bounds(t); got != tt.returned {
 				t.Errorf("given back as %s, want %s", got, tt.returned)
+			}
+		})
+	}
+}
+
+// TestPauseGoesBack: our pause of scale-in ends with its loan, whatever a person has made of the number since;
+// a pause of a person stays.
+func TestPauseGoesBack(t *testing.T) {
+	paused := func(x *scaled) string {
+		said := ""
+		x.Change(scaledPath, func(o map[string]any) {
+			said = fmt.Sprint(o["metadata"].(map[string]any)["annotations"].(map[string]any)[kube.PauseScaleIn])
+		})
+		return said
+	}
+	number := func(n float64) func(*scaled) {
+		return func(x *scaled) { x.Edit(scaledPath, func(spec map[string]any) { spec["minReplicaCount"] = n }) }
+	}
+	annotate := func(x *scaled) {
+		x.Change(scaledPath, func(o map[string]any) {
+			o["metadata"].(map[string]any)["annotations"] = map[string]any{kube.PauseScaleIn: "true"}
+		})
+	}
+	for name, tt := range map[string]struct {
+		before, meanwhile func(*scaled)
+		bounds, pause     string
+	}{
+		"as it was":             {nil, nil, "1..8 3", "<nil>"},
+		"a person took it back": {nil, number(1), "1..8 3", "<nil>"},
+		"a person raised it":    {nil, number(7), "5..8 7", "<nil>"},
+		"a person paused it":    {annotate, nil, "1..8 3", "true"},
+		"a person ended the pause": {nil, func(x *scaled) {
+			x.Change(scaledPath, func(o map[string]any) {
+				delete(o["metadata"].(map[string]any)["annotations"].(map[string]any), kube.PauseScaleIn)
+			})
+		}, "1..8 3", "<nil>"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x := underKEDA(t, map[string]any{"minReplicaCount": 1, "maxReplicaCount": 8})
+			if tt.before != nil {
+				tt.before(x)
+			}
+			keep := map[string]any{"keep": true}
+			act := func(a machine.Action, plan *machine.Plan) *machine.Plan {
+				t.Helper()
+				o := kinds.New(x.deps(t)).Do(t.Context(), machine.Effect{
+					Key: "r-1/fix#1/" + string(a) + "#1", Run: "r-1", Action: a, Step: "kube.autoscaler", With: keep, Service: service("Deployment"), Plan: plan,
+				})
+				if o.Status != machine.StatusOK {
+					t.Fatalf("%s: %s %s", a, o.Reason, o.Message)
+				}
+				return o.Plan
+			}
+			kept := act(machine.ActionPlan, nil)
+			act(machine.ActionApply, kept)
+			if got := paused(x); got != "true" {
+				t.Fatalf("the pause is %s", got)
+			}
+			if tt.meanwhile != nil {
+				tt.meanwhile(x)
+				x.settle(t)
+			}
+			x.lend(t, "r-2", kept.Back)
+			if got := x.bounds(t); got != tt.bounds || paused(x) != tt.pause {
+				t.Errorf("given back as %s, and the pause is %s, want %s and %s", got, paused(x), tt.bounds, tt.pause)
 			}
 		})
 	}

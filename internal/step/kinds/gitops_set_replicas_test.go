@@ -53,16 +53,17 @@ func TestReplicasOfBound(t *testing.T) {
 		scaler step.Autoscalers
 		want   string
 	}{
-		"an autoscaler":           {"spec.minReplicas", "2", map[string]any{"by": 1}, nil, "set replicas from 2 to 4"},
-		"an autoscaler at it":     {"spec.minReplicas", "3", map[string]any{"by": 1}, nil, "set replicas from 3 to 4"},
-		"an autoscaler above":     {"spec.minReplicas", "4", map[string]any{"by": 1}, nil, "set replicas from 4 to 5"},
-		"the number itself":       {"", "2", map[string]any{"by": 1}, nil, "set replicas from 2 to 3"},
-		"a loan that goes back":   {"spec.minReplicas", "5", map[string]any{"by": -2, "above": 2}, nil, "set replicas from 5 to 3"},
-		"a planner":               {planner, "2", map[string]any{"by": 1}, planning{most: 4}, "set replicas from 2 to 4"},
-		"a planner without GPUs":  {planner, "2", map[string]any{"by": 1}, planning{most: 3}, "gitops.set_replicas: the lower bound of DynamoGraphDeployment serving/llm/Decode cannot be raised to 4: full"},
-		"a planner that advises":  {planner, "2", map[string]any{"by": 1}, planning{most: 9, inert: "it scales nothing"}, "cannot be changed: it scales nothing"},
-		"a planner nobody sees":   {planner, "2", map[string]any{"by": 1}, nil, "no cluster is configured"},
-		"a planner that has less": {planner, "4", map[string]any{"by": -2, "above": 2}, nil, "set replicas from 4 to 2"},
+		"an autoscaler":            {"spec.minReplicas", "2", map[string]any{"by": 1}, nil, "set replicas from 2 to 4"},
+		"an autoscaler at it":      {"spec.minReplicas", "3", map[string]any{"by": 1}, nil, "set replicas from 3 to 4"},
+		"an autoscaler above":      {"spec.minReplicas", "4", map[string]any{"by": 1}, nil, "set replicas from 4 to 5"},
+		"the number itself":        {"", "2", map[string]any{"by": 1}, nil, "set replicas from 2 to 3"},
+		"a loan that goes back":    {"spec.minReplicas", "5", map[string]any{"by": -2, "above": 2}, nil, "set replicas from 5 to 3"},
+		"a planner":                {planner, "2", map[string]any{"by": 1}, planning{most: 4}, "set replicas from 2 to 4"},
+		"a planner without GPUs":   {planner, "2", map[string]any{"by": 1}, planning{most: 3}, "gitops.set_replicas: the lower bound of DynamoGraphDeployment serving/llm/Decode is not changed to 4: full"},
+		"a planner that advises":   {planner, "2", map[string]any{"by": 1}, planning{most: 9, inert: "it scales nothing"}, "is not changed to 4: it scales nothing"},
+		"a planner nobody sees":    {planner, "2", map[string]any{"by": 1}, nil, "no cluster is configured"},
+		"no more than run already": {"spec.minReplicas", "2", map[string]any{"by": 1, "max": 3}, nil, "3 replicas already, 3 are the most allowed"},
+		"a planner that has less":  {planner, "4", map[string]any{"by": -2, "above": 2}, nil, "set replicas from 4 to 2"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := inGit(true)

@@ -293,36 +293,48 @@ func TestMakersRefuse(t *testing.T) {
 			x.Edit(graphPath, func(spec map[string]any) {
 				spec["services"].(map[string]any)["Planner"] = map[string]any{"componentType": "planner"}
 			})
-		}, fault.OutOfBounds, "the planner Planner of DynamoGraphDeployment llm sets the replicas of its components by itself, and its lower bound is not in its arguments"},
+		}, fault.OutOfBounds, "the planner Planner of DynamoGraphDeployment llm sets the replicas of its components: its lower bound is not in its arguments"},
 		"a planner that has all its GPUs": planned([]any{"--config", `{"mode": "agg", "max_gpu_budget": 7}`}, nil,
-			"cannot be raised to 4: its 7 GPUs (max_gpu_budget) have room for 3 replicas of Decode, of 2 GPUs each"),
+			"is not changed to 4: its 7 GPUs (max_gpu_budget) have room for 3 replicas of Decode, of 2 GPUs each"),
 		"a planner with the default of its GPUs": planned([]any{"--config", `{"decode_min_endpoint": 1}`}, map[string]any{"Prefill": component("worker", "prefill", 1, "1")},
 			"its 8 GPUs (max_gpu_budget) have room for 3 replicas of Decode"),
 		"a planner that knows no GPUs": planned([]any{"--config", `{}`}, map[string]any{"Decode": map[string]any{"componentType": "worker", "replicas": 3}},
-			"cannot be raised to 4: whether its 8 GPUs (max_gpu_budget) have room is not known: spec.services.Decode.resources.limits.gpu is not written"),
+			"is not changed to 4: whether its 8 GPUs (max_gpu_budget) have room is not known: Decode: resources.limits.gpu is not written"),
 		"a planner of nodes": planned([]any{"--config", `{}`}, map[string]any{"Decode": map[string]any{
 			"componentType": "worker", "replicas": 3, "resources": map[string]any{"limits": map[string]any{"gpu": "1"}}, "multinode": map[string]any{"nodeCount": 4},
 		}}, "have room for 2 replicas of Decode, of 4 GPUs each"),
 		"one bound for two components": planned([]any{"--config", `{"min_endpoint": 1}`}, map[string]any{"Prefill": component("prefill", "", 1, "1")},
-			"its min_endpoint is of Decode and Prefill alike: set prefill_min_endpoint and decode_min_endpoint"),
-		"a planner of an older Dynamo":         planned([]any{"--environment=kubernetes", "--max-gpu-budget=16"}, nil, "and its lower bound is not in its arguments"),
-		"a planner that reads a file":          planned([]any{"--config=/etc/planner/config.yaml"}, nil, "its bounds are not in its arguments, but in /etc/planner/config.yaml"),
-		"a planner that reads its environment": planned([]any{"--config", `{"min_endpoint": $(FLOOR)}`}, nil, "its bounds are not in its arguments, but in"),
-		"a planner of no JSON":                 planned([]any{"--config", `{"min_endpoint": "two"}`}, nil, "its --config is no JSON that can be read"),
-		"a planner of two configurations":      planned([]any{"--config", `{}`, `--config={}`}, nil, "has --config more than once"),
-		"a planner that only advises":          planned([]any{"--config", `{"no_operation": true}`}, nil, "scales nothing: its no_operation is set"),
-		"a global planner":                     planned([]any{"--config", `{"environment": "global-planner"}`}, nil, "its environment is global-planner"),
-		"two planners":                         planned([]any{"--config", `{}`}, map[string]any{"Other": plannerOf()}, "several planners set them: Other and Planner"),
-		"a component that it does not scale":   planned([]any{"--config", `{}`}, map[string]any{"Decode": component("frontend", "", 3, "1")}, "Decode is not known as a component that it scales"),
+			"its min_endpoint is of Decode and Prefill alike: set decode_min_endpoint in its --config"),
+		"a planner of an older Dynamo":         planned([]any{"--environment=kubernetes", "--max-gpu-budget=16"}, nil, "its lower bound is not in its arguments"),
+		"a planner that reads a file":          planned([]any{"--config=/etc/planner/config.yaml"}, nil, "its --config is no JSON object in its arguments (a file, or a variable)"),
+		"a planner that reads its environment": planned([]any{"--config", `{"min_endpoint": $(FLOOR)}`}, nil, "its --config is no JSON object in its arguments (a file, or a variable)"),
+		"a planner of no JSON":                 planned([]any{"--config", `{"min_endpoint": "two"}`}, nil, "min_endpoint of its --config is no whole number"),
+		"a planner of two configurations":      planned([]any{"--config", `{}`, `--config={}`}, nil, "it has --config more than once"),
+		"a planner that only advises":          planned([]any{"--config", `{"no_operation": true}`}, nil, "it only advises (no_operation)"),
+		"a planner that advises only":          planned([]any{"--config", `{"advisory": true}`}, nil, "it only advises (advisory)"),
+		"a planner of another mode":            planned([]any{"--config", `{"scaling_mode": "advisory_first"}`}, nil, `its scaling_mode is "advisory_first", and whether it scales then is not known`),
+		"a planner of watts":                   planned([]any{"--config", `{"enable_power_awareness": true}`}, nil, "whether its power budget has room is not known"),
+		"another spelling":                     planned([]any{"--config", `{"MAX_GPU_BUDGET": 90, "decode_min_endpoint": 1}`}, map[string]any{"Prefill": component("worker", "prefill", 1, "1")}, "its 8 GPUs (max_gpu_budget) have room for 3 replicas"),
+		"two of one role":                      planned([]any{"--config", `{"decode_min_endpoint": 1}`}, map[string]any{"Long": component("decode", "", 1, "1")}, "its decode_min_endpoint is of 2 components alike"),
+		"bounds beyond what runs":              planned([]any{"--config", `{"max_gpu_budget": 9, "prefill_min_endpoint": 3, "decode_min_endpoint": 1}`}, map[string]any{"Prefill": component("worker", "prefill", 0, "1")}, "have room for 3 replicas of Decode"),
+		"a bound by default":                   planned([]any{"--config", `{"max_gpu_budget": 8, "decode_min_endpoint": 1}`}, map[string]any{"Prefill": component("worker", "prefill", 0, "1")}, "have room for 3 replicas of Decode"),
+		"flags of the environment": {func(t testing.TB) *generated { return byPlanner(t, []any{"--min-endpoint=1"}, nil) }, func(x *generated) {
+			x.Edit(graphPath, func(spec map[string]any) {
+				spec["services"].(map[string]any)["Planner"].(map[string]any)["envs"] = []any{map[string]any{"name": "PLANNER_MAX_GPU_BUDGET", "value": "4"}}
+			})
+		}, fault.OutOfBounds, "its flags may come from its variable PLANNER_MAX_GPU_BUDGET"},
+		"a global planner":                   planned([]any{"--config", `{"environment": "global-planner"}`}, nil, `its environment is "global-planner"`),
+		"two planners":                       planned([]any{"--config", `{}`}, map[string]any{"Other": plannerOf()}, "it has several planners, Other and Planner"),
+		"a component that it does not scale": planned([]any{"--config", `{}`}, map[string]any{"Decode": component("frontend", "", 3, "1")}, "Decode is not known as a component that it scales"),
 		"a graph that Argo CD owns": {func(t testing.TB) *generated { return byPlanner(t, []any{"--config", `{}`}, nil) }, func(x *generated) {
 			annotate(x, "argocd.argoproj.io/tracking-id", "models:nvidia.com/DynamoGraphDeployment:serving/llm")
 		}, fault.Owned, "belongs to Argo CD application models"},
 		"components that cannot be read": {byDynamo, func(x *generated) {
 			x.Edit(graphPath, func(spec map[string]any) { delete(spec, "services") })
-		}, fault.OutOfBounds, "whether a planner sets them is not known"},
+		}, fault.OutOfBounds, "whether a planner sets the replicas is not known"},
 		"a component that cannot be read": {byDynamo, func(x *generated) {
 			x.Edit(graphPath, func(spec map[string]any) { spec["services"].(map[string]any)["Planner"] = "planner" })
-		}, fault.OutOfBounds, "whether a planner sets them is not known: spec.services.Planner"},
+		}, fault.OutOfBounds, "whether a planner sets the replicas is not known: spec.services.Planner"},
 		"no adapter": {byDynamo, func(x *generated) { x.Delete(adapterPath) }, fault.NotFound, "llm-decode"},
 		"labels of another graph": {byDynamo, func(x *generated) {
 			x.Edit(kubetest.Path(x.ref), func(spec map[string]any) {
@@ -350,10 +362,14 @@ func TestMakersRefuse(t *testing.T) {
 	}
 }
 
-// TestPlannerOfTwo: each component of a graph has a loan of its own on the planner's arguments, and
-// neither takes the other for a stranger.
-func TestPlannerOfTwo(t *testing.T) {
-	x := byPlanner(t, []any{"--config", `{"max_gpu_budget": 16, "prefill_min_endpoint": 1, "decode_min_endpoint": 2}`}, map[string]any{"Prefill": component("worker", "prefill", 2, "1")})
+// plannedPair is a graph of two components of which each has a lower bound of its own.
+type plannedPair struct {
+	*generated
+	decode, prefill kube.Ref
+}
+
+func pair(t *testing.T, gpus int) plannedPair {
+	x := byPlanner(t, []any{"--config", fmt.Sprintf(`{"max_gpu_budget": %d, "prefill_min_endpoint": 1, "decode_min_endpoint": 2}`, gpus)}, map[string]any{"Prefill": component("worker", "prefill", 2, "1")})
 	prefill := kube.Ref{Kind: "Deployment", Namespace: "serving", Name: "llm-prefill-1a2b3c"}
 	template := kubetest.Template(prefill.Name, "vllm:v1")
 	template.Labels["nvidia.com/dynamo-graph-deployment-name"], template.Labels["nvidia.com/dynamo-component"] = "llm", "Prefill"
@@ -361,33 +377,100 @@ func TestPlannerOfTwo(t *testing.T) {
 	x.Change(kubetest.Path(prefill), func(o map[string]any) {
 		o["metadata"].(map[string]any)["ownerReferences"] = []any{map[string]any{"apiVersion": "nvidia.com/v1alpha1", "kind": "DynamoComponentDeployment", "name": prefill.Name, "uid": "uid-maker", "controller": true}}
 	})
-	decode, before := x.ref, x.Spec(graphPath)
-	act := func(of kube.Ref, run string, a machine.Action, with map[string]any, plan *machine.Plan) *machine.Plan {
-		t.Helper()
-		x.ref = of
-		o := x.run(t, run, a, with, plan)
-		if o.Status != machine.StatusOK {
-			t.Fatalf("%s of %s: %s %s", a, of.Name, o.Status, o.Message)
-		}
-		return o.Plan
+	return plannedPair{x, x.ref, prefill}
+}
+
+// one is a replica more.
+var one = map[string]any{"by": int64(1)}
+
+func (x plannedPair) try(t *testing.T, of kube.Ref, run string, a machine.Action, plan *machine.Plan) machine.Outcome {
+	t.Helper()
+	x.ref = of
+	return x.run(t, run, a, one, plan)
+}
+
+func (x plannedPair) act(t *testing.T, of kube.Ref, run string, a machine.Action, plan *machine.Plan) *machine.Plan {
+	t.Helper()
+	o := x.try(t, of, run, a, plan)
+	if o.Status != machine.StatusOK {
+		t.Fatalf("%s of %s: %s %s", a, of.Name, o.Status, o.Message)
 	}
-	with := map[string]any{"by": int64(1)}
-	first, second := act(decode, "r-1", machine.ActionPlan, with, nil), act(prefill, "r-2", machine.ActionPlan, with, nil)
-	act(decode, "r-1", machine.ActionApply, with, first)
-	act(prefill, "r-2", machine.ActionApply, with, second)
+	return o.Plan
+}
+
+// TestPlannerOfTwo: each component of a graph has a loan of its own on the planner's arguments, and
+// neither takes the other for a stranger.
+func TestPlannerOfTwo(t *testing.T) {
+	x := pair(t, 16)
+	before := x.Spec(graphPath)
+	first, second := x.act(t, x.decode, "r-1", machine.ActionPlan, nil), x.act(t, x.prefill, "r-2", machine.ActionPlan, nil)
+	x.act(t, x.decode, "r-1", machine.ActionApply, first)
+	x.act(t, x.prefill, "r-2", machine.ActionApply, second)
 	if got, want := fmt.Sprint(x.arguments(nil)[1]), `{"max_gpu_budget": 16, "prefill_min_endpoint": 3, "decode_min_endpoint": 4}`; got != want {
 		t.Errorf("the planner has %s, want %s", got, want)
 	}
-	for _, of := range []kube.Ref{decode, prefill} {
+	for _, of := range []kube.Ref{x.decode, x.prefill} {
 		x.ref = of
 		x.settle(t)
 	}
-	act(decode, "r-1", machine.ActionSettle, with, first)
-	act(prefill, "r-2", machine.ActionSettle, with, second)
-	act(decode, "r-1", machine.ActionUndo, with, first)
-	act(prefill, "r-2", machine.ActionUndo, with, second)
+	x.act(t, x.decode, "r-1", machine.ActionSettle, first)
+	x.act(t, x.prefill, "r-2", machine.ActionSettle, second)
+	x.act(t, x.decode, "r-1", machine.ActionUndo, first)
+	x.act(t, x.prefill, "r-2", machine.ActionUndo, second)
 	if after := x.Spec(graphPath); after != before {
 		t.Errorf("after both\n%s\nwant\n%s", after, before)
+	}
+}
+
+// TestPlannerOutOfGPUs: two plans that each fit do not fit together. The second one is not applied, as the
+// planner would not start.
+func TestPlannerOutOfGPUs(t *testing.T) {
+	x := pair(t, 10)
+	first, second := x.act(t, x.decode, "r-1", machine.ActionPlan, nil), x.act(t, x.prefill, "r-2", machine.ActionPlan, nil)
+	x.act(t, x.decode, "r-1", machine.ActionApply, first)
+	o := x.try(t, x.prefill, "r-2", machine.ActionApply, second)
+	if o.Status == machine.StatusOK || o.Reason != fault.Conflict || !strings.Contains(o.Message, "its 10 GPUs (max_gpu_budget) have room for 2 replicas of Prefill") {
+		t.Errorf("%s %s %s", o.Status, o.Reason, o.Message)
+	}
+	if got, want := fmt.Sprint(x.arguments(nil)[1]), `{"max_gpu_budget": 10, "prefill_min_endpoint": 1, "decode_min_endpoint": 4}`; got != want {
+		t.Errorf("the planner has %s, want %s", got, want)
+	}
+	if o := x.try(t, x.prefill, "r-3", machine.ActionPlan, nil); o.Reason != fault.OutOfBounds {
+		t.Errorf("planned once more: %s %s", o.Reason, o.Message)
+	}
+}
+
+// TestPlannerLowered: a bound that may not be raised any more is still known as ours, and taken back.
+func TestPlannerLowered(t *testing.T) {
+	for name, change := range map[string]func(map[string]any){
+		"a second component": func(services map[string]any) { services["Long"] = component("worker", "", 1, "1") },
+		"no GPUs written":    func(services map[string]any) { delete(services["Decode"].(map[string]any), "resources") },
+		"GPUs gone elsewhere": func(services map[string]any) {
+			services["Long"] = component("prefill", "", 9, "8")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x := byPlanner(t, []any{"--config", `{"min_endpoint": 1}`}, nil)
+			plan := x.run(t, "r-1", machine.ActionPlan, one, nil).Plan
+			if o := x.run(t, "r-1", machine.ActionApply, one, plan); o.Status != machine.StatusOK {
+				t.Fatalf("apply: %s %s", o.Reason, o.Message)
+			}
+			x.settle(t)
+			x.Edit(graphPath, func(spec map[string]any) { change(spec["services"].(map[string]any)) })
+			if o := x.run(t, "r-1", machine.ActionSettle, one, plan); o.Status != machine.StatusOK {
+				t.Errorf("settle: %s %s", o.Reason, o.Message)
+			}
+			back := x.run(t, "r-2", machine.ActionPlan, plan.Back, nil)
+			if back.Status != machine.StatusOK {
+				t.Errorf("plan of the return: %s %s", back.Reason, back.Message)
+			}
+			if o := x.run(t, "r-1", machine.ActionUndo, one, plan); o.Status != machine.StatusOK {
+				t.Errorf("undo: %s %s", o.Reason, o.Message)
+			}
+			if got := fmt.Sprint(x.arguments(nil)[1]); got != `{"min_endpoint": 1}` {
+				t.Errorf("the planner has %s", got)
+			}
+		})
 	}
 }
 

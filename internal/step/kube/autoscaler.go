@@ -96,10 +96,8 @@ func (l kubeAutoscaler) Plan(ctx context.Context, in step.Input) (machine.Plan, 
 	if err != nil {
 		return machine.Plan{}, err
 	}
-	if a.LowOf(t.bounds) > a.Min() {
-		if err := step.Raisable(autoscalerKind, a, t.to); err != nil {
-			return machine.Plan{}, err
-		}
+	if err := step.Settable(autoscalerKind, a, t.bounds); err != nil {
+		return machine.Plan{}, err
 	}
 	if t.to > w.Replicas {
 		if err := step.Startable(autoscalerKind, w); err != nil {
@@ -133,7 +131,7 @@ func changeable(a kube.Autoscaler) error {
 		return &fault.Error{Reason: fault.OutOfBounds, Message: fmt.Sprintf(
 			"%s: %s is paused by its annotation %s, so that its bounds have no effect: remove the annotation first", autoscalerKind, step.RefText(a.Ref), a.Paused)}
 	}
-	return step.Inert(autoscalerKind, a)
+	return nil
 }
 
 // Apply implements [step.Lever].
@@ -224,6 +222,9 @@ func (l kubeAutoscaler) Observe(ctx context.Context, in step.Input, plan machine
 		return step.Observation{Progress: fmt.Sprintf("bounds %s, as before", a.Bounds)}, nil
 	case a.Bounds.String() != want.String() || !ourBounds(a, in, action):
 		o := step.Observation{Foreign: true, Progress: fmt.Sprintf("%s: someone else changed it: bounds %s", name, a.Bounds)}
+		if a.Inert != "" {
+			o.Progress += "; " + a.Inert
+		}
 		if run := a.Annotations[kube.AnnotationRun]; run != "" {
 			o.Progress += "; the last recorded change is of run " + run
 		}

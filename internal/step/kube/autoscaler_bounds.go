@@ -61,7 +61,9 @@ func keep(with autoscalerWith, w kube.Workload, a kube.Autoscaler) (aim, error) 
 		return aim{}, err
 	}
 	t := aim{bounds: kube.Bounds{Min: &to, Max: a.Bounds.Max}, to: to, kept: true}
-	if t.bounds.Pause = a.Ref.Kind == kube.ScaledObject; t.bounds.Pause && !a.Bounds.Pause {
+	_, said := a.Annotations[kube.PauseScaleIn]
+	t.bounds.Pause = a.Bounds.Pause || a.Ref.Kind == kube.ScaledObject && !said // what a person says of it stays
+	if t.bounds.Pause && !a.Bounds.Pause {
 		t.note = "KEDA before 2.18 does not know the annotation " + kube.PauseScaleIn + ": there, the lower bound alone keeps them"
 	}
 	return t, nil
@@ -97,17 +99,21 @@ func giveBack(with step.ScaleWith, a kube.Autoscaler) (aim, error) {
 		return aim{}, step.Invalid("%s: bounds is given together with a negative by only", autoscalerKind)
 	}
 	now, floor := a.Min(), a.LowOf(former)
-	if now <= floor {
+	unpause := a.Bounds.Pause && !former.Pause // whatever has become of the number
+	if now <= floor && !unpause {
 		return aim{}, nothing("the lower bound of %s is %d, so that what was on loan is given back already", step.RefText(a.Ref), now)
 	}
 	if with.Above != nil {
 		floor = max(floor, *with.Above)
 	}
-	left := max(now+max(*with.By, -1_000_000), floor)
+	left := min(now, max(now+max(*with.By, -1_000_000), floor))
 	last := left == floor
-	t := aim{bounds: kube.Bounds{Min: &left, Max: a.Bounds.Max, Pause: a.Bounds.Pause}, to: left}
-	if last {
-		t.bounds.Min, t.bounds.Pause = former.Min, former.Pause
+	t := aim{bounds: kube.Bounds{Min: &left, Max: a.Bounds.Max, Pause: a.Bounds.Pause && !unpause}, to: left}
+	switch {
+	case last:
+		t.bounds.Min = former.Min
+	case left == now:
+		t.bounds.Min = a.Bounds.Min
 	}
 	switch high := a.HighOf(former); {
 	case a.Bounds.Max == nil: // nothing was lent of it
@@ -196,6 +202,11 @@ func boundsDiff(a kube.Autoscaler, to kube.Bounds) []machine.FieldChange {
 	return out
 }
 
+// scaleInPaused reports whether KEDA's pause of scale-in is set after the change, by us or by somebody else.
+func scaleInPaused(a kube.Autoscaler, to kube.Bounds) bool {
+	return to.Pause || !a.Bounds.Pause && kube.ScaleInPaused(a.Annotations)
+}
+
 // notes tell people what the autoscaler does, and what it will do.
 func (t aim) notes(w kube.Workload, a kube.Autoscaler) []string {
 	var out []string
@@ -210,7 +221,7 @@ func (t aim) notes(w kube.Workload, a kube.Autoscaler) []string {
 		out = append(out, now)
 	}
 	if a.Ref.Kind == kube.DynamoGraph {
-		out = append(out, "Dynamo starts its planner anew with other arguments: it sets the replicas once the graph is ready, at its next adjustment")
+		out = append(out, step.PlannerRestarts)
 	}
 	if a.Broken != "" {
 		out = append(out, "the autoscaler reports "+a.Broken)
@@ -219,6 +230,8 @@ func (t aim) notes(w kube.Workload, a kube.Autoscaler) []string {
 	case a.Single(): // nothing follows a load
 	case low > a.Min():
 		out = append(out, fmt.Sprintf("it keeps at least %d replicas, whatever the load, until the bounds are given back", low))
+	case scaleInPaused(a, t.bounds):
+		out = append(out, "its pause of scale-in stays set ("+kube.PauseScaleIn+"), so that it takes no replicas away")
 	default:
 		out = append(out, fmt.Sprintf("the autoscaler takes replicas away when its metrics allow it, down to %d", low))
 	}
