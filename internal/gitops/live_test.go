@@ -34,6 +34,9 @@ func TestLive(t *testing.T) {
 		return map[string]any{"command": []string{"sh", "-c", "vllm serve m $EXTRA"}, "env": list}
 	}
 	scaler := []byte(`{"kind":"HorizontalPodAutoscaler","metadata":{"name":"chat","namespace":"serving"},"spec":{"minReplicas":2,"maxReplicas":6,"scaleTargetRef":{"kind":"Deployment","name":"chat"}}}`)
+	planner := []byte(`{"kind":"DynamoGraphDeployment","metadata":{"name":"llm","namespace":"serving"},"spec":{"services":{
+		"Prefill":{"componentType":"worker","subComponentType":"prefill","replicas":1},"Decode":{"componentType":"worker","subComponentType":"decode","replicas":5},
+		"Planner":{"componentType":"planner","extraPodSpec":{"mainContainer":{"args":["--config","{\"prefill_min_endpoint\": 1, \"decode_min_endpoint\": 2}"]}}}}}}`)
 	seqs := Variable{Flag: "max-num-seqs"}
 	for name, tt := range map[string]struct {
 		objects [][]byte
@@ -67,7 +70,10 @@ func TestLive(t *testing.T) {
 		"another object": {objects: [][]byte{liveDeployment(t, args("--max-num-seqs=256"))}, target: func(t *Target) { t.Name = "other" }, v: seqs, err: "no manifest"},
 		"replicas":       {objects: [][]byte{liveDeployment(t, args())}, v: Variable{Replicas: true}, want: "3"},
 		"lower bound":    {objects: [][]byte{liveDeployment(t, args()), scaler}, v: Variable{Replicas: true}, want: "2"},
-		"upper bound":    {objects: [][]byte{liveDeployment(t, args()), scaler}, v: Variable{Replicas: true, Bound: "max"}, want: "6"},
+		"a bound of Dynamo's planner": {objects: [][]byte{planner}, target: func(t *Target) {
+			*t = Target{Kind: "DynamoGraphDeployment", Namespace: "serving", Name: "llm", Component: "Decode"}
+		}, v: Variable{Replicas: true}, want: "2"},
+		"upper bound": {objects: [][]byte{liveDeployment(t, args()), scaler}, v: Variable{Replicas: true, Bound: "max"}, want: "6"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			at := target
