@@ -113,7 +113,7 @@ func VerificationWords(r audit.Report) (standing, wrong string, facts [][2]strin
 	case r.External:
 		add("continues", "the checkpoint given, so nothing it covers was cut off")
 	case r.Beside:
-		add("continues", "the checkpoint kept beside it, so nothing it covers was cut off or rewritten")
+		add("continues", "the checkpoint beside it: all that it covers is there, unchanged")
 	case r.Unread != "":
 		add("beside it", "is a checkpoint that proves nothing: %s", r.Unread)
 	}
