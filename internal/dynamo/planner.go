@@ -8,6 +8,7 @@
 package dynamo
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -53,6 +54,7 @@ type Planner struct {
 	Floor   *int   // lower bound in replicas; nil: not written, so that it is 1
 	Fixed   string // why it is not raised, as the end of a sentence; empty: it may be
 	Most    int    // replicas of the component that its GPUs have room for; -1: not known
+	Starts  int    // lower bound with which it still starts, beside the others; -1: not known
 	Limit   string // what limits them, for people; empty: nothing does
 
 	prefix, value string // the argument
@@ -82,7 +84,11 @@ func Read(service string, args []string, hidden string, graph []Component, compo
 	p := Planner{Service: service, At: -1}
 	s, err := p.settings(args, hidden)
 	if err != nil {
-		p.Fixed = err.Error()
+		p.At, p.Fixed = -1, err.Error()
+		return p
+	}
+	if !slices.ContainsFunc(graph, func(c Component) bool { return c.Name == component && c.role() != "" }) {
+		p.At, p.Fixed = -1, component+" is not known as a component that it scales, by its componentType"
 		return p
 	}
 	if err := p.lowest(s, graph, component); err != nil {
@@ -124,15 +130,15 @@ func (p *Planner) settings(args []string, hidden string) (settings, error) {
 		return settings{}, errors.New("it has --config more than once")
 	case n == 1:
 		return p.config(document)
-	case hidden != "":
-		return settings{}, fmt.Errorf("its flags may come from %s", hidden)
 	}
 	out := settings{numbers: map[string]*int{}}
+	if hidden != "" {
+		out.fixed = "its flags may come from " + hidden
+	}
 	for flag, name := range map[string]string{"--max-gpu-budget": "max_gpu_budget", "--min-endpoint": "min_endpoint"} {
 		if v, n := p.flag(args, flag); n > 0 {
 			number, err := strconv.Atoi(v)
-			if err != nil || n > 1 {
-				p.At = -1
+			if err != nil || n > 1 || number < 0 && flag == "--min-endpoint" {
 				return settings{}, fmt.Errorf("its %s is no one number", flag)
 			}
 			out.numbers[name] = &number
@@ -144,7 +150,6 @@ func (p *Planner) settings(args []string, hidden string) (settings, error) {
 	if slices.Contains(args, "--no-operation") {
 		out.fixed = "it only advises (--no-operation)"
 	}
-	p.At = -1
 	v, n := p.flag(args, "--min-endpoint") // the place, too
 	if n == 0 {
 		return settings{}, errors.New("its lower bound is not in its arguments (--config with a JSON document, or --min-endpoint): set it there first")
@@ -157,20 +162,23 @@ func (p *Planner) settings(args []string, hidden string) (settings, error) {
 func (p *Planner) config(document string) (settings, error) {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(document), &fields); err != nil || fields == nil {
-		p.At = -1
 		return settings{}, errors.New("its --config is no JSON object in its arguments (a file, or a variable): change the lower bound there")
 	}
 	p.inJSON, p.value = true, document
 	out := settings{numbers: map[string]*int{}}
 	for _, name := range []string{"max_gpu_budget", "min_endpoint", "prefill_min_endpoint", "decode_min_endpoint"} {
 		var n *int
-		if raw, there := fields[name]; there && json.Unmarshal(raw, &n) != nil {
-			p.At = -1
-			return settings{}, fmt.Errorf("%s of its --config is no whole number", name)
+		raw, there := fields[name]
+		wrong := there && json.Unmarshal(raw, &n) != nil
+		switch {
+		case wrong && name == "max_gpu_budget":
+			out.fixed = "max_gpu_budget of its --config is no whole number"
+		case wrong, n != nil && *n < 0 && name != "max_gpu_budget":
+			return settings{}, fmt.Errorf("%s of its --config is no whole number of replicas", name)
 		}
 		out.numbers[name] = n
 	}
-	out.fixed = fixed(fields)
+	out.fixed = cmp.Or(out.fixed, fixed(fields))
 	return out, nil
 }
 
@@ -241,8 +249,6 @@ func (p *Planner) lowest(s settings, graph []Component, component string) error 
 	}
 	p.Floor = s.numbers["min_endpoint"]
 	switch {
-	case role == "":
-		return fmt.Errorf("%s is not known as a component that it scales, by its componentType", component)
 	case p.inJSON && s.numbers[own] != nil:
 		p.Name, p.Floor = own, s.numbers[own]
 		if same > 1 {
@@ -263,34 +269,31 @@ func (p *Planner) room(s settings, graph []Component, component string) {
 	if budget < 0 {
 		return
 	}
-	p.Most = -1
-	unknown := fmt.Sprintf("whether its %d GPUs (max_gpu_budget) have room is not known: ", budget)
-	left, each := budget, 0
+	p.Most, p.Starts = -1, -1
+	left, bounds, each := budget, budget, 0
+	var others []string
 	for _, c := range graph {
 		role := c.role()
-		if role == "" {
+		switch {
+		case role == "":
 			continue
-		}
-		if c.GPUs < 1 {
-			p.Limit = unknown + c.Name + ": " + c.Unknown
+		case c.GPUs < 1, c.Name != component && c.Replicas == nil:
+			p.Limit = fmt.Sprintf("whether its %d GPUs (max_gpu_budget) have room is not known: %s: %s", budget, c.Name, cmp.Or(c.Unknown, "replicas are not written"))
 			return
-		}
-		if c.Name == component {
+		case c.Name == component:
 			each = c.GPUs
 			continue
 		}
-		if c.Replicas == nil {
-			p.Limit = unknown + c.Name + ": replicas are not written"
-			return
-		}
-		left -= max(*c.Replicas, s.floor(role)) * c.GPUs
+		taken := max(*c.Replicas, s.floor(role)) * c.GPUs
+		left, bounds = left-taken, bounds-s.floor(role)*c.GPUs
+		others = append(others, fmt.Sprintf("%s takes %d", c.Name, taken))
 	}
-	if each == 0 {
-		p.Limit = unknown + component + " is not among what it scales"
-		return
+	p.Most, p.Starts = max(left, 0)/each, max(bounds, 0)/each
+	p.Limit = fmt.Sprintf("its %d GPUs (max_gpu_budget) ", budget)
+	if len(others) > 0 {
+		p.Limit = "of " + p.Limit + strings.Join(others, " and ") + fmt.Sprintf("; %d ", max(left, 0))
 	}
-	p.Most = max(left, 0) / each
-	p.Limit = fmt.Sprintf("its %d GPUs (max_gpu_budget) have room for %d replicas of %s, of %d GPUs each", budget, p.Most, component, each)
+	p.Limit += fmt.Sprintf("have room for %d replicas of %s, which take %d each", p.Most, component, each)
 }
 
 // With returns the argument at At with another lower bound; nil: it is not written.

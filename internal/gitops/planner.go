@@ -76,7 +76,7 @@ func plannerBound(o *edit.Object, component string) (*edit.Site, error) {
 	for _, n := range edit.List(main, "args") {
 		args = append(args, n.Value)
 	}
-	p := dynamo.Read(name, args, plannerVariables(at.node, main), all, component)
+	p := dynamo.Read(name, args, plannerVariables(o.Root, at.node, main), all, component)
 	if p.At < 0 {
 		return nil, owned(p.Fixed)
 	}
@@ -109,8 +109,8 @@ func plannerBound(o *edit.Object, component string) (*edit.Site, error) {
 }
 
 // plannerVariables returns what of its environment may set flags of a planner; empty: nothing.
-func plannerVariables(service, main *yaml.Node) string {
-	for _, list := range [][]*yaml.Node{edit.List(service, "envs"), edit.List(main, "env")} {
+func plannerVariables(graph, service, main *yaml.Node) string {
+	for _, list := range [][]*yaml.Node{edit.List(graph, "spec", "envs"), edit.List(graph, "spec", "env"), edit.List(service, "envs"), edit.List(main, "env")} {
 		for _, v := range list {
 			if name := edit.Str(v, "name"); strings.HasPrefix(name, "PLANNER_") {
 				return "its variable " + edit.Clip(name)
@@ -119,6 +119,11 @@ func plannerVariables(service, main *yaml.Node) string {
 	}
 	if edit.Get(service, "envFromSecret") != nil || edit.Get(main, "envFrom") != nil {
 		return "variables of another object"
+	}
+	for _, word := range edit.List(main, "command") {
+		if strings.HasPrefix(word.Value, "--") {
+			return "its command"
+		}
 	}
 	return ""
 }

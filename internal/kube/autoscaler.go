@@ -53,8 +53,9 @@ type Autoscaler struct {
 
 // Ceiling is a limit of the replicas beside the bounds, which is never changed.
 type Ceiling struct {
-	Most int    // replicas; -1: not known
-	Why  string // for people
+	Most   int    // replicas; -1: not known
+	Starts int    // lower bound that is still valid, whatever others have above theirs; -1: not known
+	Why    string // for people
 }
 
 // Bounds are the bounds of an autoscaler as they are written in its spec; nil: not
@@ -146,17 +147,25 @@ func (a Autoscaler) Single() bool {
 const defaultMaxReplicaCount = 100
 
 // Refuses returns why the bounds are not set to others, whoever owns them; empty: they may be.
-// A lower bound of Dynamo's planner is lowered even where it is not raised.
-func (a Autoscaler) Refuses(to Bounds) string {
-	raises := a.LowOf(to) > a.Min()
+// What was lent or lowered is always taken back, where the place of the bound is known and the others
+// are valid.
+func (a Autoscaler) Refuses(to Bounds, back bool) string {
+	low := a.LowOf(to)
 	switch {
-	case a.Inert != "" && (raises || a.planner == nil || a.planner.At < 0):
+	case a.Unread():
 		return a.Inert
-	case raises && a.Ceiling != nil && a.LowOf(to) > a.Ceiling.Most:
+	case a.Inert != "" && (a.planner == nil || !back):
+		return a.Inert
+	case a.Ceiling == nil || low <= a.Min():
+		return ""
+	case !back && low > a.Ceiling.Most, back && a.Ceiling.Starts >= 0 && low > a.Ceiling.Starts:
 		return a.Ceiling.Why
 	}
 	return ""
 }
+
+// Unread reports whether the bounds of a planner could not be read.
+func (a Autoscaler) Unread() bool { return a.planner != nil && a.planner.At < 0 }
 
 // Fields returns the paths of the bounds in the object's spec; high is empty where one
 // field is both, or the upper one is never changed.
@@ -169,7 +178,7 @@ func (a Autoscaler) Fields() (low, high string) {
 	case LeaderWorkerSet, DynamoAdapter:
 		return "replicas", ""
 	case DynamoGraph:
-		if a.planner == nil {
+		if a.planner == nil || a.planner.Service == "" || a.planner.Name == "" {
 			return "services", ""
 		}
 		return "services." + a.planner.Service + ".extraPodSpec.mainContainer.args." + a.planner.Name, ""

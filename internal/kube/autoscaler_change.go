@@ -20,6 +20,7 @@ type BoundsChange struct {
 	UID    string // precondition: this very object
 	Stamp  string // precondition: as [Autoscaler.Stamp] was
 	To     Bounds
+	Back   bool // takes a change back: a loan, or one that is undone
 	DryRun bool
 	Run    string // run id, recorded in an annotation as responder.dev/run
 	Key    string // idempotency key, recorded in an annotation as responder.dev/effect
@@ -63,8 +64,10 @@ func (ch BoundsChange) Still(a Autoscaler) error {
 		return &fault.Error{Reason: fault.Invalid, Message: what + ": only KEDA has a pause"}
 	case low < 0 || high < max(low, 1):
 		return &fault.Error{Reason: fault.Invalid, Message: fmt.Sprintf("%s: from %d to %d replicas", what, low, high)}
-	case a.Refuses(ch.To) != "":
-		return &fault.Error{Reason: fault.Conflict, Message: what + ": " + a.Refuses(ch.To)}
+	case a.Refuses(ch.To, ch.Back) != "":
+		return &fault.Error{Reason: fault.OutOfBounds, Message: what + ": " + a.Refuses(ch.To, ch.Back)}
+	case ch.To.Pause && !a.Bounds.Pause && a.Annotations[PauseScaleIn] != "":
+		return &fault.Error{Reason: fault.Conflict, Message: what + ": somebody set its annotation " + PauseScaleIn}
 	case a.UID != ch.UID:
 		return &fault.Error{Reason: fault.Conflict, Message: what + ": it was deleted and recreated since it was read"}
 	case a.Stamp() != ch.Stamp:
@@ -85,12 +88,15 @@ func boundsPatch(o *unstructured.Unstructured, now Autoscaler, ch BoundsChange) 
 	if _, part, ok := strings.Cut(ch.Ref.Name, "/"); ok {
 		notes = map[string]string{partMark(AnnotationRun, part): ch.Run, partMark(AnnotationEffect, part): ch.Key}
 	}
+	if _, stale := o.GetAnnotations()[annotationPaused]; stale && !ch.To.Pause {
+		notes[annotationPaused] = "" // removed
+	}
 	switch {
 	case now.Bounds.Pause == ch.To.Pause:
 	case ch.To.Pause:
 		notes[PauseScaleIn], notes[annotationPaused] = "true", ch.Run
 	default:
-		notes[PauseScaleIn], notes[annotationPaused] = "", "" // removed
+		notes[PauseScaleIn] = "" // removed
 	}
 	patch = append(patch, mapPatch("/metadata/annotations", o.GetAnnotations(), notes)...)
 	set := func(field string, from, to *int) {

@@ -56,7 +56,7 @@ func (a *Autoscaler) plan(graph *unstructured.Unstructured) {
 	p, why := readPlanner(graph, component)
 	a.planner, a.Bounds, a.Inert = &p, Bounds{Min: p.Floor}, why
 	if p.Limit != "" {
-		a.Ceiling = &Ceiling{Most: p.Most, Why: p.Limit}
+		a.Ceiling = &Ceiling{Most: p.Most, Starts: p.Starts, Why: p.Limit}
 	}
 	a.Owners = declaredOwners(Ref{Kind: DynamoGraph, Namespace: a.Ref.Namespace, Name: graph.GetName()}, metav1.ObjectMeta{
 		OwnerReferences: graph.GetOwnerReferences(), Annotations: graph.GetAnnotations(), Labels: graph.GetLabels(), ManagedFields: graph.GetManagedFields(),
@@ -93,8 +93,10 @@ func readPlanner(graph *unstructured.Unstructured, component string) (p dynamo.P
 
 // plannerEnvironment returns what of its environment may set flags of a planner; empty: nothing.
 func plannerEnvironment(graph *unstructured.Unstructured, service string) string {
-	for _, at := range [][]string{{"envs"}, {"extraPodSpec", "mainContainer", "env"}} {
-		list, _, err := unstructured.NestedSlice(graph.Object, append([]string{"spec", "services", service}, at...)...)
+	own := []string{"spec", "services", service}
+	main := append(slices.Clone(own), "extraPodSpec", "mainContainer")
+	for _, at := range [][]string{{"spec", "envs"}, append(slices.Clone(own), "envs"), append(slices.Clone(main), "env")} {
+		list, _, err := unstructured.NestedSlice(graph.Object, at...)
 		if err != nil {
 			return "variables that cannot be read"
 		}
@@ -105,10 +107,14 @@ func plannerEnvironment(graph *unstructured.Unstructured, service string) string
 			}
 		}
 	}
-	for _, at := range [][]string{{"envFromSecret"}, {"extraPodSpec", "mainContainer", "envFrom"}} {
-		if _, found, err := unstructured.NestedFieldNoCopy(graph.Object, append([]string{"spec", "services", service}, at...)...); found || err != nil {
+	for _, at := range [][]string{append(own, "envFromSecret"), append(slices.Clone(main), "envFrom")} {
+		if _, found, err := unstructured.NestedFieldNoCopy(graph.Object, at...); found || err != nil {
 			return "variables of another object (" + at[len(at)-1] + ")"
 		}
+	}
+	command, _, err := unstructured.NestedStringSlice(graph.Object, append(main, "command")...)
+	if err != nil || slices.ContainsFunc(command, func(s string) bool { return strings.HasPrefix(s, "--") }) {
+		return "its command"
 	}
 	return ""
 }
@@ -155,6 +161,10 @@ func gpusOf(service map[string]any) (n int, unknown string) {
 		nodes, several, err := unstructured.NestedInt64(service, "multinode", "nodeCount")
 		if err != nil || several && nodes < 1 {
 			return 0, "multinode.nodeCount is no number of nodes"
+		}
+		beside, _, err := unstructured.NestedSlice(service, "extraPodSpec", "containers")
+		if err != nil || strings.Contains(fmt.Sprint(beside), "gpu") {
+			return 0, "other containers of its pods may take GPUs, too"
 		}
 		return n * max(int(nodes), 1), ""
 	}

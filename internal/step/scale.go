@@ -18,6 +18,7 @@ type ScaleWith struct {
 	Max      *int    `json:"max" min:"1" unit:"replicas" doc:"Most replicas to end at; can only tighten the service's max_scale."`
 	Above    *int    `json:"above" min:"0" unit:"replicas" doc:"With a negative by: takes away only those above this number. A loan is returned so, as somebody may have taken some of it back."`
 	Bounds   *string `json:"bounds" doc:"With a negative by, where an autoscaler owns the replicas: its bounds before the loan, as MIN..MAX, which it gets back with the last replicas on loan; empty: not known."`
+	Unpause  *bool   `json:"unpause" doc:"With bounds: KEDA's pause of scale-in, which the loan has set, ends with it."`
 }
 
 // ScaleBack returns the parameters that give back a change of the replicas after the
@@ -93,8 +94,8 @@ func Keepable(kind string, a kube.Autoscaler, replicas int) error {
 	switch {
 	case a.Paused != "":
 		return refuse(fault.OutOfBounds, "%s is paused by its annotation %s, so that its bounds have no effect: remove the annotation first", RefText(a.Ref), a.Paused)
-	case Settable(kind, a, kube.Bounds{Min: &replicas}) != nil:
-		return Settable(kind, a, kube.Bounds{Min: &replicas})
+	case Settable(kind, a, kube.Bounds{Min: &replicas}, false) != nil:
+		return Settable(kind, a, kube.Bounds{Min: &replicas}, false)
 	case a.Idle != nil:
 		return refuse(fault.OutOfBounds, "without traffic KEDA sets %d replicas whatever the bounds of %s are (idleReplicaCount)", *a.Idle, RefText(a.Ref))
 	case a.Single():
@@ -109,8 +110,8 @@ func Keepable(kind string, a kube.Autoscaler, replicas int) error {
 
 // Settable returns an error if the bounds of an autoscaler are not set to others, because they have no
 // effect or something else limits the replicas.
-func Settable(kind string, a kube.Autoscaler, to kube.Bounds) error {
-	why := a.Refuses(to)
+func Settable(kind string, a kube.Autoscaler, to kube.Bounds, back bool) error {
+	why := a.Refuses(to, back)
 	if why == "" {
 		return nil
 	}
@@ -122,7 +123,7 @@ func Settable(kind string, a kube.Autoscaler, to kube.Bounds) error {
 }
 
 // PlannerRestarts is the note of a plan that changes the arguments of Dynamo's planner.
-const PlannerRestarts = "Dynamo starts its planner anew with other arguments: it sets the replicas once the graph is ready, at its next adjustment"
+const PlannerRestarts = "Dynamo starts its planner anew with other arguments: it sets the replicas once the graph is ready, at its next adjustment. What was set at its own API is lost"
 
 // Startable refuses to add replicas to a workload whose current revision cannot start
 // while as many of another one serve as are wanted: they would be of that revision.

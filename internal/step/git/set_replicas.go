@@ -75,12 +75,12 @@ func (l gitopsSetReplicas) Plan(ctx context.Context, in step.Input) (machine.Pla
 		return machine.Plan{}, err
 	}
 	if to > now {
-		if err := l.fits(ctx, kind, places[0], at.w.Ref, to); err != nil {
-			return machine.Plan{}, err
-		}
 		if err := step.Startable(kind, at.w); err != nil {
 			return machine.Plan{}, err
 		}
+	}
+	if err := l.fits(ctx, kind, places[0], at.w.Ref, to, with.Above != nil); err != nil {
+		return machine.Plan{}, err
 	}
 	plan, effect, err := l.planSet(ctx, in, at, kind, []gitops.Assignment{{Variable: variable, Value: strconv.Itoa(to)}}, "")
 	if err != nil {
@@ -152,8 +152,8 @@ func ofPlanner(p gitops.Place) bool {
 
 // fits refuses a lower bound for which the planner of a Dynamo graph, as it runs, has no GPUs:
 // it would not start with it.
-func (l gitopsSetReplicas) fits(ctx context.Context, kind string, place gitops.Place, workload kube.Ref, to int) error {
-	if !ofPlanner(place) {
+func (l gitopsSetReplicas) fits(ctx context.Context, kind string, place gitops.Place, workload kube.Ref, to int, back bool) error {
+	if !ofPlanner(place) || back {
 		return nil
 	}
 	if l.scalers == nil {
@@ -163,5 +163,5 @@ func (l gitopsSetReplicas) fits(ctx context.Context, kind string, place gitops.P
 	if err != nil {
 		return err
 	}
-	return step.Settable(kind, a, kube.Bounds{Min: &to})
+	return step.Settable(kind, a, kube.Bounds{Min: &to}, false)
 }

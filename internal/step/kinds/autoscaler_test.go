@@ -93,19 +93,29 @@ func (x *scaled) run(t testing.TB, run string, a machine.Action, with map[string
 	})
 }
 
-// lend plans and applies a change, and settles it.
+// lend plans and applies a change by kube.scale, and settles it.
 func (x *scaled) lend(t testing.TB, run string, with map[string]any) *machine.Plan {
 	t.Helper()
-	planned := x.run(t, run, machine.ActionPlan, with, nil, nil)
+	return x.lendBy(t, "kube.scale", run, with)
+}
+
+func (x *scaled) lendBy(t testing.TB, lever, run string, with map[string]any) *machine.Plan {
+	t.Helper()
+	act := func(a machine.Action, plan *machine.Plan, receipt []byte) machine.Outcome {
+		return kinds.New(x.deps(t)).Do(t.Context(), machine.Effect{
+			Key: run + "/fix#1/" + string(a) + "#1", Run: run, Action: a, Step: lever, With: with, Service: service("Deployment"), Plan: plan, Receipt: receipt,
+		})
+	}
+	planned := act(machine.ActionPlan, nil, nil)
 	if planned.Status != machine.StatusOK {
 		t.Fatalf("plan: %s %s %s", planned.Status, planned.Reason, planned.Message)
 	}
-	applied := x.run(t, run, machine.ActionApply, with, planned.Plan, nil)
+	applied := act(machine.ActionApply, planned.Plan, nil)
 	if applied.Status != machine.StatusOK {
 		t.Fatalf("apply: %s %s %s", applied.Status, applied.Reason, applied.Message)
 	}
 	x.settle(t)
-	if o := x.run(t, run, machine.ActionSettle, with, planned.Plan, applied.Data); o.Status != machine.StatusOK {
+	if o := act(machine.ActionSettle, planned.Plan, applied.Data); o.Status != machine.StatusOK {
 		t.Fatalf("settle: %s %s %s", o.Status, o.Reason, o.Message)
 	}
 	return planned.Plan
@@ -290,6 +300,50 @@ func TestKeepReplicas(t *testing.T) {
 	}
 }
 
+// TestKeepAndScale: a loan of more replicas and one that keeps them are given back in any order. The pause ends
+// with the one that set it, and the bounds before both come back with the last.
+func TestKeepAndScale(t *testing.T) {
+	for name, tt := range map[string]struct {
+		keepFirst bool // it was lent first
+		back      []string
+		want      []string
+	}{
+		"keep and scale, keep back first":  {true, []string{"keep", "scale"}, []string{"2..8 6", "1..8 6"}},
+		"keep and scale, scale back first": {true, []string{"scale", "keep"}, []string{"5..8 paused 6", "1..8 6"}},
+		"scale and keep, keep back first":  {false, []string{"keep", "scale"}, []string{"4..8 6", "1..8 6"}},
+		"scale and keep, scale back first": {false, []string{"scale", "keep"}, []string{"3..8 paused 6", "1..8 6"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x := underKEDA(t, map[string]any{"minReplicaCount": 1, "maxReplicaCount": 8})
+			back := map[string]map[string]any{}
+			replicas := func(n float64) {
+				x.Edit(kubetest.Path(ref("Deployment")), func(spec map[string]any) { spec["replicas"] = n })
+				x.Settle(ref("Deployment"), x.now)
+			}
+			keep := func() { back["keep"] = x.lendBy(t, "kube.autoscaler", "r-k", map[string]any{"keep": true}).Back }
+			if tt.keepFirst {
+				replicas(5)
+				keep()
+				back["scale"] = x.lend(t, "r-s", map[string]any{"by": int64(2)}).Back
+				back["scale"]["above"], back["scale"]["bounds"] = back["keep"]["above"], back["keep"]["bounds"] // as the executor does
+			} else {
+				back["scale"] = x.lend(t, "r-s", map[string]any{"by": int64(1)}).Back
+				replicas(6)
+				keep()
+				back["keep"]["above"], back["keep"]["bounds"] = back["scale"]["above"], back["scale"]["bounds"]
+			}
+			var seen []string
+			for i, of := range tt.back {
+				x.lend(t, fmt.Sprintf("r-%d", i), back[of])
+				seen = append(seen, x.bounds(t))
+			}
+			if fmt.Sprint(seen) != fmt.Sprint(tt.want) {
+				t.Errorf("%q, want %q", seen, tt.want)
+			}
+		})
+	}
+}
+
 // TestPauseGoesBack: our pause of scale-in ends with its loan, whatever a person has made of the number since;
 // a pause of a person stays.
 func TestPauseGoesBack(t *testing.T) {
@@ -353,6 +407,50 @@ func TestPauseGoesBack(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestPauseOfAPerson: a pause that a person sets while a plan waits for its approval is no pause of ours, nor is one
+// beside a mark that was left behind.
+func TestPauseOfAPerson(t *testing.T) {
+	annotate := func(x *scaled, key string, value any) {
+		x.Change(scaledPath, func(o map[string]any) {
+			meta := o["metadata"].(map[string]any)
+			if meta["annotations"] == nil {
+				meta["annotations"] = map[string]any{}
+			}
+			if all := meta["annotations"].(map[string]any); value == nil {
+				delete(all, key)
+			} else {
+				all[key] = value
+			}
+		})
+	}
+	x := underKEDA(t, map[string]any{"minReplicaCount": 1})
+	act := func(run string, a machine.Action, plan *machine.Plan) machine.Outcome {
+		return kinds.New(x.deps(t)).Do(t.Context(), machine.Effect{
+			Key: run + "/fix#1/" + string(a) + "#1", Run: run, Action: a, Step: "kube.autoscaler", With: map[string]any{"keep": true}, Service: service("Deployment"), Plan: plan,
+		})
+	}
+	plan := act("r-1", machine.ActionPlan, nil).Plan
+	annotate(x, kube.PauseScaleIn, "false")
+	if o := act("r-1", machine.ActionApply, plan); o.Status == machine.StatusOK || !strings.Contains(o.Message, "somebody set its annotation "+kube.PauseScaleIn) {
+		t.Errorf("apply: %s %s %s", o.Status, o.Reason, o.Message)
+	}
+	annotate(x, kube.PauseScaleIn, nil)
+	if o := act("r-1", machine.ActionApply, plan); o.Status != machine.StatusOK {
+		t.Fatalf("apply: %s %s", o.Reason, o.Message)
+	}
+	annotate(x, kube.PauseScaleIn, nil) // a person ends it
+	x.lend(t, "r-2", plan.Back)
+	lent := x.lend(t, "r-3", map[string]any{"by": int64(1)})
+	annotate(x, kube.PauseScaleIn, "true") // and sets one
+	x.lend(t, "r-4", lent.Back)
+	x.Change(scaledPath, func(o map[string]any) {
+		all := o["metadata"].(map[string]any)["annotations"].(map[string]any)
+		if _, marked := all["responder.dev/paused"]; marked || all[kube.PauseScaleIn] != "true" {
+			t.Errorf("after it all: %v", all)
+		}
+	})
 }
 
 // TestAutoscalerRefuses: what does not work, or what somebody else would change back, is

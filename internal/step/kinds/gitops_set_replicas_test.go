@@ -63,6 +63,7 @@ func TestReplicasOfBound(t *testing.T) {
 		"a planner that advises":   {planner, "2", map[string]any{"by": 1}, planning{most: 9, inert: "it scales nothing"}, "is not changed to 4: it scales nothing"},
 		"a planner nobody sees":    {planner, "2", map[string]any{"by": 1}, nil, "no cluster is configured"},
 		"no more than run already": {"spec.minReplicas", "2", map[string]any{"by": 1, "max": 3}, nil, "3 replicas already, 3 are the most allowed"},
+		"a planner of others":      {planner, "4", map[string]any{"by": -1}, planning{most: 9, inert: "it is of all alike"}, "is not changed to 3: it is of all alike"},
 		"a planner that has less":  {planner, "4", map[string]any{"by": -2, "above": 2}, nil, "set replicas from 4 to 2"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -92,6 +93,6 @@ type planning struct {
 
 func (p planning) AutoscalerOf(context.Context, kube.Ref) (kube.Autoscaler, error) {
 	return kube.Autoscaler{
-		Ref: kube.Ref{Kind: kube.DynamoGraph, Namespace: "serving", Name: "llm/Decode"}, Ceiling: &kube.Ceiling{Most: p.most, Why: "full"}, Inert: p.inert,
+		Ref: kube.Ref{Kind: kube.DynamoGraph, Namespace: "serving", Name: "llm/Decode"}, Ceiling: &kube.Ceiling{Most: p.most, Starts: p.most, Why: "full"}, Inert: p.inert,
 	}, nil
 }

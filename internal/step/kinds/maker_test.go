@@ -295,26 +295,26 @@ func TestMakersRefuse(t *testing.T) {
 			})
 		}, fault.OutOfBounds, "the planner Planner of DynamoGraphDeployment llm sets the replicas of its components: its lower bound is not in its arguments"},
 		"a planner that has all its GPUs": planned([]any{"--config", `{"mode": "agg", "max_gpu_budget": 7}`}, nil,
-			"is not changed to 4: its 7 GPUs (max_gpu_budget) have room for 3 replicas of Decode, of 2 GPUs each"),
+			"is not changed to 4: its 7 GPUs (max_gpu_budget) have room for 3 replicas of Decode, which take 2 each"),
 		"a planner with the default of its GPUs": planned([]any{"--config", `{"decode_min_endpoint": 1}`}, map[string]any{"Prefill": component("worker", "prefill", 1, "1")},
-			"its 8 GPUs (max_gpu_budget) have room for 3 replicas of Decode"),
+			"of its 8 GPUs (max_gpu_budget) Prefill takes 1; 7 have room for 3 replicas of Decode"),
 		"a planner that knows no GPUs": planned([]any{"--config", `{}`}, map[string]any{"Decode": map[string]any{"componentType": "worker", "replicas": 3}},
 			"is not changed to 4: whether its 8 GPUs (max_gpu_budget) have room is not known: Decode: resources.limits.gpu is not written"),
 		"a planner of nodes": planned([]any{"--config", `{}`}, map[string]any{"Decode": map[string]any{
 			"componentType": "worker", "replicas": 3, "resources": map[string]any{"limits": map[string]any{"gpu": "1"}}, "multinode": map[string]any{"nodeCount": 4},
-		}}, "have room for 2 replicas of Decode, of 4 GPUs each"),
+		}}, "have room for 2 replicas of Decode, which take 4 each"),
 		"one bound for two components": planned([]any{"--config", `{"min_endpoint": 1}`}, map[string]any{"Prefill": component("prefill", "", 1, "1")},
 			"its min_endpoint is of Decode and Prefill alike: set decode_min_endpoint in its --config"),
 		"a planner of an older Dynamo":         planned([]any{"--environment=kubernetes", "--max-gpu-budget=16"}, nil, "its lower bound is not in its arguments"),
 		"a planner that reads a file":          planned([]any{"--config=/etc/planner/config.yaml"}, nil, "its --config is no JSON object in its arguments (a file, or a variable)"),
 		"a planner that reads its environment": planned([]any{"--config", `{"min_endpoint": $(FLOOR)}`}, nil, "its --config is no JSON object in its arguments (a file, or a variable)"),
-		"a planner of no JSON":                 planned([]any{"--config", `{"min_endpoint": "two"}`}, nil, "min_endpoint of its --config is no whole number"),
+		"a planner of no JSON":                 planned([]any{"--config", `{"min_endpoint": "two"}`}, nil, "min_endpoint of its --config is no whole number of replicas"),
 		"a planner of two configurations":      planned([]any{"--config", `{}`, `--config={}`}, nil, "it has --config more than once"),
 		"a planner that only advises":          planned([]any{"--config", `{"no_operation": true}`}, nil, "it only advises (no_operation)"),
 		"a planner that advises only":          planned([]any{"--config", `{"advisory": true}`}, nil, "it only advises (advisory)"),
 		"a planner of another mode":            planned([]any{"--config", `{"scaling_mode": "advisory_first"}`}, nil, `its scaling_mode is "advisory_first", and whether it scales then is not known`),
 		"a planner of watts":                   planned([]any{"--config", `{"enable_power_awareness": true}`}, nil, "whether its power budget has room is not known"),
-		"another spelling":                     planned([]any{"--config", `{"MAX_GPU_BUDGET": 90, "decode_min_endpoint": 1}`}, map[string]any{"Prefill": component("worker", "prefill", 1, "1")}, "its 8 GPUs (max_gpu_budget) have room for 3 replicas"),
+		"another spelling":                     planned([]any{"--config", `{"MAX_GPU_BUDGET": 90, "decode_min_endpoint": 1}`}, map[string]any{"Prefill": component("worker", "prefill", 1, "1")}, "of its 8 GPUs (max_gpu_budget) Prefill takes 1; 7 have room for 3 replicas"),
 		"two of one role":                      planned([]any{"--config", `{"decode_min_endpoint": 1}`}, map[string]any{"Long": component("decode", "", 1, "1")}, "its decode_min_endpoint is of 2 components alike"),
 		"bounds beyond what runs":              planned([]any{"--config", `{"max_gpu_budget": 9, "prefill_min_endpoint": 3, "decode_min_endpoint": 1}`}, map[string]any{"Prefill": component("worker", "prefill", 0, "1")}, "have room for 3 replicas of Decode"),
 		"a bound by default":                   planned([]any{"--config", `{"max_gpu_budget": 8, "decode_min_endpoint": 1}`}, map[string]any{"Prefill": component("worker", "prefill", 0, "1")}, "have room for 3 replicas of Decode"),
@@ -323,6 +323,22 @@ func TestMakersRefuse(t *testing.T) {
 				spec["services"].(map[string]any)["Planner"].(map[string]any)["envs"] = []any{map[string]any{"name": "PLANNER_MAX_GPU_BUDGET", "value": "4"}}
 			})
 		}, fault.OutOfBounds, "its flags may come from its variable PLANNER_MAX_GPU_BUDGET"},
+		"a negative bound":      planned([]any{"--config", `{"min_endpoint": -1}`}, nil, "min_endpoint of its --config is no whole number of replicas"),
+		"a budget of no number": planned([]any{"--config", `{"max_gpu_budget": 16.5}`}, nil, "max_gpu_budget of its --config is no whole number"),
+		"a sidecar with GPUs": planned([]any{"--config", `{}`}, map[string]any{"Decode": map[string]any{
+			"componentType": "worker", "replicas": 3, "resources": map[string]any{"limits": map[string]any{"gpu": "1"}},
+			"extraPodSpec": map[string]any{"containers": []any{map[string]any{"name": "b", "resources": map[string]any{"limits": map[string]any{"nvidia.com/gpu": "1"}}}}},
+		}}, "other containers of its pods may take GPUs, too"),
+		"flags of the graph": {func(t testing.TB) *generated { return byPlanner(t, []any{"--min-endpoint=1"}, nil) }, func(x *generated) {
+			x.Edit(graphPath, func(spec map[string]any) {
+				spec["envs"] = []any{map[string]any{"name": "PLANNER_MAX_GPU_BUDGET", "value": "4"}}
+			})
+		}, fault.OutOfBounds, "its flags may come from its variable PLANNER_MAX_GPU_BUDGET"},
+		"flags of its command": {func(t testing.TB) *generated { return byPlanner(t, []any{"--min-endpoint=1"}, nil) }, func(x *generated) {
+			x.Edit(graphPath, func(spec map[string]any) {
+				spec["services"].(map[string]any)["Planner"].(map[string]any)["extraPodSpec"].(map[string]any)["mainContainer"].(map[string]any)["command"] = []any{"python3", "-m", "planner", "--no-operation"}
+			})
+		}, fault.OutOfBounds, "its flags may come from its command"},
 		"a global planner":                   planned([]any{"--config", `{"environment": "global-planner"}`}, nil, `its environment is "global-planner"`),
 		"two planners":                       planned([]any{"--config", `{}`}, map[string]any{"Other": plannerOf()}, "it has several planners, Other and Planner"),
 		"a component that it does not scale": planned([]any{"--config", `{}`}, map[string]any{"Decode": component("frontend", "", 3, "1")}, "Decode is not known as a component that it scales"),
@@ -429,7 +445,7 @@ func TestPlannerOutOfGPUs(t *testing.T) {
 	first, second := x.act(t, x.decode, "r-1", machine.ActionPlan, nil), x.act(t, x.prefill, "r-2", machine.ActionPlan, nil)
 	x.act(t, x.decode, "r-1", machine.ActionApply, first)
 	o := x.try(t, x.prefill, "r-2", machine.ActionApply, second)
-	if o.Status == machine.StatusOK || o.Reason != fault.Conflict || !strings.Contains(o.Message, "its 10 GPUs (max_gpu_budget) have room for 2 replicas of Prefill") {
+	if o.Status == machine.StatusOK || o.Reason != fault.OutOfBounds || !strings.Contains(o.Message, "of its 10 GPUs (max_gpu_budget) Decode takes 8; 2 have room for 2 replicas of Prefill") {
 		t.Errorf("%s %s %s", o.Status, o.Reason, o.Message)
 	}
 	if got, want := fmt.Sprint(x.arguments(nil)[1]), `{"max_gpu_budget": 10, "prefill_min_endpoint": 1, "decode_min_endpoint": 4}`; got != want {
@@ -471,6 +487,52 @@ func TestPlannerLowered(t *testing.T) {
 				t.Errorf("the planner has %s", got)
 			}
 		})
+	}
+}
+
+// TestSharedBoundIsNotLowered: a lever of one service lowers no bound of others, nor one of a component that
+// the planner does not scale.
+func TestSharedBoundIsNotLowered(t *testing.T) {
+	for name, tt := range map[string]struct {
+		others map[string]any
+		text   string
+	}{
+		"shared":   {map[string]any{"Prefill": component("worker", "prefill", 1, "1")}, "its min_endpoint is of Decode and Prefill alike"},
+		"frontend": {map[string]any{"Decode": component("frontend", "", 5, "1"), "Work": component("worker", "", 1, "1")}, "Decode is not known as a component that it scales"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x := byPlanner(t, []any{"--config", `{"min_endpoint": 4}`}, tt.others)
+			o := x.run(t, "r-1", machine.ActionPlan, map[string]any{"by": int64(-1)}, nil)
+			if o.Status != machine.StatusRefused || o.Reason != fault.OutOfBounds || !strings.Contains(o.Message, tt.text) {
+				t.Errorf("%s %s %s", o.Status, o.Reason, o.Message)
+			}
+		})
+	}
+}
+
+// TestReturnUndone: what a return took is there again at its undo, though another component has more
+// replicas by then: only the lower bounds have to fit.
+func TestReturnUndone(t *testing.T) {
+	x := pair(t, 12)
+	lent := x.act(t, x.decode, "r-1", machine.ActionPlan, nil)
+	x.act(t, x.decode, "r-1", machine.ActionApply, lent)
+	x.settle(t)
+	back := func(a machine.Action, plan *machine.Plan) *machine.Plan {
+		t.Helper()
+		o := x.run(t, "r-2", a, lent.Back, plan)
+		if o.Status != machine.StatusOK {
+			t.Fatalf("%s of the return: %s %s", a, o.Reason, o.Message)
+		}
+		return o.Plan
+	}
+	plan := back(machine.ActionPlan, nil)
+	back(machine.ActionApply, plan)
+	x.Edit(graphPath, func(spec map[string]any) {
+		spec["services"].(map[string]any)["Prefill"].(map[string]any)["replicas"] = 9.0
+	})
+	back(machine.ActionUndo, plan)
+	if got, want := fmt.Sprint(x.arguments(nil)[1]), `{"max_gpu_budget": 12, "prefill_min_endpoint": 1, "decode_min_endpoint": 4}`; got != want {
+		t.Errorf("the planner has %s, want %s", got, want)
 	}
 }
 

@@ -68,6 +68,7 @@ type autoscalerPayload struct {
 	From     kube.Bounds `json:"from"`
 	To       kube.Bounds `json:"to"`
 	Stamp    string      `json:"stamp"`          // of the autoscaler, as it was planned on
+	Back     bool        `json:"back,omitempty"` // it gives a loan back
 	Kept     bool        `json:"kept,omitempty"` // the replicas were there already: those that are not ready are not waited for
 }
 
@@ -96,7 +97,7 @@ func (l kubeAutoscaler) Plan(ctx context.Context, in step.Input) (machine.Plan, 
 	if err != nil {
 		return machine.Plan{}, err
 	}
-	if err := step.Settable(autoscalerKind, a, t.bounds); err != nil {
+	if err := step.Settable(autoscalerKind, a, t.bounds, t.back); err != nil {
 		return machine.Plan{}, err
 	}
 	if t.to > w.Replicas {
@@ -104,7 +105,7 @@ func (l kubeAutoscaler) Plan(ctx context.Context, in step.Input) (machine.Plan, 
 			return machine.Plan{}, err
 		}
 	}
-	after, err := l.a.SetBounds(ctx, kube.BoundsChange{Ref: a.Ref, UID: a.UID, Stamp: a.Stamp(), To: t.bounds, DryRun: true, Run: in.Run, Key: in.Key})
+	after, err := l.a.SetBounds(ctx, kube.BoundsChange{Ref: a.Ref, UID: a.UID, Stamp: a.Stamp(), To: t.bounds, Back: t.back, DryRun: true, Run: in.Run, Key: in.Key})
 	lacks, err := step.LackedRight(err)
 	if err != nil {
 		return machine.Plan{}, err
@@ -131,6 +132,9 @@ func changeable(a kube.Autoscaler) error {
 		return &fault.Error{Reason: fault.OutOfBounds, Message: fmt.Sprintf(
 			"%s: %s is paused by its annotation %s, so that its bounds have no effect: remove the annotation first", autoscalerKind, step.RefText(a.Ref), a.Paused)}
 	}
+	if a.Unread() { // what its bounds are is not known
+		return step.Settable(autoscalerKind, a, a.Bounds, true)
+	}
 	return nil
 }
 
@@ -140,7 +144,7 @@ func (l kubeAutoscaler) Apply(ctx context.Context, in step.Input, plan machine.P
 	if err != nil {
 		return nil, err
 	}
-	receipt, err := l.set(ctx, in, plan, machine.ActionApply, p.To, p.Stamp)
+	receipt, err := l.set(ctx, in, plan, machine.ActionApply, p.To, p.Stamp, p.Back)
 	if err == nil || !step.HasReason(err, fault.Conflict) {
 		return receipt, err
 	}
@@ -166,18 +170,18 @@ func (l kubeAutoscaler) Undo(ctx context.Context, in step.Input, plan machine.Pl
 		if a.Bounds.String() != p.To.String() || !ourBounds(a, in, machine.ActionApply) {
 			return &fault.Error{Reason: fault.Conflict, Message: fmt.Sprintf("%s: the bounds of %s changed since the look", plan.Step, step.RefText(a.Ref))}
 		}
-		out, err = l.set(ctx, in, plan, machine.ActionUndo, p.From, a.Stamp())
+		out, err = l.set(ctx, in, plan, machine.ActionUndo, p.From, a.Stamp(), true)
 		return err
 	})
 	return out, err
 }
 
-func (l kubeAutoscaler) set(ctx context.Context, in step.Input, plan machine.Plan, action machine.Action, to kube.Bounds, stamp string) (json.RawMessage, error) {
+func (l kubeAutoscaler) set(ctx context.Context, in step.Input, plan machine.Plan, action machine.Action, to kube.Bounds, stamp string, back bool) (json.RawMessage, error) {
 	if l.a == nil {
 		return nil, step.NotConfigured("cluster", "kubernetes")
 	}
 	a, err := l.a.SetBounds(ctx, kube.BoundsChange{
-		Ref: step.RefOfTarget(plan.Target), UID: plan.Target.UID, Stamp: stamp, To: to, Run: in.Run, Key: in.Key,
+		Ref: step.RefOfTarget(plan.Target), UID: plan.Target.UID, Stamp: stamp, To: to, Back: back, Run: in.Run, Key: in.Key,
 	})
 	if err != nil {
 		return nil, err

@@ -19,6 +19,7 @@ type aim struct {
 	bounds kube.Bounds
 	to     int  // replicas
 	kept   bool // there are so many already
+	back   bool // it gives a loan back
 	note   string
 }
 
@@ -54,7 +55,7 @@ func keep(with autoscalerWith, w kube.Workload, a kube.Autoscaler) (aim, error) 
 	switch {
 	case !*with.Keep:
 		return aim{}, nothing("keep is false")
-	case with.From != nil || with.Max != nil || with.Above != nil || with.Bounds != nil:
+	case with.From != nil || with.Max != nil || with.Above != nil || with.Bounds != nil || with.Unpause != nil:
 		return aim{}, step.Invalid("%s: keep takes no other parameter", autoscalerKind)
 	}
 	if err := step.Keepable(autoscalerKind, a, to); err != nil {
@@ -99,16 +100,17 @@ func giveBack(with step.ScaleWith, a kube.Autoscaler) (aim, error) {
 		return aim{}, step.Invalid("%s: bounds is given together with a negative by only", autoscalerKind)
 	}
 	now, floor := a.Min(), a.LowOf(former)
-	unpause := a.Bounds.Pause && !former.Pause // whatever has become of the number
+	unpause := a.Bounds.Pause && with.Unpause != nil && *with.Unpause // whatever has become of the number
 	if now <= floor && !unpause {
 		return aim{}, nothing("the lower bound of %s is %d, so that what was on loan is given back already", step.RefText(a.Ref), now)
 	}
 	if with.Above != nil {
 		floor = max(floor, *with.Above)
 	}
-	left := min(now, max(now+max(*with.By, -1_000_000), floor))
-	last := left == floor
-	t := aim{bounds: kube.Bounds{Min: &left, Max: a.Bounds.Max, Pause: a.Bounds.Pause && !unpause}, to: left}
+	by := max(*with.By, -1_000_000)
+	left := min(now, max(now+by, floor))
+	last := now+by <= a.LowOf(former) && (!a.Single() || left <= a.LowOf(former)) // with Single, the bound is the replicas
+	t := aim{bounds: kube.Bounds{Min: &left, Max: a.Bounds.Max, Pause: a.Bounds.Pause && !unpause}, to: left, back: true}
 	switch {
 	case last:
 		t.bounds.Min = former.Min
@@ -147,7 +149,7 @@ func (t aim) plan(in step.Input, w kube.Workload, a kube.Autoscaler) machine.Pla
 		Summary: fmt.Sprintf("scale %s from %d to %d replicas by %s: %s", step.RefText(w.Ref), w.Replicas, t.to, a.Ref.Kind+" "+a.Ref.Name, strings.Join(changes, ", ")),
 		Diff:    diff, Undo: "set " + strings.Join(back, " and "),
 		Locks:   step.Locks(in.Service),
-		Payload: step.EncodeJSON(autoscalerPayload{Workload: w.Ref, From: a.Bounds, To: t.bounds, Stamp: a.Stamp(), Kept: t.kept}),
+		Payload: step.EncodeJSON(autoscalerPayload{Workload: w.Ref, From: a.Bounds, To: t.bounds, Stamp: a.Stamp(), Back: t.back, Kept: t.kept}),
 		Risk:    machine.RiskLow, Why: "adds replicas; those that serve are not touched",
 		Capacity: machine.Capacity{ReadyNow: w.Ready, LowestReady: w.Ready, ReadyAfter: max(t.to, w.Ready)},
 		Loading:  step.Loading(w),
@@ -165,6 +167,9 @@ func (t aim) plan(in step.Input, w kube.Workload, a kube.Autoscaler) machine.Pla
 		plan.Back = step.ScaleBack(before, t.to)
 		plan.Back["by"] = a.Min() - a.LowOf(t.bounds) // what was lent is the difference of the lower bounds
 		plan.Back["bounds"] = a.Bounds.String()
+		if t.bounds.Pause && !a.Bounds.Pause {
+			plan.Back["unpause"] = true
+		}
 		return plan
 	}
 	plan.Summary = fmt.Sprintf("lower the bounds of %s: %s", step.RefText(a.Ref), strings.Join(changes, ", "))
