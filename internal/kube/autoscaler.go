@@ -51,13 +51,6 @@ type Autoscaler struct {
 	planner *dynamo.Planner // of a DynamoGraph
 }
 
-// Ceiling is a limit of the replicas beside the bounds, which is never changed.
-type Ceiling struct {
-	Most   int    // replicas; -1: not known
-	Starts int    // lower bound that is still valid, whatever others have above theirs; -1: not known
-	Why    string // for people
-}
-
 // Bounds are the bounds of an autoscaler as they are written in its spec; nil: not
 // written, so that the default counts.
 type Bounds struct {
@@ -145,27 +138,6 @@ func (a Autoscaler) Single() bool {
 
 // defaultMaxReplicaCount is KEDA's default of maxReplicaCount.
 const defaultMaxReplicaCount = 100
-
-// Refuses returns why the bounds are not set to others, whoever owns them; empty: they may be.
-// What was lent or lowered is always taken back, where the place of the bound is known and the others
-// are valid.
-func (a Autoscaler) Refuses(to Bounds, back bool) string {
-	low := a.LowOf(to)
-	switch {
-	case a.Unread():
-		return a.Inert
-	case a.Inert != "" && (a.planner == nil || !back):
-		return a.Inert
-	case a.Ceiling == nil || low <= a.Min():
-		return ""
-	case !back && low > a.Ceiling.Most, back && a.Ceiling.Starts >= 0 && low > a.Ceiling.Starts:
-		return a.Ceiling.Why
-	}
-	return ""
-}
-
-// Unread reports whether the bounds of a planner could not be read.
-func (a Autoscaler) Unread() bool { return a.planner != nil && a.planner.At < 0 }
 
 // Fields returns the paths of the bounds in the object's spec; high is empty where one
 // field is both, or the upper one is never changed.

@@ -26,6 +26,34 @@ type BoundsChange struct {
 	Key    string // idempotency key, recorded in an annotation as responder.dev/effect
 }
 
+// Ceiling is a limit of the replicas beside the bounds, which is never changed.
+type Ceiling struct {
+	Most   int    // replicas; -1: not known
+	Starts int    // lower bound that is still valid, whatever others have above theirs; -1: not known
+	Why    string // for people
+}
+
+// Refuses returns why the bounds are not set to others, whoever owns them; empty: they may be.
+// What was lent or lowered is always taken back, where the place of the bound is known and the others
+// are valid.
+func (a Autoscaler) Refuses(to Bounds, back bool) string {
+	low := a.LowOf(to)
+	switch {
+	case a.Unread():
+		return a.Inert
+	case a.Inert != "" && (a.planner == nil || !back):
+		return a.Inert
+	case a.Ceiling == nil || low <= a.Min():
+		return ""
+	case !back && low > a.Ceiling.Most, back && a.Ceiling.Starts >= 0 && low > a.Ceiling.Starts:
+		return a.Ceiling.Why
+	}
+	return ""
+}
+
+// Unread reports whether the bounds of a planner could not be read.
+func (a Autoscaler) Unread() bool { return a.planner != nil && a.planner.At < 0 }
+
 // SetBounds sets the bounds of an autoscaler if the precondition still holds, and
 // returns the autoscaler after that. The error is a [*fault.Error].
 //
