@@ -260,12 +260,8 @@ spec:
   start: confirm
   states:
     confirm:
-      check: prometheus.query
-      with: {query: 'SLOW'}
-      on_error: escalated
-      next:
-        - {when: out.status == "ok" && out.value > 0.01, to: BEGIN}
-        - {to: escalated}LEVERS
+      wait: {check: prometheus.query, with: {query: 'SLOW'}, until: 'out.status == "ok" && out.value > 0.01', every: 5s, within: 30s} # a scrape may be lost
+      next: [{when: held, to: BEGIN}, {when: expired, to: escalated}]LEVERS
     resolved: {end: resolved}
     escalated: {end: escalated}
 `)
