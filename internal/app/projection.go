@@ -95,11 +95,18 @@ func (p *projection) collectors() []prometheus.Collector {
 	return out
 }
 
-// expect begins the playbooks' counters that an alert looks at, so that their
-// first count is seen as an increase.
+// expect begins the counters that an alert looks at, so that their first count is seen as an increase.
 func (p *projection) expect(playbooks []string) {
 	for _, name := range playbooks {
 		p.glass.add(0, name)
+		for _, outcome := range machine.Outcomes() {
+			if outcome.WithPeople() {
+				p.runs.add(0, name, string(outcome))
+			}
+		}
+	}
+	for _, kind := range []string{dispatch.KindUnmatched, dispatch.KindNoService} {
+		p.alerts.add(0, strings.TrimPrefix(kind, "alert."))
 	}
 }
 

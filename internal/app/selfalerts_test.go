@@ -86,7 +86,9 @@ func exportedSeries(t *testing.T) string {
 	}
 	t.Cleanup(func() { _ = j.Close() })
 	m := newMetrics(newAppendTimes(), metricSources{
-		journal: j, figures: func() executor.Figures { return executor.Figures{Loans: map[string]int{"still-owed": 1}} }, pauses: func() []string { return []string{"global"} }, demoted: func() map[string]int { return nil },
+		journal: j, figures: func() executor.Figures {
+			return executor.Figures{Loans: map[string]int{"still-owed": 1}, Phases: map[executor.Standing]int{{Playbook: "pb", Phase: machine.PhaseHeld}: 1}}
+		}, pauses: func() []string { return []string{"global"} }, demoted: func() map[string]int { return nil },
 		policy:    func() (bool, bool) { return true, false },
 		playbooks: func() []string { return []string{"pb"} }, step: func(string, string) string { return "" }, now: time.Now,
 		archiving: func() *api.JournalFailure { return nil },

@@ -104,11 +104,16 @@ func (s *Server) healthz(c echo.Context, _ Identity) error {
 	return c.String(http.StatusOK, "ok\n")
 }
 
-func (s *Server) readyz(c echo.Context, _ Identity) error {
-	r := api.Readiness{Missing: []string{}}
-	if s.o.Ready != nil {
-		r.Missing = append(r.Missing, s.o.Ready()...)
+// missing returns what is missing before work can be done; empty: nothing is.
+func (s *Server) missing() []string {
+	if s.o.Ready == nil {
+		return nil
 	}
+	return s.o.Ready()
+}
+
+func (s *Server) readyz(c echo.Context, _ Identity) error {
+	r := api.Readiness{Missing: append([]string{}, s.missing()...)}
 	r.Ready = len(r.Missing) == 0
 	if s.o.Room != nil {
 		if err := s.o.Room(); err != nil {

@@ -21,9 +21,10 @@ type metrics struct {
 	oidcRefreshes *prometheus.CounterVec
 	signIns       *prometheus.CounterVec
 	bytesInFlight prometheus.GaugeFunc
+	ready         prometheus.GaugeFunc
 }
 
-func newMetrics(inFlight func() int64) *metrics {
+func newMetrics(inFlight func() int64, missing func() []string) *metrics {
 	m := &metrics{
 		notifications: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "responder_notifications_total",
@@ -61,6 +62,14 @@ func newMetrics(inFlight func() int64) *metrics {
 		bytesInFlight: prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "responder_notification_bytes_in_flight", Help: "Bytes of notification bodies being read or admitted.",
 		}, func() float64 { return float64(inFlight()) }),
+		ready: prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "responder_ready", Help: "1: the service works, as /readyz says; 0: it does not.",
+		}, func() float64 {
+			if len(missing()) > 0 {
+				return 0
+			}
+			return 1
+		}),
 	}
 	for _, method := range []string{methodPassword, methodOIDC} {
 		for _, result := range []string{signedInOK, signInWrong, signInLimited, signInRefused} {
@@ -79,7 +88,7 @@ func (m *metrics) register(r prometheus.Registerer) error {
 		return nil
 	}
 	for _, c := range []prometheus.Collector{
-		m.notifications, m.alerts, m.truncated, m.requests, m.lastSuccess, m.panics, m.cut, m.authReload, m.oidcRefreshes, m.signIns, m.bytesInFlight,
+		m.notifications, m.alerts, m.truncated, m.requests, m.lastSuccess, m.panics, m.cut, m.authReload, m.oidcRefreshes, m.signIns, m.bytesInFlight, m.ready,
 	} {
 		if err := r.Register(c); err != nil {
 			return err

@@ -62,7 +62,7 @@ func New(o Options) (*Server, error) {
 	s := &Server{o: o, log: o.Logger, streams: make(chan struct{}, maxStreams), stopping: make(chan struct{})}
 	s.bodies = &bodies{max: o.MaxBody, flying: newBudget(o.InFlightBytes, o.MaxConns)}
 	s.quotas = newQuotas(o.Quota)
-	s.metrics = newMetrics(s.bodies.flying.held)
+	s.metrics = newMetrics(s.bodies.flying.held, s.missing)
 	if s.auth, err = newAuthenticator(o.Auth, o.Logger, s.metrics); err != nil {
 		return nil, err
 	}
