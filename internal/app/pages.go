@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -68,8 +69,18 @@ const (
 	pageLoans  = 200
 )
 
-// alertsPage is the table of 'responder alerts', with the reasons.
+// alertsPage is the table of 'responder alerts', with the reasons, the playbook that is nearest, and what
+// to do about each kind of alert without a run.
 func alertsPage(list api.AlertList) web.Table {
+	var remedies []string
+	list.Alerts = slices.Clone(list.Alerts)
+	for i := range list.Alerts {
+		a := &list.Alerts[i]
+		a.Reason = runview.AlertReason(*a)
+		if do := a.Became + ": " + a.Remedy; a.Remedy != "" && !slices.Contains(remedies, do) {
+			remedies = append(remedies, do)
+		}
+	}
 	page := web.Table{Table: runview.AlertTable(list)}
 	for i := range page.Columns {
 		if c := &page.Columns[i]; c.Head == "REASON" || c.Head == "LABELS" {
@@ -79,7 +90,10 @@ func alertsPage(list api.AlertList) web.Table {
 	if list.More {
 		page.Notes = append(page.Notes, fmt.Sprintf("These are the %d that were mentioned last.", len(list.Alerts)))
 	}
-	page.Notes = append(page.Notes, "Why one has no run, the nearest playbook and what to do: responder alerts --no-run --why")
+	slices.Sort(remedies)
+	for _, do := range remedies {
+		page.Notes = append(page.Notes, "What to do about "+do+".")
+	}
 	return page
 }
 
