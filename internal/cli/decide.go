@@ -61,7 +61,7 @@ func (o decision) command(p *command.Process, d *api.DecisionRequest, cmd *cobra
 		}
 		after, err := c.Decide(cmd.Context(), id, o.verb, *d)
 		if err != nil {
-			return err
+			return o.again(cmd.Context(), &c, id, *d, err)
 		}
 		return out.Print(p.Stdout, after, func(w io.Writer) error {
 			_, err := io.WriteString(w, o.said(id, after)+"\n")
@@ -73,6 +73,23 @@ func (o decision) command(p *command.Process, d *api.DecisionRequest, cmd *cobra
 	out.AddFlag(cmd)
 	completeRuns(cmd, &c)
 	return cmd
+}
+
+// again adds to the error about a plan that is not asked about any more the command for the one that is.
+func (o decision) again(ctx context.Context, c *client.Client, id string, d api.DecisionRequest, err error) error {
+	var now api.RunDetail
+	if d.Digest == "" || c.Get(ctx, client.RunPath(id), nil, &now) != nil {
+		return err
+	}
+	g := now.Run.Gate
+	if g == nil || g.Digest == "" || g.Digest == d.Digest {
+		return err
+	}
+	line := fmt.Sprintf("responder %s %s --digest %s", o.verb, id, g.Digest)
+	if d.Reason != "" {
+		line += " --reason '" + strings.ReplaceAll(d.Reason, "'", `'\''`) + "'"
+	}
+	return fmt.Errorf("%w\nread the plan of now with: responder runs show %s\nto %s that one:           %s", err, id, o.verb, runview.Printable(line))
 }
 
 // says is a decision.said that needs the run's id alone.

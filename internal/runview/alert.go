@@ -56,6 +56,15 @@ func AlertTable(list api.AlertList) *Table {
 	return t
 }
 
+// AlertReason returns in one line why an alert has no run, with the playbook that is nearest and the
+// matchers of it that fail; empty: it has one, or none is wanted.
+func AlertReason(a api.ReceivedAlert) string {
+	if len(a.Runs) > 0 || a.Nearest == "" {
+		return a.Reason
+	}
+	return a.Reason + "; nearest is playbook " + a.Nearest + ": " + strings.Join(a.Mismatches, "; ")
+}
+
 // AlertWhy explains an alert that has no run; empty: it has one, or none is wanted.
 func AlertWhy(a api.ReceivedAlert) string {
 	if len(a.Runs) > 0 || a.Reason == "" {
