@@ -101,8 +101,12 @@ func plannerEnvironment(graph *unstructured.Unstructured, service string) string
 			return "variables that cannot be read"
 		}
 		for _, v := range list {
-			fields, _ := v.(map[string]any)
-			if name, _, _ := unstructured.NestedString(fields, "name"); strings.HasPrefix(name, "PLANNER_") {
+			fields, readable := v.(map[string]any)
+			name, named, err := unstructured.NestedString(fields, "name")
+			switch {
+			case !readable || !named || err != nil:
+				return "variables that cannot be read"
+			case strings.HasPrefix(name, "PLANNER_"):
 				return "its variable " + clip(name)
 			}
 		}
