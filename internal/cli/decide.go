@@ -86,6 +86,12 @@ func (o decision) again(ctx context.Context, c *client.Client, id string, d api.
 		return err
 	}
 	line := fmt.Sprintf("responder %s %s --digest %s", o.verb, id, g.Digest)
+	if d.BreakGlass {
+		line += " --break-glass"
+	}
+	if d.As != "" {
+		line += " --as " + d.As
+	}
 	if d.Reason != "" {
 		line += " --reason '" + strings.ReplaceAll(d.Reason, "'", `'\''`) + "'"
 	}
