@@ -15,6 +15,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 	"unicode/utf8"
@@ -226,13 +227,25 @@ func columns(ts *testscript.TestScript, _ bool, _ []string) {
 	}
 }
 
+// ports counts the addresses given out. They lie below the ports that the system
+// gives to listeners on port 0 and to connections (from 32768 on Linux), so that no
+// server of another test takes one before the service of the script listens.
+var ports atomic.Int64
+
 // freeAddress sets ADDR to a loopback address that nobody uses.
 func freeAddress(ts *testscript.TestScript, _ bool, _ []string) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	ts.Check(err)
-	ts.Setenv("ADDR", ln.Addr().String())
-	ts.Setenv("RESPONDER_SERVER", "http://"+ln.Addr().String())
-	ts.Check(ln.Close())
+	for range 1000 {
+		port := 20000 + (int64(os.Getpid())*64+ports.Add(1))%12000
+		ln, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		if err != nil {
+			continue // taken
+		}
+		ts.Setenv("ADDR", ln.Addr().String())
+		ts.Setenv("RESPONDER_SERVER", "http://"+ln.Addr().String())
+		ts.Check(ln.Close())
+		return
+	}
+	ts.Fatalf("address: no port is free")
 }
 
 // nameRun NAME sets NAME to the id of the newest run.
