@@ -24,7 +24,7 @@ type AgentPod struct {
 // AgentPods lists the running pods with an address that a label selector selects
 // in a namespace. The answer may be as old as the API server's cache.
 func (c *Client) AgentPods(ctx context.Context, namespace, selector string) ([]AgentPod, error) {
-	list, err := c.typed.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: selector, ResourceVersion: "0"})
+	list, err := c.typed.pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: selector, ResourceVersion: "0"})
 	if err != nil {
 		return nil, request{verb: "list", resource: "pods", namespace: namespace}.fail(err)
 	}
@@ -60,7 +60,7 @@ const (
 // server does not accept it for that audience.
 func (c *Client) ReviewToken(ctx context.Context, token, audience string) (owner TokenOwner, good bool, err error) {
 	review := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token, Audiences: []string{audience}}}
-	answer, err := c.typed.AuthenticationV1().TokenReviews().Create(ctx, review, metav1.CreateOptions{})
+	answer, err := c.typed.tokenReviews().Create(ctx, review, metav1.CreateOptions{})
 	if err != nil {
 		return TokenOwner{}, false, request{verb: "create", group: "authentication.k8s.io", resource: "tokenreviews"}.fail(err)
 	}

@@ -237,7 +237,7 @@ func controlledByName(owners []metav1.OwnerReference, ref Ref) bool {
 
 // scalers returns the autoscalers whose scaleTargetRef names one of the objects.
 func (c *Client) scalers(ctx context.Context, namespace string, of ...Ref) ([]autoscalingv2.HorizontalPodAutoscaler, []unstructured.Unstructured, error) {
-	all, err := c.typed.AutoscalingV2().HorizontalPodAutoscalers(namespace).List(ctx, metav1.ListOptions{})
+	all, err := c.typed.autoscalers(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, nil, request{verb: "list", group: "autoscaling", resource: "horizontalpodautoscalers", namespace: namespace}.fail(err)
 	}

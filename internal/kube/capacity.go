@@ -80,7 +80,7 @@ func (c *Client) Capacity(ctx context.Context, ref Ref) (Capacity, error) {
 	if err := c.eachPod(ctx, func(p *corev1.Pod) { f.add(p, o.owns(p)) }); err != nil {
 		return Capacity{}, err
 	}
-	quotas, err := c.typed.CoreV1().ResourceQuotas(ref.Namespace).List(ctx, metav1.ListOptions{})
+	quotas, err := c.typed.quotas(ref.Namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return Capacity{}, request{verb: "list", resource: "resourcequotas", namespace: ref.Namespace}.fail(err)
 	}

@@ -359,14 +359,14 @@ func (c *Client) patch(ctx context.Context, o *object, patch []operation, dryRun
 	}
 	if o.deployment != nil {
 		r.resource = "deployments"
-		d, err := c.typed.AppsV1().Deployments(o.ref.Namespace).Patch(ctx, o.ref.Name, types.JSONPatchType, body, options)
+		d, err := c.typed.deployments(o.ref.Namespace).Patch(ctx, o.ref.Name, types.JSONPatchType, body, options)
 		if err != nil {
 			return Applied{}, r.fail(err)
 		}
 		return applied(d.ObjectMeta, replicas(d.Spec.Replicas), d.Spec.Template), nil
 	}
 	r.resource = "statefulsets"
-	s, err := c.typed.AppsV1().StatefulSets(o.ref.Namespace).Patch(ctx, o.ref.Name, types.JSONPatchType, body, options)
+	s, err := c.typed.statefulSets(o.ref.Namespace).Patch(ctx, o.ref.Name, types.JSONPatchType, body, options)
 	if err != nil {
 		return Applied{}, r.fail(err)
 	}

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/util/flowcontrol"
@@ -30,7 +29,7 @@ type Options struct {
 
 // Client reads and changes workloads of one cluster. It is safe for concurrent use.
 type Client struct {
-	typed   kubernetes.Interface
+	typed   typed
 	dynamic dynamic.Interface
 	http    *http.Client // the same connection, for what the others do not show
 	now     func() time.Time
@@ -62,19 +61,19 @@ func NewForConfig(config *rest.Config, o Options) (*Client, error) {
 	config.UserAgent = FieldManager
 	config.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json" // fewer bytes and less work for large lists
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return once{next} })
-	typed, err := kubernetes.NewForConfig(config)
+	shared, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return nil, fmt.Errorf("kubernetes client: %w", err)
 	}
-	dyn, err := dynamic.NewForConfig(config)
+	typed, err := newTyped(config, shared)
 	if err != nil {
 		return nil, fmt.Errorf("kubernetes client: %w", err)
 	}
-	plain, err := rest.HTTPClientFor(config)
+	dyn, err := dynamic.NewForConfigAndClient(config, shared)
 	if err != nil {
 		return nil, fmt.Errorf("kubernetes client: %w", err)
 	}
-	return &Client{typed: typed, dynamic: dyn, http: plain, now: time.Now}, nil
+	return &Client{typed: typed, dynamic: dyn, http: shared, now: time.Now}, nil
 }
 
 func (o Options) config() (*rest.Config, error) {
@@ -104,7 +103,7 @@ func (o Options) config() (*rest.Config, error) {
 // Ping asks the API server for its version, for readiness.
 func (c *Client) Ping(ctx context.Context) error {
 	r := request{verb: "get", resource: "version"}
-	_, err := c.typed.Discovery().RESTClient().Get().AbsPath("/version").DoRaw(ctx)
+	_, err := c.typed.core().Get().AbsPath("/version").DoRaw(ctx)
 	return r.fail(err)
 }
 

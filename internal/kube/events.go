@@ -88,7 +88,7 @@ func (c *Client) events(ctx context.Context, o *object, pods []corev1.Pod) ([]Ev
 func (c *Client) listEvents(ctx context.Context, namespace, selector string, keep func(*corev1.Event) bool, most int) (kept []corev1.Event, rest bool, err error) {
 	options := metav1.ListOptions{FieldSelector: selector, Limit: pageOfEvents}
 	for read := 0; ; {
-		list, err := c.typed.CoreV1().Events(namespace).List(ctx, options)
+		list, err := c.typed.events(namespace).List(ctx, options)
 		if err != nil {
 			return nil, false, request{verb: "list", resource: "events", namespace: namespace}.fail(err)
 		}

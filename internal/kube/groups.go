@@ -151,7 +151,7 @@ func (o *object) leads() (Ref, labels.Set) {
 // workers lists the pods of the groups that the object leads, without the leaders.
 func (c *Client) workers(ctx context.Context, o *object, leaders []corev1.Pod) ([]corev1.Pod, error) {
 	ref, common := o.leads()
-	list, err := c.typed.CoreV1().Pods(o.ref.Namespace).List(ctx, metav1.ListOptions{LabelSelector: common.String()})
+	list, err := c.typed.pods(o.ref.Namespace).List(ctx, metav1.ListOptions{LabelSelector: common.String()})
 	if err != nil {
 		return nil, request{verb: "list", resource: "pods", namespace: o.ref.Namespace}.fail(err)
 	}

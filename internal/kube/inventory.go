@@ -26,7 +26,7 @@ func (c *Client) AllNodes(ctx context.Context) ([]NodeState, error) {
 // PodsByNode returns the pods of a namespace that are bound to a node, by node, without
 // their budgets, as the API server's cache has them. The error is a [*fault.Error].
 func (c *Client) PodsByNode(ctx context.Context, namespace string) (map[string][]NodePod, error) {
-	list, err := c.typed.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+	list, err := c.typed.pods(namespace).List(ctx, metav1.ListOptions{ResourceVersion: "0"})
 	if err != nil {
 		return nil, request{verb: "list", resource: "pods", namespace: namespace}.fail(err)
 	}

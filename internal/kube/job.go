@@ -77,12 +77,12 @@ func jobRequest(verb, namespace, name string) request {
 
 // Job returns a Job with its pods. The error is a [*fault.Error].
 func (c *Client) Job(ctx context.Context, namespace, name string) (Job, error) {
-	j, err := c.typed.BatchV1().Jobs(namespace).Get(ctx, name, metav1.GetOptions{})
+	j, err := c.typed.jobs(namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return Job{}, jobRequest("get", namespace, name).fail(err)
 	}
 	out := describeJob(j)
-	list, err := c.typed.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: batchv1.ControllerUidLabel + "=" + out.UID})
+	list, err := c.typed.pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: batchv1.ControllerUidLabel + "=" + out.UID})
 	if err != nil {
 		return Job{}, request{verb: "list", resource: "pods", namespace: namespace}.fail(err)
 	}
@@ -154,7 +154,7 @@ func (c *Client) CreateJob(ctx context.Context, ch JobCreation) (Job, error) {
 	if ch.DryRun {
 		options.DryRun = []string{metav1.DryRunAll}
 	}
-	made, err := c.typed.BatchV1().Jobs(ch.Namespace).Create(ctx, &j, options)
+	made, err := c.typed.jobs(ch.Namespace).Create(ctx, &j, options)
 	switch {
 	case apierrors.IsAlreadyExists(err):
 		return Job{}, &fault.Error{Reason: fault.Conflict, Message: r.String() + ": there is a Job of that name", Err: cause{err}}
@@ -170,7 +170,7 @@ func (c *Client) DeleteJob(ctx context.Context, d JobDeletion) error {
 	r := jobRequest("delete", d.Namespace, d.Name)
 	r.write = true
 	foreground := metav1.DeletePropagationForeground
-	err := c.typed.BatchV1().Jobs(d.Namespace).Delete(ctx, d.Name, metav1.DeleteOptions{
+	err := c.typed.jobs(d.Namespace).Delete(ctx, d.Name, metav1.DeleteOptions{
 		PropagationPolicy: &foreground, Preconditions: &metav1.Preconditions{UID: (*types.UID)(&d.UID)},
 	})
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {

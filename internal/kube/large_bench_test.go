@@ -16,7 +16,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 
 	"github.com/inference-responder/responder/internal/kube"
@@ -166,11 +165,11 @@ func (l *largeCluster) page(path, mime string, from, to, all int) []byte {
 	if strings.HasSuffix(path, "/pods") {
 		list = &corev1.PodList{ListMeta: meta, Items: l.pods[from:to]}
 	}
-	info, ok := runtime.SerializerInfoForMediaType(scheme.Codecs.SupportedMediaTypes(), mime)
+	info, ok := runtime.SerializerInfoForMediaType(kube.Codecs.SupportedMediaTypes(), mime)
 	if !ok {
 		panic("no serializer for " + mime)
 	}
-	out, err := runtime.Encode(scheme.Codecs.EncoderForVersion(info.Serializer, corev1.SchemeGroupVersion), list)
+	out, err := runtime.Encode(kube.Codecs.EncoderForVersion(info.Serializer, corev1.SchemeGroupVersion), list)
 	if err != nil {
 		panic(err)
 	}

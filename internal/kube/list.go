@@ -14,7 +14,6 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes/scheme"
 )
 
 // This file reads lists of a whole cluster: with one request, whatever the cluster's size,
@@ -30,7 +29,7 @@ type item[T any] interface {
 // it returns an error.
 func each[T any, P item[T]](ctx context.Context, c *Client, resource string, options metav1.ListOptions, do func(P) error) error {
 	var refused error // what do returned
-	body, err := c.typed.CoreV1().RESTClient().Get().Resource(resource).VersionedParams(&options, scheme.ParameterCodec).
+	body, err := c.typed.core().Get().Resource(resource).VersionedParams(&options, parameters).
 		SetHeader("Accept", "application/vnd.kubernetes.protobuf,application/json").Stream(ctx)
 	if err == nil {
 		defer func() { _ = body.Close() }() // it was read

@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/kubernetes/scheme"
 )
 
 // encoded is a list of nodes as an API server writes it.
@@ -24,11 +23,11 @@ func encoded(t testing.TB, mime string, nodes int, more ...string) []byte {
 	for i := range nodes {
 		list.Items = append(list.Items, corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("node-%d", i), Labels: map[string]string{"a": "b"}}})
 	}
-	info, ok := runtime.SerializerInfoForMediaType(scheme.Codecs.SupportedMediaTypes(), mime)
+	info, ok := runtime.SerializerInfoForMediaType(Codecs.SupportedMediaTypes(), mime)
 	if !ok {
 		t.Fatal("no serializer for " + mime)
 	}
-	out, err := runtime.Encode(scheme.Codecs.EncoderForVersion(info.Serializer, corev1.SchemeGroupVersion), list)
+	out, err := runtime.Encode(Codecs.EncoderForVersion(info.Serializer, corev1.SchemeGroupVersion), list)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -69,20 +69,19 @@ func (c *Client) resource(ctx context.Context, group, version, kind string) (sch
 	if known, ok := builtIn[group+"/"+kind]; ok && (version == "" || version == known.Version) {
 		return known, nil
 	}
-	discovery := c.typed.Discovery().RESTClient()
 	root := "/apis/" + group
 	if group == "" {
 		root, version = "/api", "v1"
 	}
 	if version == "" {
 		var g metav1.APIGroup
-		if err := discovery.Get().AbsPath(root).Do(ctx).Into(&g); err != nil {
+		if err := c.typed.core().Get().AbsPath(root).Do(ctx).Into(&g); err != nil {
 			return schema.GroupVersionResource{}, request{verb: "get", resource: root}.fail(err)
 		}
 		version = g.PreferredVersion.Version
 	}
 	var all metav1.APIResourceList
-	if err := discovery.Get().AbsPath(root + "/" + version).Do(ctx).Into(&all); err != nil {
+	if err := c.typed.core().Get().AbsPath(root + "/" + version).Do(ctx).Into(&all); err != nil {
 		return schema.GroupVersionResource{}, request{verb: "get", resource: root + "/" + version}.fail(err)
 	}
 	for _, r := range all.APIResources {

@@ -31,9 +31,8 @@ func (c *Client) Log(ctx context.Context, q LogQuery) (string, error) {
 		lines = min(lines, int64(q.Lines))
 	}
 	r := request{verb: "get", resource: "pods/log", namespace: q.Namespace, name: q.Pod}
-	stream, err := c.typed.CoreV1().Pods(q.Namespace).GetLogs(q.Pod, &corev1.PodLogOptions{
-		Container: q.Container, Previous: q.Previous, TailLines: &lines, LimitBytes: &limit,
-	}).Stream(ctx)
+	stream, err := c.typed.core().Get().Namespace(q.Namespace).Resource("pods").Name(q.Pod).SubResource("log").
+		VersionedParams(&corev1.PodLogOptions{Container: q.Container, Previous: q.Previous, TailLines: &lines, LimitBytes: &limit}, parameters).Stream(ctx)
 	if err != nil {
 		return "", r.fail(err)
 	}

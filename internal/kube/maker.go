@@ -91,17 +91,16 @@ func (c *Client) metaOf(ctx context.Context, ref Ref) (meta metav1.ObjectMeta, p
 		}
 		return o.meta, o.template.Labels, nil
 	}
-	apps := c.typed.AppsV1()
 	r := request{verb: "get", group: "apps", resource: "deployments", namespace: ref.Namespace, name: ref.Name}
 	if ref.Kind == "StatefulSet" {
 		r.resource = "statefulsets"
-		s, err := apps.StatefulSets(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
+		s, err := c.typed.statefulSets(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
 		if err != nil {
 			return meta, nil, r.fail(err)
 		}
 		return s.ObjectMeta, s.Spec.Template.Labels, nil
 	}
-	d, err := apps.Deployments(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
+	d, err := c.typed.deployments(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
 	if err != nil {
 		return meta, nil, r.fail(err)
 	}

@@ -29,11 +29,11 @@ type Container struct {
 // with the value true; empty: of all namespaces.
 func (c *Client) Marked(ctx context.Context, namespace, label string) ([]Marked, error) {
 	options := metav1.ListOptions{LabelSelector: label + "=true"}
-	deployments, err := c.typed.AppsV1().Deployments(namespace).List(ctx, options)
+	deployments, err := c.typed.deployments(namespace).List(ctx, options)
 	if err != nil {
 		return nil, request{verb: "list", group: "apps", resource: "deployments", namespace: namespace}.fail(err)
 	}
-	sets, err := c.typed.AppsV1().StatefulSets(namespace).List(ctx, options)
+	sets, err := c.typed.statefulSets(namespace).List(ctx, options)
 	if err != nil {
 		return nil, request{verb: "list", group: "apps", resource: "statefulsets", namespace: namespace}.fail(err)
 	}

@@ -108,7 +108,7 @@ func (c *Client) patchNode(ctx context.Context, n *corev1.Node, ch NodeChange) (
 	if ch.DryRun {
 		options.DryRun = []string{metav1.DryRunAll}
 	}
-	after, err := c.typed.CoreV1().Nodes().Patch(ctx, ch.Name, types.JSONPatchType, body, options)
+	after, err := c.typed.nodes().Patch(ctx, ch.Name, types.JSONPatchType, body, options)
 	if err != nil {
 		return nil, request{verb: "patch", resource: "nodes", name: ch.Name, write: !ch.DryRun}.fail(err)
 	}
@@ -204,7 +204,7 @@ func (c *Client) Evict(ctx context.Context, e Eviction) (blocked string, err err
 		options.DryRun = []string{metav1.DryRunAll}
 	}
 	eviction := &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: e.Name}, DeleteOptions: options}
-	err = c.typed.PolicyV1().Evictions(e.Namespace).Evict(ctx, eviction)
+	err = c.typed.evict(ctx, eviction)
 	r := request{verb: "create", resource: "pods/eviction", namespace: e.Namespace, name: e.Name, write: !e.DryRun}
 	var status apierrors.APIStatus
 	switch {

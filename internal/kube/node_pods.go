@@ -73,7 +73,7 @@ func (c *Client) Node(ctx context.Context, name string) (NodeState, error) {
 }
 
 func (c *Client) node(ctx context.Context, name string) (*corev1.Node, error) {
-	n, err := c.typed.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+	n, err := c.typed.nodes().Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return nil, request{verb: "get", resource: "nodes", name: name}.fail(err)
 	}
@@ -137,7 +137,7 @@ func namespaces(pods []corev1.Pod) map[string]bool {
 
 // podsOn lists the pods bound to a node, by namespace and name.
 func (c *Client) podsOn(ctx context.Context, node string) ([]corev1.Pod, error) {
-	list, err := c.typed.CoreV1().Pods("").List(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("spec.nodeName", node).String()})
+	list, err := c.typed.pods("").List(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("spec.nodeName", node).String()})
 	if err != nil {
 		return nil, request{verb: "list", resource: "pods"}.fail(err)
 	}
@@ -148,7 +148,7 @@ func (c *Client) podsOn(ctx context.Context, node string) ([]corev1.Pod, error) 
 }
 
 func (c *Client) podsOf(ctx context.Context, namespace string) ([]corev1.Pod, error) {
-	list, err := c.typed.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
+	list, err := c.typed.pods(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, request{verb: "list", resource: "pods", namespace: namespace}.fail(err)
 	}
@@ -156,7 +156,7 @@ func (c *Client) podsOf(ctx context.Context, namespace string) ([]corev1.Pod, er
 }
 
 func (c *Client) budgets(ctx context.Context, namespace string) ([]policyv1.PodDisruptionBudget, error) {
-	list, err := c.typed.PolicyV1().PodDisruptionBudgets(namespace).List(ctx, metav1.ListOptions{})
+	list, err := c.typed.disruptionBudgets(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, request{verb: "list", group: "policy", resource: "poddisruptionbudgets", namespace: namespace}.fail(err)
 	}

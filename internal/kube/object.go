@@ -44,7 +44,7 @@ func (c *Client) load(ctx context.Context, ref Ref) (*object, error) {
 }
 
 func (c *Client) loadDeployment(ctx context.Context, ref Ref) (*object, error) {
-	d, err := c.typed.AppsV1().Deployments(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
+	d, err := c.typed.deployments(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
 	if err != nil {
 		return nil, request{verb: "get", group: "apps", resource: "deployments", namespace: ref.Namespace, name: ref.Name}.fail(err)
 	}
@@ -57,7 +57,7 @@ func (c *Client) withReplicaSets(ctx context.Context, o *object) (*object, error
 	if err != nil {
 		return nil, err
 	}
-	list, err := c.typed.AppsV1().ReplicaSets(o.ref.Namespace).List(ctx, options)
+	list, err := c.typed.replicaSets(o.ref.Namespace).List(ctx, options)
 	if err != nil {
 		return nil, request{verb: "list", group: "apps", resource: "replicasets", namespace: o.ref.Namespace}.fail(err)
 	}
@@ -70,7 +70,7 @@ func (c *Client) withReplicaSets(ctx context.Context, o *object) (*object, error
 }
 
 func (c *Client) loadStatefulSet(ctx context.Context, ref Ref) (*object, error) {
-	s, err := c.typed.AppsV1().StatefulSets(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
+	s, err := c.typed.statefulSets(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
 	if err != nil {
 		return nil, request{verb: "get", group: "apps", resource: "statefulsets", namespace: ref.Namespace, name: ref.Name}.fail(err)
 	}
@@ -79,7 +79,7 @@ func (c *Client) loadStatefulSet(ctx context.Context, ref Ref) (*object, error) 
 	if err != nil {
 		return nil, err
 	}
-	list, err := c.typed.AppsV1().ControllerRevisions(ref.Namespace).List(ctx, options)
+	list, err := c.typed.controllerRevisions(ref.Namespace).List(ctx, options)
 	if err != nil {
 		return nil, request{verb: "list", group: "apps", resource: "controllerrevisions", namespace: ref.Namespace}.fail(err)
 	}

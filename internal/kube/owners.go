@@ -45,14 +45,15 @@ func (c *Client) scaledObjects(ctx context.Context, namespace string) ([]unstruc
 	if err != nil {
 		return nil, err
 	}
-	list, err := c.typed.Discovery().ServerResourcesForGroupVersion(gvr.GroupVersion().String())
+	var known metav1.APIResourceList
+	err = c.typed.core().Get().AbsPath("/apis/" + gvr.GroupVersion().String()).Do(ctx).Into(&known)
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, request{verb: "get", resource: "/apis/keda.sh/v1alpha1"}.fail(err)
 	}
-	for _, r := range list.APIResources {
+	for _, r := range known.APIResources {
 		if r.Name != gvr.Resource {
 			continue
 		}

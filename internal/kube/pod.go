@@ -38,7 +38,7 @@ type PodChange struct {
 
 // Pod returns one pod. The error is a [*fault.Error].
 func (c *Client) Pod(ctx context.Context, namespace, name string) (PodState, error) {
-	p, err := c.typed.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
+	p, err := c.typed.pods(namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return PodState{}, request{verb: "get", resource: "pods", namespace: namespace, name: name}.fail(err)
 	}
@@ -50,7 +50,7 @@ func (c *Client) Pod(ctx context.Context, namespace, name string) (PodState, err
 // takes it. The error is a [*fault.Error].
 func (c *Client) ChangePod(ctx context.Context, ch PodChange) (PodState, error) {
 	r := request{verb: "patch", resource: "pods", namespace: ch.Namespace, name: ch.Name, write: !ch.DryRun}
-	p, err := c.typed.CoreV1().Pods(ch.Namespace).Get(ctx, ch.Name, metav1.GetOptions{})
+	p, err := c.typed.pods(ch.Namespace).Get(ctx, ch.Name, metav1.GetOptions{})
 	if err != nil {
 		return PodState{}, request{verb: "get", resource: "pods", namespace: ch.Namespace, name: ch.Name}.fail(err)
 	}
@@ -71,7 +71,7 @@ func (c *Client) ChangePod(ctx context.Context, ch PodChange) (PodState, error) 
 	if ch.DryRun {
 		options.DryRun = []string{metav1.DryRunAll}
 	}
-	after, err := c.typed.CoreV1().Pods(ch.Namespace).Patch(ctx, ch.Name, types.JSONPatchType, body, options)
+	after, err := c.typed.pods(ch.Namespace).Patch(ctx, ch.Name, types.JSONPatchType, body, options)
 	if err != nil {
 		return PodState{}, r.fail(err)
 	}

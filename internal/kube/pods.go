@@ -19,7 +19,7 @@ func (c *Client) pods(ctx context.Context, o *object) ([]corev1.Pod, error) {
 	if err != nil {
 		return nil, err
 	}
-	list, err := c.typed.CoreV1().Pods(o.ref.Namespace).List(ctx, options)
+	list, err := c.typed.pods(o.ref.Namespace).List(ctx, options)
 	if err != nil {
 		return nil, request{verb: "list", resource: "pods", namespace: o.ref.Namespace}.fail(err)
 	}
@@ -105,7 +105,7 @@ func (c *Client) nodesOf(ctx context.Context, pods []corev1.Pod) ([]Node, error)
 	}
 	var out []Node
 	for _, name := range slices.Sorted(maps.Keys(count)) {
-		n, err := c.typed.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+		n, err := c.typed.nodes().Get(ctx, name, metav1.GetOptions{})
 		switch {
 		case apierrors.IsNotFound(err):
 			out = append(out, Node{Name: name, Conditions: []string{"gone"}, Pods: count[name]})

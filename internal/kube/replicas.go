@@ -38,7 +38,7 @@ func (c *Client) countReplicas(ctx context.Context, place Ref, out map[Ref]Repli
 	}
 	switch place.Kind {
 	case "Deployment":
-		list, err := c.typed.AppsV1().Deployments(place.Namespace).List(ctx, metav1.ListOptions{})
+		list, err := c.typed.deployments(place.Namespace).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return request{verb: "list", group: "apps", resource: "deployments", namespace: place.Namespace}.fail(err)
 		}
@@ -46,7 +46,7 @@ func (c *Client) countReplicas(ctx context.Context, place Ref, out map[Ref]Repli
 			count(d.Name, d.Spec.Replicas, d.Status.ReadyReplicas)
 		}
 	case "StatefulSet":
-		list, err := c.typed.AppsV1().StatefulSets(place.Namespace).List(ctx, metav1.ListOptions{})
+		list, err := c.typed.statefulSets(place.Namespace).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return request{verb: "list", group: "apps", resource: "statefulsets", namespace: place.Namespace}.fail(err)
 		}

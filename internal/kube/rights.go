@@ -42,7 +42,7 @@ func (c *Client) May(ctx context.Context, r Right) (bool, error) {
 			Namespace: r.Namespace, Verb: r.Verb, Group: r.Group, Resource: r.Resource, Subresource: r.Subresource,
 		},
 	}}
-	answer, err := c.typed.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+	answer, err := c.typed.accessReviews().Create(ctx, review, metav1.CreateOptions{})
 	if err != nil {
 		return false, request{verb: "create", group: "authorization.k8s.io", resource: "selfsubjectaccessreviews"}.fail(err)
 	}
@@ -52,7 +52,7 @@ func (c *Client) May(ctx context.Context, r Right) (bool, error) {
 // Clock returns how far the API server's clock is ahead of ours, give or take a
 // second and half of the time that the answer took.
 func (c *Client) Clock(ctx context.Context) (ahead, within time.Duration, err error) {
-	rest, r := c.typed.Discovery().RESTClient(), request{verb: "get", resource: "version"}
+	rest, r := c.typed.core(), request{verb: "get", resource: "version"}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, rest.Get().AbsPath("/version").URL().String(), nil)
 	if err != nil {
 		return 0, 0, r.fail(err)

@@ -10,7 +10,7 @@ import (
 // by UID, each with the name of such a slice. Whatever follows the slice may send
 // them new requests, whatever the state of the pod. The error is a [*fault.Error].
 func (c *Client) InRotation(ctx context.Context, namespace string) (map[string]string, error) {
-	list, err := c.typed.DiscoveryV1().EndpointSlices(namespace).List(ctx, metav1.ListOptions{})
+	list, err := c.typed.endpointSlices(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, request{verb: "list", group: "discovery.k8s.io", resource: "endpointslices", namespace: namespace}.fail(err)
 	}

@@ -13,7 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/inference-responder/responder/internal/kube"
 )
 
 // JobPath is where a Job is stored.
@@ -44,7 +45,7 @@ func decode(r *http.Request, into runtime.Object) error {
 	if err != nil {
 		return err
 	}
-	_, _, err = scheme.Codecs.UniversalDeserializer().Decode(data, nil, into)
+	_, _, err = kube.Codecs.UniversalDeserializer().Decode(data, nil, into)
 	return err
 }
 
