@@ -8,10 +8,31 @@ import (
 
 	"github.com/inference-responder/responder/internal/config"
 	"github.com/inference-responder/responder/internal/notify"
+	"github.com/inference-responder/responder/internal/notify/alertmanager"
 	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/policy"
 	"github.com/inference-responder/responder/internal/step"
 )
+
+// OpenNotifications makes the channels in which people are told and decide, and
+// the silences. Its errors name their place in the configuration.
+func OpenNotifications(c config.Config, w *World, log *slog.Logger) (err error) {
+	if w.Slack, err = openSlack(c, log); err != nil {
+		return err
+	}
+	if w.Channels, err = openChannels(c, w.Slack, log); err != nil {
+		return err
+	}
+	if w.Channels != nil {
+		w.Deps.Notifier = notifier{w.Channels}
+	}
+	if c.Silence.Enabled {
+		if w.Silences, err = alertmanager.NewSilences(c.Silence); err != nil {
+			return c.Blame(err, "silence")
+		}
+	}
+	return nil
+}
 
 // openChannels opens the channels of a configuration; nil when it has none. It
 // does not connect. w is nil when there is no Slack workspace.

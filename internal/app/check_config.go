@@ -24,7 +24,7 @@ import (
 // CheckConfig does what serve does before it opens anything: files that the
 // configuration names are read, so that a missing token is found here. What is wrong
 // with one of them does not hide what is wrong with another.
-func CheckConfig(file string, temp TempDir) (_ api.ConfigCheck, err error) {
+func CheckConfig(file string, open func(config.Config) (World, error)) (_ api.ConfigCheck, err error) {
 	c, invalid := config.Load(file)
 	if c.File == "" {
 		return api.ConfigCheck{}, invalid
@@ -32,7 +32,7 @@ func CheckConfig(file string, temp TempDir) (_ api.ConfigCheck, err error) {
 	missing := c.MissingFiles()
 	w, broken := World{Close: func() error { return nil }}, error(nil)
 	if invalid == nil && missing == nil {
-		w, broken = checkWorld(c, temp)
+		w, broken = checkWorld(c, open)
 	}
 	defer func() { err = errors.Join(err, w.Close()) }()
 	opened := invalid == nil && missing == nil && broken == nil
@@ -60,7 +60,7 @@ func CheckConfig(file string, temp TempDir) (_ api.ConfigCheck, err error) {
 }
 
 // checkWorld opens what a configuration names, and checks who may talk to the service.
-func checkWorld(c config.Config, temp TempDir) (World, error) {
+func checkWorld(c config.Config, open func(config.Config) (World, error)) (World, error) {
 	quiet := slog.New(slog.DiscardHandler)
 	probe := webhook.Options{
 		Intake: admission{}, Auth: c.ReceiverAuth(), TLS: c.ServerTLS(), DropLabels: c.Receiver.DropLabels,
@@ -75,7 +75,7 @@ func checkWorld(c config.Config, temp TempDir) (World, error) {
 		_, tracing = trace.New(trace.Options{Config: c.Tracing})
 		tracing = c.Blame(tracing, "tracing")
 	}
-	w, err := OpenCluster(c, temp, quiet)
+	w, err := open(c)
 	if w.Close == nil {
 		w.Close = func() error { return nil }
 	}

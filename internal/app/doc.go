@@ -1,7 +1,7 @@
 // Package app builds the service from its configuration, starts its parts and
 // stops them together.
 //
-// A [World] is what a service watches and acts on: [OpenCluster] makes one from a
+// A [World] is what a service watches and acts on: package cluster makes one from a
 // configuration, [OpenSandbox] a simulated one. [New] builds the journal, the
 // playbooks, the executor and the receiver around a world; [Service.Run] runs them
 // until one fails or the context ends. The adapters between the parts are here,

@@ -115,10 +115,15 @@ func (a heardApplications) Application(ctx context.Context, name string) (gitops
 	return x, a.note(ctx, err)
 }
 
+// watcher waits until an application is settled, as package step/git asks it to.
+type watcher interface {
+	Watch(ctx context.Context, name string, judge func(gitops.Application) (gitops.Rollout, string), progress func(string)) (gitops.Application, error)
+}
+
 // heardDeployer is that which can be watched, too: the levers on Git follow it then.
 type heardDeployer struct {
 	heardApplications
-	watched deployer
+	watched watcher
 }
 
 // Watch implements what package step/git looks for.
@@ -146,11 +151,11 @@ func listen(d step.Deps, now func() time.Time) (step.Deps, hearing) {
 	}
 	if d.Applications != nil {
 		h.deployers = &heard{now: now}
-		if by, ok := d.Applications.(deployers); ok {
-			h.deploys = by.name()
+		if by, ok := d.Applications.(interface{ Name() string }); ok {
+			h.deploys = by.Name()
 		}
 		heard := heardApplications{d.Applications, h.deployers}
-		by, watched := d.Applications.(deployer)
+		by, watched := d.Applications.(watcher)
 		if d.Applications = heard; watched {
 			d.Applications = heardDeployer{heard, by}
 		}

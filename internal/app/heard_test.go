@@ -8,7 +8,6 @@ import (
 
 	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops"
-	"github.com/inference-responder/responder/internal/gitops/flux"
 	"github.com/inference-responder/responder/internal/step"
 	"github.com/inference-responder/responder/internal/web"
 )
@@ -20,15 +19,24 @@ func (onlyAsked) Application(context.Context, string) (gitops.Application, error
 	return gitops.Application{}, nil
 }
 
+// watched is what deploys from Git and can be watched.
+type watched struct{ onlyAsked }
+
+func (watched) Name() string { return gitops.Flux }
+
+func (watched) Watch(context.Context, string, func(gitops.Application) (gitops.Rollout, string), func(string)) (gitops.Application, error) {
+	return gitops.Application{}, nil
+}
+
 // TestListenKeepsWatching: the levers on Git follow what can be watched, also where its
 // answers are remembered for the page.
 func TestListenKeepsWatching(t *testing.T) {
-	d, h := listen(step.Deps{Applications: deployers{flux: flux.New(nil)}}, time.Now)
-	if _, ok := d.Applications.(deployer); !ok || h.deploys != "Flux" {
+	d, h := listen(step.Deps{Applications: watched{}}, time.Now)
+	if _, ok := d.Applications.(watcher); !ok || h.deploys != "Flux" {
 		t.Errorf("%T of %s cannot be watched", d.Applications, h.deploys)
 	}
 	d, _ = listen(step.Deps{Applications: onlyAsked{}}, time.Now)
-	if _, ok := d.Applications.(deployer); ok {
+	if _, ok := d.Applications.(watcher); ok {
 		t.Error("what cannot be watched says that it can")
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/inference-responder/responder/internal/config"
 	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gpu"
 	"github.com/inference-responder/responder/internal/gpu/dcgm"
@@ -95,4 +96,14 @@ func (w World) NoSuchNode(ctx context.Context, answers []gpu.Answer) []gpu.Answe
 func lookUp(ctx context.Context, nodes step.Nodes, name string) error {
 	_, err := nodes.Node(ctx, name)
 	return err
+}
+
+// ConfiguredServices returns the services that the configuration lists, without
+// those that are discovered.
+func ConfiguredServices(c config.Config) []playbook.Service {
+	var services []playbook.Service
+	for _, e := range c.CatalogEntries() {
+		services = append(services, e.Service)
+	}
+	return services
 }

@@ -3,11 +3,14 @@ package cli
 import (
 	"fmt"
 	"io"
+	"log/slog"
 	"strings"
 
 	"github.com/inference-responder/responder/internal/api"
 	"github.com/inference-responder/responder/internal/app"
+	"github.com/inference-responder/responder/internal/app/cluster"
 	"github.com/inference-responder/responder/internal/cli/command"
+	"github.com/inference-responder/responder/internal/config"
 	"github.com/inference-responder/responder/internal/runview"
 	"github.com/spf13/cobra"
 )
@@ -27,7 +30,9 @@ func newConfigCheckCommand(p *command.Process) *cobra.Command {
 		Example: `  responder config check --config responder.yaml
   responder config check --config responder.yaml -o json`,
 		RunE: func(*cobra.Command, []string) error {
-			summary, err := app.CheckConfig(file, p.Temp.Dir)
+			summary, err := app.CheckConfig(file, func(c config.Config) (app.World, error) {
+				return cluster.Open(c, p.Temp.Dir, slog.New(slog.DiscardHandler))
+			})
 			if err != nil {
 				return err
 			}

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/inference-responder/responder/internal/app"
+	"github.com/inference-responder/responder/internal/app/cluster"
 	"github.com/inference-responder/responder/internal/cli/command"
 	"github.com/inference-responder/responder/internal/config"
 	"github.com/inference-responder/responder/internal/engine/golden"
@@ -101,7 +102,7 @@ func (f engineProbe) open(p *command.Process) (app.World, playbook.Service, erro
 	if err != nil {
 		return app.World{}, s, err
 	}
-	w, err := app.OpenCluster(c, p.Temp.Dir, slog.New(slog.DiscardHandler))
+	w, err := cluster.Open(c, p.Temp.Dir, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return w, s, err
 	}

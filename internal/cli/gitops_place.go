@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/inference-responder/responder/internal/app"
+	"github.com/inference-responder/responder/internal/app/cluster"
 	"github.com/inference-responder/responder/internal/cli/command"
 	"github.com/inference-responder/responder/internal/config"
 	"github.com/inference-responder/responder/internal/engine"
@@ -104,7 +105,7 @@ func (f *placeFlags) open(ctx context.Context, p *command.Process) (manifestTree
 		svc.Container = f.container
 	}
 	f.engine, f.bounds = cmp.Or(f.engine, svc.Engine), svc
-	g, err := app.OpenGitopsOnce(c, p.Temp.Dir, slog.New(slog.DiscardHandler))
+	g, err := cluster.OpenGitOnce(c, p.Temp.Dir, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return nil, nil, err
 	}

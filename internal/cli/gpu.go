@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/inference-responder/responder/internal/app"
+	"github.com/inference-responder/responder/internal/app/cluster"
 	"github.com/inference-responder/responder/internal/cli/command"
 	"github.com/inference-responder/responder/internal/config"
 	"github.com/inference-responder/responder/internal/gpu/judge"
@@ -160,7 +161,7 @@ func (f gpuFlags) open(p *command.Process) (app.World, error) {
 	if err != nil {
 		return app.World{}, err
 	}
-	return app.OpenCluster(c, p.Temp.Dir, slog.New(slog.DiscardHandler))
+	return cluster.Open(c, p.Temp.Dir, slog.New(slog.DiscardHandler))
 }
 
 // gpuExit is the exit code. Of no node nothing is known, which is not healthy.

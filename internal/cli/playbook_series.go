@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/inference-responder/responder/internal/app"
+	"github.com/inference-responder/responder/internal/app/cluster"
 	"github.com/inference-responder/responder/internal/cli/series"
 	"github.com/inference-responder/responder/internal/config"
 	"github.com/inference-responder/responder/internal/setting"
@@ -45,5 +45,5 @@ func (f *seriesFlags) source() (series.Source, error) {
 	case p.TokenFile != "" && setting.InTheClear(p.URL):
 		return nil, errors.New("--prometheus is plain http: whoever is on the way to it could read the token; give it as https://, or set prometheus.plaintext in a configuration and use --config")
 	}
-	return app.OpenPrometheus(p)
+	return cluster.Prometheus(p)
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/inference-responder/responder/internal/api"
 	"github.com/inference-responder/responder/internal/app"
+	"github.com/inference-responder/responder/internal/app/cluster"
 	"github.com/inference-responder/responder/internal/cli/command"
 	"github.com/inference-responder/responder/internal/cli/replay"
 	"github.com/inference-responder/responder/internal/config"
@@ -113,7 +114,7 @@ func runReplay(ctx context.Context, p *command.Process, f *replayFlags) (_ repla
 		return replay.Report{}, err
 	}
 	discard := slog.New(slog.DiscardHandler)
-	world, err := app.OpenCluster(c, p.Temp.Dir, discard)
+	world, err := cluster.Open(c, p.Temp.Dir, discard)
 	if err != nil {
 		return replay.Report{}, err
 	}
@@ -125,7 +126,7 @@ func runReplay(ctx context.Context, p *command.Process, f *replayFlags) (_ repla
 			return replay.Report{}, fmt.Errorf("find the services: %w", err)
 		}
 	}
-	o.Resolve, o.Services, o.Querier, o.GPUs = world.Resolve, world.Services, world.Deps.Querier, app.RecordedGPUs(c)
+	o.Resolve, o.Services, o.Querier, o.GPUs = world.Resolve, world.Services, world.Deps.Querier, cluster.RecordedGPUs(c)
 	if o.Querier != nil {
 		if _, err := o.Querier.Instant(ctx, "vector(1)", now); err != nil {
 			return replay.Report{}, fmt.Errorf("ask for the history: %w", err)

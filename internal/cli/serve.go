@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/inference-responder/responder/internal/app"
+	"github.com/inference-responder/responder/internal/app/cluster"
 	"github.com/inference-responder/responder/internal/cli/command"
 	"github.com/inference-responder/responder/internal/config"
 	"github.com/inference-responder/responder/internal/sandbox"
@@ -89,7 +90,7 @@ func serveCluster(ctx context.Context, p *command.Process, f serveFlags) error {
 		return err
 	}
 	log := newLogger(p.Stderr, c.Log)
-	w, err := app.OpenCluster(c, nil, log)
+	w, err := cluster.Open(c, nil, log)
 	if err != nil {
 		return err
 	}

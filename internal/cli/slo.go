@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/inference-responder/responder/internal/app"
+	"github.com/inference-responder/responder/internal/app/cluster"
 	"github.com/inference-responder/responder/internal/cli/command"
 	"github.com/inference-responder/responder/internal/engine"
 	"github.com/inference-responder/responder/internal/slo/rules"
@@ -103,7 +103,7 @@ func (f *sloRules) groups(ctx context.Context, configured bool) (out []rules.Gro
 	var objectives []rules.Objective
 	var engines []rules.Service
 	if configured || f.discovered || len(f.files)+len(f.engines) == 0 {
-		services, err := app.RuleServices(ctx, f.config, f.discovered)
+		services, err := cluster.RuleServices(ctx, f.config, f.discovered)
 		if err != nil {
 			return nil, nil, err
 		}

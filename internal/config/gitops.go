@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/gitops"
-	"github.com/inference-responder/responder/internal/gitops/repository"
 	"github.com/inference-responder/responder/internal/runview"
 	"github.com/inference-responder/responder/internal/setting"
 )
@@ -55,14 +54,6 @@ type GitAuth struct {
 	KeyFile        string `yaml:"key_file" doc:"ssh: file with the private key."`
 	PassphraseFile string `yaml:"passphrase_file" doc:"ssh: file with its passphrase."`
 	KnownHostsFile string `yaml:"known_hosts_file" doc:"ssh: file with the server's keys; a server that is not in it is refused."`
-}
-
-// RepositoryAuth is it in the words of its package.
-func (a GitAuth) RepositoryAuth() repository.Auth {
-	return repository.Auth{
-		TokenFile: a.TokenFile, Username: a.Username, Bearer: a.Bearer, CAFile: a.CAFile,
-		KeyFile: a.KeyFile, PassphraseFile: a.PassphraseFile, KnownHostsFile: a.KnownHostsFile,
-	}
 }
 
 // Forge is where pull requests of a repository are opened.

@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
-	"k8s.io/client-go/gentype"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 )
 
@@ -74,74 +74,101 @@ func newTyped(config *rest.Config, client *http.Client) (typed, error) {
 	return t, nil
 }
 
-// typedObject is a pointer to an object with a name; typedList is a pointer to a list.
-type (
-	typedObject[T any] interface {
-		*T
-		runtime.Object
-		metav1.Object
-	}
-	typedList[L any] interface {
-		*L
-		runtime.Object
-	}
-)
+// typedResource asks for one resource as Go types: T its objects, L its lists. Pointers to
+// both are runtime objects. An empty namespace is all of them.
+type typedResource[T, L any] struct {
+	client          rest.Interface
+	name, namespace string
+}
 
-// resourceOf returns the client of a resource. An empty namespace is all of them.
-func resourceOf[T, L any, P typedObject[T], Q typedList[L]](t typed, version schema.GroupVersion, resource, namespace string) *gentype.ClientWithList[P, Q] {
-	return gentype.NewClientWithList(resource, t[version], parameters, namespace,
-		func() P { return new(T) }, func() Q { return new(L) }, gentype.PrefersProtobuf[P]())
+// ask begins a request about an object; an empty name is about all.
+func (r typedResource[T, L]) ask(request *rest.Request, object string, options runtime.Object) *rest.Request {
+	request = request.UseProtobufAsDefault().NamespaceIfScoped(r.namespace, r.namespace != "").Resource(r.name)
+	if object != "" {
+		request = request.Name(object)
+	}
+	return request.VersionedParams(options, parameters)
+}
+
+// Get reads an object.
+func (r typedResource[T, L]) Get(ctx context.Context, name string, options metav1.GetOptions) (*T, error) {
+	out := new(T)
+	return out, r.ask(r.client.Get(), name, &options).Do(ctx).Into(any(out).(runtime.Object))
+}
+
+// List reads all objects that the options select.
+func (r typedResource[T, L]) List(ctx context.Context, options metav1.ListOptions) (*L, error) {
+	out := new(L)
+	return out, r.ask(r.client.Get(), "", &options).Do(ctx).Into(any(out).(runtime.Object))
+}
+
+// Create stores an object, and returns it as it is stored.
+func (r typedResource[T, L]) Create(ctx context.Context, object *T, options metav1.CreateOptions) (*T, error) {
+	out := new(T)
+	return out, r.ask(r.client.Post(), "", &options).Body(object).Do(ctx).Into(any(out).(runtime.Object))
+}
+
+// Patch changes an object, and returns it as it is stored.
+func (r typedResource[T, L]) Patch(ctx context.Context, name string, kind types.PatchType, body []byte, options metav1.PatchOptions) (*T, error) {
+	out := new(T)
+	return out, r.ask(r.client.Patch(kind), name, &options).Body(body).Do(ctx).Into(any(out).(runtime.Object))
+}
+
+// Delete removes an object.
+func (r typedResource[T, L]) Delete(ctx context.Context, name string, options metav1.DeleteOptions) error {
+	return r.client.Delete().UseProtobufAsDefault().NamespaceIfScoped(r.namespace, r.namespace != "").
+		Resource(r.name).Name(name).Body(&options).Do(ctx).Error()
 }
 
 // core is the client of the core API, and of the paths that belong to no group.
 func (t typed) core() rest.Interface { return t[corev1.SchemeGroupVersion] }
 
-func (t typed) pods(namespace string) *gentype.ClientWithList[*corev1.Pod, *corev1.PodList] {
-	return resourceOf[corev1.Pod, corev1.PodList](t, corev1.SchemeGroupVersion, "pods", namespace)
+func (t typed) pods(namespace string) typedResource[corev1.Pod, corev1.PodList] {
+	return typedResource[corev1.Pod, corev1.PodList]{t[corev1.SchemeGroupVersion], "pods", namespace}
 }
 
-func (t typed) nodes() *gentype.ClientWithList[*corev1.Node, *corev1.NodeList] {
-	return resourceOf[corev1.Node, corev1.NodeList](t, corev1.SchemeGroupVersion, "nodes", "")
+func (t typed) nodes() typedResource[corev1.Node, corev1.NodeList] {
+	return typedResource[corev1.Node, corev1.NodeList]{t[corev1.SchemeGroupVersion], "nodes", ""}
 }
 
-func (t typed) events(namespace string) *gentype.ClientWithList[*corev1.Event, *corev1.EventList] {
-	return resourceOf[corev1.Event, corev1.EventList](t, corev1.SchemeGroupVersion, "events", namespace)
+func (t typed) events(namespace string) typedResource[corev1.Event, corev1.EventList] {
+	return typedResource[corev1.Event, corev1.EventList]{t[corev1.SchemeGroupVersion], "events", namespace}
 }
 
-func (t typed) quotas(namespace string) *gentype.ClientWithList[*corev1.ResourceQuota, *corev1.ResourceQuotaList] {
-	return resourceOf[corev1.ResourceQuota, corev1.ResourceQuotaList](t, corev1.SchemeGroupVersion, "resourcequotas", namespace)
+func (t typed) quotas(namespace string) typedResource[corev1.ResourceQuota, corev1.ResourceQuotaList] {
+	return typedResource[corev1.ResourceQuota, corev1.ResourceQuotaList]{t[corev1.SchemeGroupVersion], "resourcequotas", namespace}
 }
 
-func (t typed) deployments(namespace string) *gentype.ClientWithList[*appsv1.Deployment, *appsv1.DeploymentList] {
-	return resourceOf[appsv1.Deployment, appsv1.DeploymentList](t, appsv1.SchemeGroupVersion, "deployments", namespace)
+func (t typed) deployments(namespace string) typedResource[appsv1.Deployment, appsv1.DeploymentList] {
+	return typedResource[appsv1.Deployment, appsv1.DeploymentList]{t[appsv1.SchemeGroupVersion], "deployments", namespace}
 }
 
-func (t typed) statefulSets(namespace string) *gentype.ClientWithList[*appsv1.StatefulSet, *appsv1.StatefulSetList] {
-	return resourceOf[appsv1.StatefulSet, appsv1.StatefulSetList](t, appsv1.SchemeGroupVersion, "statefulsets", namespace)
+func (t typed) statefulSets(namespace string) typedResource[appsv1.StatefulSet, appsv1.StatefulSetList] {
+	return typedResource[appsv1.StatefulSet, appsv1.StatefulSetList]{t[appsv1.SchemeGroupVersion], "statefulsets", namespace}
 }
 
-func (t typed) replicaSets(namespace string) *gentype.ClientWithList[*appsv1.ReplicaSet, *appsv1.ReplicaSetList] {
-	return resourceOf[appsv1.ReplicaSet, appsv1.ReplicaSetList](t, appsv1.SchemeGroupVersion, "replicasets", namespace)
+func (t typed) replicaSets(namespace string) typedResource[appsv1.ReplicaSet, appsv1.ReplicaSetList] {
+	return typedResource[appsv1.ReplicaSet, appsv1.ReplicaSetList]{t[appsv1.SchemeGroupVersion], "replicasets", namespace}
 }
 
-func (t typed) controllerRevisions(namespace string) *gentype.ClientWithList[*appsv1.ControllerRevision, *appsv1.ControllerRevisionList] {
-	return resourceOf[appsv1.ControllerRevision, appsv1.ControllerRevisionList](t, appsv1.SchemeGroupVersion, "controllerrevisions", namespace)
+func (t typed) controllerRevisions(namespace string) typedResource[appsv1.ControllerRevision, appsv1.ControllerRevisionList] {
+	return typedResource[appsv1.ControllerRevision, appsv1.ControllerRevisionList]{t[appsv1.SchemeGroupVersion], "controllerrevisions", namespace}
 }
 
-func (t typed) autoscalers(namespace string) *gentype.ClientWithList[*autoscalingv2.HorizontalPodAutoscaler, *autoscalingv2.HorizontalPodAutoscalerList] {
-	return resourceOf[autoscalingv2.HorizontalPodAutoscaler, autoscalingv2.HorizontalPodAutoscalerList](t, autoscalingv2.SchemeGroupVersion, "horizontalpodautoscalers", namespace)
+func (t typed) autoscalers(namespace string) typedResource[autoscalingv2.HorizontalPodAutoscaler, autoscalingv2.HorizontalPodAutoscalerList] {
+	return typedResource[autoscalingv2.HorizontalPodAutoscaler, autoscalingv2.HorizontalPodAutoscalerList]{t[autoscalingv2.SchemeGroupVersion], "horizontalpodautoscalers", namespace}
 }
 
-func (t typed) jobs(namespace string) *gentype.ClientWithList[*batchv1.Job, *batchv1.JobList] {
-	return resourceOf[batchv1.Job, batchv1.JobList](t, batchv1.SchemeGroupVersion, "jobs", namespace)
+func (t typed) jobs(namespace string) typedResource[batchv1.Job, batchv1.JobList] {
+	return typedResource[batchv1.Job, batchv1.JobList]{t[batchv1.SchemeGroupVersion], "jobs", namespace}
 }
 
-func (t typed) endpointSlices(namespace string) *gentype.ClientWithList[*discoveryv1.EndpointSlice, *discoveryv1.EndpointSliceList] {
-	return resourceOf[discoveryv1.EndpointSlice, discoveryv1.EndpointSliceList](t, discoveryv1.SchemeGroupVersion, "endpointslices", namespace)
+func (t typed) endpointSlices(namespace string) typedResource[discoveryv1.EndpointSlice, discoveryv1.EndpointSliceList] {
+	return typedResource[discoveryv1.EndpointSlice, discoveryv1.EndpointSliceList]{t[discoveryv1.SchemeGroupVersion], "endpointslices", namespace}
 }
 
-func (t typed) disruptionBudgets(namespace string) *gentype.ClientWithList[*policyv1.PodDisruptionBudget, *policyv1.PodDisruptionBudgetList] {
-	return resourceOf[policyv1.PodDisruptionBudget, policyv1.PodDisruptionBudgetList](t, policyv1.SchemeGroupVersion, "poddisruptionbudgets", namespace)
+func (t typed) disruptionBudgets(namespace string) typedResource[policyv1.PodDisruptionBudget, policyv1.PodDisruptionBudgetList] {
+	return typedResource[policyv1.PodDisruptionBudget, policyv1.PodDisruptionBudgetList]{t[policyv1.SchemeGroupVersion], "poddisruptionbudgets", namespace}
 }
 
 // evict asks for the eviction of a pod.
@@ -150,14 +177,10 @@ func (t typed) evict(ctx context.Context, e *policyv1.Eviction) error {
 		Resource("pods").Name(e.Name).SubResource("eviction").Body(e).Do(ctx).Error()
 }
 
-func (t typed) accessReviews() *gentype.Client[*authorizationv1.SelfSubjectAccessReview] {
-	return gentype.NewClient("selfsubjectaccessreviews", t[authorizationv1.SchemeGroupVersion], parameters, "",
-		func() *authorizationv1.SelfSubjectAccessReview { return &authorizationv1.SelfSubjectAccessReview{} },
-		gentype.PrefersProtobuf[*authorizationv1.SelfSubjectAccessReview]())
+func (t typed) accessReviews() typedResource[authorizationv1.SelfSubjectAccessReview, metav1.List] {
+	return typedResource[authorizationv1.SelfSubjectAccessReview, metav1.List]{t[authorizationv1.SchemeGroupVersion], "selfsubjectaccessreviews", ""}
 }
 
-func (t typed) tokenReviews() *gentype.Client[*authenticationv1.TokenReview] {
-	return gentype.NewClient("tokenreviews", t[authenticationv1.SchemeGroupVersion], parameters, "",
-		func() *authenticationv1.TokenReview { return &authenticationv1.TokenReview{} },
-		gentype.PrefersProtobuf[*authenticationv1.TokenReview]())
+func (t typed) tokenReviews() typedResource[authenticationv1.TokenReview, metav1.List] {
+	return typedResource[authenticationv1.TokenReview, metav1.List]{t[authenticationv1.SchemeGroupVersion], "tokenreviews", ""}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/inference-responder/responder/internal/app"
+	"github.com/inference-responder/responder/internal/app/cluster"
 	"github.com/inference-responder/responder/internal/cli/command"
 	"github.com/inference-responder/responder/internal/config"
 	"github.com/inference-responder/responder/internal/kube"
@@ -188,16 +189,16 @@ func (f flags) open(p *command.Process) (*exam, error) {
 		return nil, c.Unread(err, "playbooks.dir")
 	}
 	if c.Prometheus.URL != "" {
-		if e.prom, err = app.OpenPrometheus(c.Prometheus); err != nil {
+		if e.prom, err = cluster.Prometheus(c.Prometheus); err != nil {
 			return nil, c.Blame(err, "prometheus")
 		}
 	}
 	if c.Kubernetes.Configured() {
-		if e.cluster, err = app.OpenKubernetes(c.Kubernetes); err != nil {
+		if e.cluster, err = cluster.Kubernetes(c.Kubernetes); err != nil {
 			return nil, c.Blame(err, "kubernetes")
 		}
 	}
-	if e.world, err = app.OpenCluster(c, p.Temp.Dir, slog.New(slog.DiscardHandler)); err != nil {
+	if e.world, err = cluster.Open(c, p.Temp.Dir, slog.New(slog.DiscardHandler)); err != nil {
 		return nil, err
 	}
 	return e, nil

@@ -20,7 +20,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes/scheme"
 
-	"github.com/inference-responder/responder/internal/app"
+	"github.com/inference-responder/responder/internal/app/cluster"
 	"github.com/inference-responder/responder/internal/cli/command"
 	"github.com/inference-responder/responder/internal/kube"
 	"github.com/inference-responder/responder/internal/kube/kubetest"
@@ -170,7 +170,7 @@ clusters: [{name: x, cluster: {server: '%s'}}], users: [{name: x, user: {}}]}`, 
 
 func rulesOf(t *testing.T, file string) []rules.Group {
 	t.Helper()
-	services, err := app.RuleServices(t.Context(), file, false)
+	services, err := cluster.RuleServices(t.Context(), file, false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/app"
+	"github.com/inference-responder/responder/internal/app/cluster"
 	"github.com/inference-responder/responder/internal/gpu/judge"
 	"github.com/inference-responder/responder/internal/playbook"
 )
@@ -24,7 +25,7 @@ func (e *exam) gitops(ctx context.Context) []Finding {
 		}
 		return []Finding{notAsked("repositories", "none are configured: what Git owns is not changed")}
 	}
-	found, err := app.CheckGitops(ctx, e.c, e.services, e.temp)
+	found, err := cluster.CheckGitops(ctx, e.c, e.services, e.temp)
 	if err != nil {
 		return []Finding{failed("repositories", because(ctx, err), "see the message")}
 	}

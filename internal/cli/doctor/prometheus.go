@@ -12,7 +12,7 @@ import (
 
 	"github.com/prometheus/prometheus/promql/parser"
 
-	"github.com/inference-responder/responder/internal/app"
+	"github.com/inference-responder/responder/internal/app/cluster"
 	"github.com/inference-responder/responder/internal/cli/series"
 	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/playbook"
@@ -253,7 +253,7 @@ func labelText(labels map[string]string) string {
 
 // wanted returns the rules that `slo rules` writes for a service.
 func (e *exam) wanted(s playbook.Service) (out []rules.Rule, err error) {
-	r, err := app.RuleService(e.world.Resolve, s, "service "+s.Name)
+	r, err := cluster.RuleService(e.world.Resolve, s, "service "+s.Name)
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/app"
+	"github.com/inference-responder/responder/internal/app/cluster"
 	"github.com/inference-responder/responder/internal/cli/client"
 	"github.com/inference-responder/responder/internal/cli/command"
 	"github.com/inference-responder/responder/internal/config"
@@ -76,7 +77,7 @@ func prepareDryRun(ctx context.Context, p *command.Process, f Options, log *slog
 		if s.config, err = config.Load(f.Config); err != nil {
 			return s, err
 		}
-		if s.world, err = app.OpenCluster(s.config, p.Temp.Dir, log); err != nil {
+		if s.world, err = cluster.Open(s.config, p.Temp.Dir, log); err != nil {
 			return s, err
 		}
 	}

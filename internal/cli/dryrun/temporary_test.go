@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/inference-responder/responder/internal/app"
+	"github.com/inference-responder/responder/internal/app/cluster"
 	"github.com/inference-responder/responder/internal/cli/command"
 	"github.com/inference-responder/responder/internal/config"
 	"github.com/inference-responder/responder/internal/kube"
@@ -27,7 +27,7 @@ func TestOneShotCommandsLeaveNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	var temp command.Temporary
-	g, err := app.OpenGitopsOnce(c, temp.Dir, slog.New(slog.DiscardHandler))
+	g, err := cluster.OpenGitOnce(c, temp.Dir, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package app
+package cluster
 
 import (
 	"context"
@@ -26,8 +26,8 @@ type deployer interface {
 // configured reports whether there is anything to ask.
 func (d deployers) configured() bool { return d.argocd != nil || d.flux != nil }
 
-// name returns what deploys, for people.
-func (d deployers) name() string {
+// Name returns what deploys, for people.
+func (d deployers) Name() string {
 	switch {
 	case d.flux == nil:
 		return gitops.ArgoCD

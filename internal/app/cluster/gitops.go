@@ -1,4 +1,4 @@
-package app
+package cluster
 
 import (
 	"cmp"
@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/inference-responder/responder/internal/app"
 	"github.com/inference-responder/responder/internal/config"
 	"github.com/inference-responder/responder/internal/gitops"
 	"github.com/inference-responder/responder/internal/gitops/flux"
@@ -28,14 +29,14 @@ type GitOps struct {
 	remove    func() error         // takes the clones away, which go with it; nil: they stay
 }
 
-// openGitops makes both. It connects to nobody. Nil: nothing is configured.
-func openGitops(c config.Config, log *slog.Logger) (_ *GitOps, err error) {
+// openGit makes both. It connects to nobody. Nil: nothing is configured.
+func openGit(c config.Config, log *slog.Logger) (_ *GitOps, err error) {
 	if !c.Gitops.Configured() {
 		return &GitOps{}, nil
 	}
 	g := &GitOps{}
 	if c.Gitops.Flux.Enabled {
-		api, err := OpenKubernetes(c.Kubernetes)
+		api, err := Kubernetes(c.Kubernetes)
 		if err != nil {
 			return nil, err
 		}
@@ -64,15 +65,15 @@ func openGitops(c config.Config, log *slog.Logger) (_ *GitOps, err error) {
 	return g, nil
 }
 
-// OpenGitopsOnce is openGitops for a command that ends. Its clones are in a
+// OpenGitOnce is openGit for a command that ends. Its clones are in a
 // temporary directory, since a service beside it has its own locked.
-func OpenGitopsOnce(c config.Config, temp TempDir, log *slog.Logger) (*GitOps, error) {
+func OpenGitOnce(c config.Config, temp app.TempDir, log *slog.Logger) (*GitOps, error) {
 	dir, remove, err := temp("responder-git-")
 	if err != nil {
 		return nil, fmt.Errorf("make a directory for the clones: %w", err)
 	}
 	c.Gitops.Dir = dir
-	g, err := openGitops(c, log)
+	g, err := openGit(c, log)
 	if err != nil {
 		return nil, errors.Join(err, remove())
 	}
@@ -85,7 +86,7 @@ func remoteOf(r config.Repository, g config.Gitops) (manifests.Remote, error) {
 	out := manifests.Remote{
 		Branch: r.Branch,
 		Repository: repository.Options{
-			URL: r.URL, Auth: r.Auth.RepositoryAuth(), Author: gitops.Person(g.Author), Signing: repository.Signing(g.Signing), Timeout: r.Timeout,
+			URL: r.URL, Auth: authOf(r.Auth), Author: gitops.Person(g.Author), Signing: repository.Signing(g.Signing), Timeout: r.Timeout,
 		},
 	}
 	f := r.Forge
@@ -97,6 +98,14 @@ func remoteOf(r config.Repository, g config.Gitops) (manifests.Remote, error) {
 	})
 	out.Forge, out.Delivery, out.Within = client, manifests.Mode(r.Way), f.MergeWithin
 	return out, err
+}
+
+// authOf is the credential of a configured repository.
+func authOf(a config.GitAuth) repository.Auth {
+	return repository.Auth{
+		TokenFile: a.TokenFile, Username: a.Username, Bearer: a.Bearer, CAFile: a.CAFile,
+		KeyFile: a.KeyFile, PassphraseFile: a.PassphraseFile, KnownHostsFile: a.KnownHostsFile,
+	}
 }
 
 // Close releases the clones and the connection.

@@ -1,36 +1,25 @@
-package app
+package cluster
 
 import (
 	"log/slog"
 	"time"
 
+	"github.com/inference-responder/responder/internal/app"
 	"github.com/inference-responder/responder/internal/catalog"
 	"github.com/inference-responder/responder/internal/config"
 	"github.com/inference-responder/responder/internal/engine/golden"
 	"github.com/inference-responder/responder/internal/kube"
 	"github.com/inference-responder/responder/internal/kube/jobs"
-	"github.com/inference-responder/responder/internal/notify/alertmanager"
-	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/slo"
 	"github.com/inference-responder/responder/internal/step"
 )
 
-// ConfiguredServices returns the services that the configuration lists, without
-// those that are discovered.
-func ConfiguredServices(c config.Config) []playbook.Service {
-	var services []playbook.Service
-	for _, e := range c.CatalogEntries() {
-		services = append(services, e.Service)
-	}
-	return services
-}
-
-// OpenCluster returns the world of a configuration: its cluster, its Prometheus
+// Open returns the world of a configuration: its cluster, its Prometheus
 // and its services. It connects to nothing: what is down now may be up when it
 // is needed. A command that ends passes temp and keeps no clone of a repository,
 // because a service next to it has its own locked; a service passes nil.
-func OpenCluster(c config.Config, temp TempDir, log *slog.Logger) (World, error) {
-	w := World{Deps: step.Deps{Log: log, Networks: c.Probes.Prefixes()}, Now: time.Now, Pace: 1}
+func Open(c config.Config, temp app.TempDir, log *slog.Logger) (app.World, error) {
+	w := app.World{Deps: step.Deps{Log: log, Networks: c.Probes.Prefixes()}, Now: time.Now, Pace: 1}
 	options := catalog.Options{Entries: c.CatalogEntries(), Defaults: c.ServiceDefaults(), Ceiling: c.Autonomy, Namespaces: c.Discovery.Namespaces, Interval: c.Discovery.Interval, Log: log}
 	var err error
 	if w.Deps.Templates, err = jobs.Open(c.Jobs); err != nil {
@@ -49,9 +38,9 @@ func OpenCluster(c config.Config, temp TempDir, log *slog.Logger) (World, error)
 	if w.Deps.Repairs, err = openRepairs(c); err != nil {
 		return w, err
 	}
-	open := openGitops
+	open := openGit
 	if temp != nil {
-		open = func(c config.Config, log *slog.Logger) (*GitOps, error) { return OpenGitopsOnce(c, temp, log) }
+		open = func(c config.Config, log *slog.Logger) (*GitOps, error) { return OpenGitOnce(c, temp, log) }
 	}
 	if w.Deps.Probes, err = openProbes(c); err != nil {
 		return w, c.Blame(err, "services")
@@ -62,7 +51,7 @@ func OpenCluster(c config.Config, temp TempDir, log *slog.Logger) (World, error)
 	}
 	git.into(&w.Deps)
 	w.Close = git.Close
-	if err := openNotifications(c, &w, log); err != nil {
+	if err := app.OpenNotifications(c, &w, log); err != nil {
 		return w, err
 	}
 	services := catalog.New(options)
@@ -80,26 +69,26 @@ func openPrometheus(c config.Config) (step.Querier, error) {
 	if c.Prometheus.URL == "" {
 		return nil, nil
 	}
-	return OpenPrometheus(c.Prometheus)
+	return Prometheus(c.Prometheus)
 }
 
-// OpenPrometheus makes the client of a Prometheus. It does not connect.
-func OpenPrometheus(p config.Prometheus) (*slo.Prometheus, error) {
+// Prometheus makes the client of a Prometheus. It does not connect.
+func Prometheus(p config.Prometheus) (*slo.Prometheus, error) {
 	return slo.NewPrometheus(slo.Options{URL: p.URL, Timeout: p.Timeout, BearerTokenFile: p.TokenFile, CAFile: p.CAFile})
 }
 
-// OpenKubernetes makes the client of a cluster. It does not connect.
-func OpenKubernetes(k config.Kubernetes) (*kube.Client, error) {
+// Kubernetes makes the client of a cluster. It does not connect.
+func Kubernetes(k config.Kubernetes) (*kube.Client, error) {
 	return kube.New(kube.Options{Kubeconfig: k.Kubeconfig, Context: k.Context, QPS: float32(k.QPS)})
 }
 
 // openKubernetes makes the client of the cluster, for the steps and for the
 // discovery of services; nil: none is configured.
-func openKubernetes(c config.Config, w *World, options *catalog.Options) (*kube.Client, error) {
+func openKubernetes(c config.Config, w *app.World, options *catalog.Options) (*kube.Client, error) {
 	if !c.Kubernetes.Configured() {
 		return nil, nil
 	}
-	client, err := OpenKubernetes(c.Kubernetes)
+	client, err := Kubernetes(c.Kubernetes)
 	if err != nil {
 		return nil, err
 	}
@@ -129,24 +118,4 @@ func openProbes(c config.Config) (*golden.Probes, error) {
 		return nil, nil
 	}
 	return golden.New(settings)
-}
-
-// openNotifications makes the channels in which people are told and decide, and
-// the silences. Its errors name their place in the configuration.
-func openNotifications(c config.Config, w *World, log *slog.Logger) (err error) {
-	if w.Slack, err = openSlack(c, log); err != nil {
-		return err
-	}
-	if w.Channels, err = openChannels(c, w.Slack, log); err != nil {
-		return err
-	}
-	if w.Channels != nil {
-		w.Deps.Notifier = notifier{w.Channels}
-	}
-	if c.Silence.Enabled {
-		if w.Silences, err = alertmanager.NewSilences(c.Silence); err != nil {
-			return c.Blame(err, "silence")
-		}
-	}
-	return nil
 }

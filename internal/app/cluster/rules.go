@@ -1,10 +1,11 @@
-package app
+package cluster
 
 import (
 	"context"
 	"fmt"
 	"maps"
 
+	"github.com/inference-responder/responder/internal/app"
 	"github.com/inference-responder/responder/internal/catalog"
 	"github.com/inference-responder/responder/internal/config"
 	"github.com/inference-responder/responder/internal/playbook"
@@ -24,7 +25,7 @@ func RuleServices(ctx context.Context, file string, discovered bool) ([]slorules
 		if !c.Discovery.Enabled {
 			return nil, fmt.Errorf("%s finds no services in a cluster: set discovery.enabled, or leave --discovered out", file)
 		}
-		if _, err := openKubernetes(c, &World{}, &options); err != nil {
+		if _, err := openKubernetes(c, &app.World{}, &options); err != nil {
 			return nil, c.Blame(err, "kubernetes")
 		}
 	}

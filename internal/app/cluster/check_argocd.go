@@ -1,4 +1,4 @@
-package app
+package cluster
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"strings"
 
+	"github.com/inference-responder/responder/internal/app"
 	"github.com/inference-responder/responder/internal/config"
 	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops/argocd"
@@ -21,21 +22,21 @@ func openArgoCD(a config.ArgoCD, log *slog.Logger) (*argocd.Client, error) {
 
 // checkArgoCD proves that the server answers, and that the token has the rights
 // that are needed and no others. Answers is whether it can be asked for more.
-func (g *GitOps) checkArgoCD(ctx context.Context, names []string) (out []Finding, answers bool) {
+func (g *GitOps) checkArgoCD(ctx context.Context, names []string) (out []app.Finding, answers bool) {
 	if g.by.argocd == nil {
 		return nil, false
 	}
 	r, err := g.by.argocd.Check(ctx, names...)
 	if err != nil {
 		answers = r.Account != "" // what failed is about one application
-		return []Finding{found("argo cd", "", err, argocdFix(err, answers))}, answers
+		return []app.Finding{found("argo cd", "", err, argocdFix(err, answers))}, answers
 	}
-	out = []Finding{found("argo cd", fmt.Sprintf("version %s, as %s", r.Version, r.Account), nil, "")}
+	out = []app.Finding{found("argo cd", fmt.Sprintf("version %s, as %s", r.Version, r.Account), nil, "")}
 	if len(r.Lacking) > 0 {
-		out = append(out, Finding{Name: "argo cd rights", Detail: "missing: " + strings.Join(r.Lacking, "; "), Fix: "add them to the role; deploy/argocd has one"})
+		out = append(out, app.Finding{Name: "argo cd rights", Detail: "missing: " + strings.Join(r.Lacking, "; "), Fix: "add them to the role; deploy/argocd has one"})
 	}
 	if len(r.Excess) > 0 {
-		out = append(out, Finding{Name: "argo cd rights", Detail: "never needed: " + strings.Join(r.Excess, "; "), Fix: "take them away; deploy/argocd has a role that is enough"})
+		out = append(out, app.Finding{Name: "argo cd rights", Detail: "never needed: " + strings.Join(r.Excess, "; "), Fix: "take them away; deploy/argocd has a role that is enough"})
 	}
 	return out, true
 }

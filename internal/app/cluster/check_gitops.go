@@ -1,4 +1,4 @@
-package app
+package cluster
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 
+	"github.com/inference-responder/responder/internal/app"
 	"github.com/inference-responder/responder/internal/config"
 	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops"
@@ -17,8 +18,8 @@ import (
 
 // CheckGitops asks every configured repository, Argo CD and Flux whether they can be
 // used for services as the configuration says. It writes nothing.
-func CheckGitops(ctx context.Context, c config.Config, services []playbook.Service, temp TempDir) (out []Finding, err error) {
-	g, err := OpenGitopsOnce(c, temp, slog.New(slog.DiscardHandler))
+func CheckGitops(ctx context.Context, c config.Config, services []playbook.Service, temp app.TempDir) (out []app.Finding, err error) {
+	g, err := OpenGitOnce(c, temp, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return nil, err
 	}
@@ -88,11 +89,11 @@ func reasonOf(err error) fault.Reason {
 var errNoArgoCD = errors.New("its application was not looked at, since Argo CD does not answer")
 
 // found is the result of one check.
-func found(name, detail string, err error, fix string) Finding {
+func found(name, detail string, err error, fix string) app.Finding {
 	if err != nil {
-		return Finding{Name: name, Detail: err.Error(), Fix: fix}
+		return app.Finding{Name: name, Detail: err.Error(), Fix: fix}
 	}
-	return Finding{Name: name, OK: true, Detail: detail}
+	return app.Finding{Name: name, OK: true, Detail: detail}
 }
 
 // checkService looks up what is said of a service. Where Argo CD does not answer
