@@ -5,6 +5,7 @@ import (
 	"go/build"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path"
 	"path/filepath"
 	"slices"
@@ -90,7 +91,7 @@ var mayImport = map[string][]string{
 
 	"internal/gitops/repository": {"internal/fault", "internal/gitops", "internal/outbound", "internal/credential"}, // go-git and signing: one edge package holds them; messages of commits may hold some
 	"internal/gitops/flux":       {"internal/fault", "internal/gitops", "internal/credential"},                      // what Flux and its sources say in conditions may hold some
-	"internal/gitops/argocd":     {"internal/fault", "internal/gitops", "internal/outbound", "internal/credential"}, // argo-cd's packages are heavy: one edge package holds them, and only internal/app imports it
+	"internal/gitops/argocd":     {"internal/fault", "internal/gitops", "internal/outbound", "internal/credential"}, // argo-cd's packages are heavy: one edge package holds them, and only internal/app/cluster imports it
 
 	"internal/engine":           {"internal/spelling"},
 	"internal/engine/golden":    {"internal/outbound"},                                                        // asks engines, and knows neither their metrics nor their pods
@@ -169,24 +170,30 @@ var mayImport = map[string][]string{
 	"internal/setting": {"internal/credential"},
 	// responder.yaml as options of what it configures.
 	"internal/config": {
-		"internal/catalog", "internal/setting", "internal/executor/guard", "internal/executor/ladder", "internal/gitops", "internal/gitops/repository", "internal/gpu/client",
+		"internal/catalog", "internal/setting", "internal/executor/guard", "internal/executor/ladder", "internal/gitops", "internal/gpu/client",
 		"internal/gpu/repair", "internal/kube/jobs", "internal/notify", "internal/notify/alertmanager", "internal/notify/pagerduty", "internal/notify/report", "internal/notify/slack", "internal/notify/webhook",
 		"internal/playbook", "internal/rights", "internal/runview", "internal/spelling", "internal/trace", "internal/webhook", "internal/yamldoc",
 	},
-	// It builds, starts and stops the service, so it knows every part. Only the command line imports it.
+	// It builds, starts and stops the service around a world, so it knows every part. Only
+	// the command line imports it.
 	"internal/app": {
 		"internal/api", "internal/audit", "internal/catalog", "internal/config", "internal/engine/golden", "internal/executor", "internal/executor/dispatch", "internal/executor/guard", "internal/executor/ladder", "internal/executor/machine", "internal/fault",
-		"internal/gitops", "internal/gitops/argocd", "internal/gitops/flux", "internal/gitops/forge", "internal/gitops/manifests", "internal/gitops/repository",
-		"internal/goruntime", "internal/gpu", "internal/gpu/client", "internal/gpu/dcgm", "internal/gpu/judge", "internal/gpu/repair", "internal/kube", "internal/kube/jobs", "internal/notify", "internal/notify/alertmanager", "internal/notify/report", "internal/notify/slack", "internal/notify/slack/approvals", "internal/playbook", "internal/policy", "internal/rights",
+		"internal/gitops", "internal/goruntime", "internal/gpu", "internal/gpu/dcgm", "internal/gpu/judge", "internal/kube", "internal/notify", "internal/notify/alertmanager", "internal/notify/report", "internal/notify/slack", "internal/notify/slack/approvals", "internal/playbook", "internal/policy", "internal/rights",
 		"internal/outbound/endpoint", // the receiver of checkpoints
 		"internal/runview/review",    // the words of reports that the service sends
-		"internal/runview", "internal/sandbox", "internal/slo", "internal/slo/rules", "internal/step", "internal/step/gpu", "internal/step/git", "internal/step/kinds", "internal/step/node", "internal/trace", "internal/web", "internal/webhook",
+		"internal/runview", "internal/sandbox", "internal/slo", "internal/step", "internal/step/gpu", "internal/step/kinds", "internal/step/node", "internal/trace", "internal/web", "internal/webhook",
 		"internal/yamldoc", "playbooks",
+	},
+	// The real world of a configuration: its cluster, Prometheus, agents, Git and what deploys
+	// from it. Apart from internal/app, so that the demo is built without their clients.
+	"internal/app/cluster": {
+		"internal/app", "internal/catalog", "internal/config", "internal/engine/golden", "internal/fault", "internal/gitops", "internal/gitops/argocd", "internal/gitops/flux", "internal/gitops/forge", "internal/gitops/manifests", "internal/gitops/repository",
+		"internal/gpu/client", "internal/gpu/repair", "internal/kube", "internal/kube/jobs", "internal/playbook", "internal/runview", "internal/slo", "internal/slo/rules", "internal/step", "internal/step/git", "internal/step/gpu",
 	},
 	// A command asks a running service through client, or reads files through app
 	// and config. What else it imports is the command's own subject.
 	"internal/cli": {
-		"internal/api", "internal/app", "internal/config", "internal/runview", "internal/runview/review",
+		"internal/api", "internal/app", "internal/app/cluster", "internal/config", "internal/runview", "internal/runview/review",
 		"internal/cli/agentflags", "internal/cli/client", "internal/cli/command", "internal/cli/demo", "internal/cli/dryrun",
 		"internal/audit",                                                    // audit verify and export: the files of a journal, without a service
 		"internal/engine",                                                   // engine flags
@@ -221,7 +228,7 @@ var mayImport = map[string][]string{
 	},
 	"internal/cli/dryrun": {
 		"internal/fault",
-		"internal/api", "internal/app", "internal/cli/client", "internal/cli/command", "internal/config", "internal/setting", "internal/executor/machine", "internal/gitops",
+		"internal/api", "internal/app", "internal/app/cluster", "internal/cli/client", "internal/cli/command", "internal/config", "internal/setting", "internal/executor/machine", "internal/gitops",
 		"internal/kube", "internal/playbook", "internal/policy", "internal/runview", "internal/step",
 	},
 	// Runs of the past, decided as the service decides: the dispatcher, the machine, and checks without levers.
@@ -232,7 +239,7 @@ var mayImport = map[string][]string{
 	"internal/cli/series": {"internal/engine", "internal/gpu/dcgm", "internal/playbook", "internal/spelling", "internal/yamldoc"}, // what queries read, in a Prometheus
 	// It asks what the service asks, by the parts with which the service does.
 	"internal/cli/doctor": {
-		"deploy/kubernetes", "internal/app", "internal/audit", "internal/cli/command", "internal/cli/series", "internal/config", "internal/fault",
+		"deploy/kubernetes", "internal/app", "internal/app/cluster", "internal/audit", "internal/cli/command", "internal/cli/series", "internal/config", "internal/fault",
 		"internal/gpu/judge", "internal/kube", "internal/notify/alertmanager", "internal/notify/alertmanager/routing", "internal/playbook", "internal/runview", "internal/slo", "internal/slo/rules",
 		"internal/step",
 	},
@@ -241,6 +248,7 @@ var mayImport = map[string][]string{
 	"deploy/sbom":         {}, // what is in a program
 	"deploy/image":        {}, // programs as a container image
 	"cmd/responder":       {"internal/cli", "internal/cli/command"},
+	"cmd/responder/demo":  {"internal/audit", "internal/cli/command", "internal/cli/demo"}, // it examines its journal in a child of its own
 	"cmd/responder/helm":  {"internal/gitops/helm/engine"},
 	"cmd/responder/agent": {"internal/cli/agentflags", "internal/gpu", "internal/gpu/agent", "internal/gpu/judge", "internal/gpu/nvml", "internal/gpu/podresources"},
 }
@@ -268,9 +276,10 @@ var forbidden = map[string]map[string]string{
 // included, and why. Templates look methods up by name, so that the linker keeps
 // every exported method of every type: 36 MB of binary, and 20 MiB resident when idle.
 var everywhere = map[string]string{
-	"text/template":            "it keeps every exported method in the binary: write the text in Go",
-	"html/template":            "it keeps every exported method in the binary: write the text in Go",
-	"k8s.io/kubectl/pkg/drain": "it evicts without a precondition, cannot be stopped between two pods, and does not say which filter kept a pod: docs/decisions/0009",
+	"text/template":               "it keeps every exported method in the binary: write the text in Go",
+	"html/template":               "it keeps every exported method in the binary: write the text in Go",
+	"k8s.io/client-go/kubernetes": "it compiles every API group, which the demo waits for: internal/kube/typed.go has those that are used",
+	"k8s.io/kubectl/pkg/drain":    "it evicts without a precondition, cannot be stopped between two pods, and does not say which filter kept a pod: docs/decisions/0009",
 }
 
 var clientLibraries = []string{
@@ -322,6 +331,25 @@ func TestImports(t *testing.T) {
 	}
 	if seen < 5 {
 		t.Fatalf("saw only %d packages below %s: the test looks in the wrong place", seen, root)
+	}
+}
+
+// TestDemoIsLight: a newcomer does not wait for clients that the demo does not use.
+func TestDemoIsLight(t *testing.T) {
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "./demo").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	packages := strings.Fields(string(out))
+	if len(packages) < 100 {
+		t.Fatalf("%d packages", len(packages))
+	}
+	for _, p := range packages {
+		switch {
+		case strings.HasPrefix(p, "github.com/argoproj/"), strings.HasPrefix(p, "github.com/google/go-github/"),
+			strings.HasPrefix(p, "k8s.io/client-go/kubernetes"), strings.HasPrefix(p, "k8s.io/client-go/applyconfigurations"), p == "github.com/go-git/go-git/v5":
+			t.Errorf("responder-demo links %s", p)
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"github.com/inference-responder/responder/internal/cli/command"
+	"github.com/inference-responder/responder/internal/cli/demo"
 	"github.com/inference-responder/responder/internal/cli/doctor"
 	"github.com/spf13/cobra"
 )
@@ -11,7 +12,7 @@ func commands(p *command.Process) []*cobra.Command {
 	return []*cobra.Command{
 		newServeCommand(p),
 		newSandboxCommand(p),
-		newDemoCommand(p),
+		demo.NewCommand(p),
 		newDryRunCommand(p),
 		newReplayCommand(p),
 		newPlaybookCommand(p),

@@ -8,6 +8,7 @@ import (
 
 	"github.com/inference-responder/responder/internal/cli/command"
 	"github.com/inference-responder/responder/internal/cli/dryrun"
+	"github.com/inference-responder/responder/internal/sandbox"
 	"github.com/spf13/cobra"
 )
 
@@ -48,7 +49,7 @@ func newDryRunCommand(p *command.Process) *cobra.Command {
 	cmd.Flags().StringArrayVar(&f.Alert, "alert", nil, "a label of one alert that fires now, label=value; repeat it for each label")
 	cmd.Flags().StringVar(&f.Source.FromAlertmanager, "from-alertmanager", "", "URL of an Alertmanager, to use its firing alerts")
 	cmd.Flags().StringVar(&f.Config, "config", "", "configuration of the service")
-	cmd.Flags().StringVar(&f.Sandbox, "sandbox", "", "use a simulated cluster instead, without network: "+strings.Join(scenarioNames(), ", ")+"; the default alert is its own")
+	cmd.Flags().StringVar(&f.Sandbox, "sandbox", "", "use a simulated cluster instead, without network: "+strings.Join(sandbox.ScenarioNames(), ", ")+"; the default alert is its own")
 	cmd.Flags().StringVar(&f.Playbook, "playbooks", "", "playbook file or directory (default: the configuration's, else the shipped ones)")
 	cmd.Flags().StringVar(&f.Policy, "policy", "", "file of rules over all playbooks (default: the configuration's)")
 	cmd.Flags().DurationVar(&f.Timeout, "timeout", 2*time.Minute, "time limit")

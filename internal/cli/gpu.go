@@ -19,6 +19,7 @@ import (
 	"github.com/inference-responder/responder/internal/config"
 	"github.com/inference-responder/responder/internal/gpu/judge"
 	"github.com/inference-responder/responder/internal/runview"
+	"github.com/inference-responder/responder/internal/sandbox"
 )
 
 func newGPUCommand(p *command.Process) *cobra.Command {
@@ -69,7 +70,7 @@ Exit codes:
 		},
 	}
 	cmd.Flags().StringVar(&f.config, "config", "responder.yaml", "configuration file")
-	cmd.Flags().StringVar(&f.sandbox, "sandbox", "", "ask a simulated cluster instead: "+strings.Join(scenarioNames(), ", "))
+	cmd.Flags().StringVar(&f.sandbox, "sandbox", "", "ask a simulated cluster instead: "+strings.Join(sandbox.ScenarioNames(), ", "))
 	cmd.Flags().DurationVar(&f.timeout, "timeout", 15*time.Second, "time limit")
 	cmd.MarkFlagsMutuallyExclusive("config", "sandbox")
 	completeScenarios(cmd, "sandbox")

@@ -10,7 +10,7 @@ import (
 )
 
 // Help fits a terminal: but for examples, which are there to be copied, no line
-// is wider than helpWidth.
+// is wider than command.HelpWidth.
 func TestHelpIsWrapped(t *testing.T) {
 	var visit func(c *cobra.Command)
 	seen := 0
@@ -23,7 +23,7 @@ func TestHelpIsWrapped(t *testing.T) {
 		for line := range strings.Lines(b.String()) {
 			seen++
 			line = strings.TrimRight(line, "\n")
-			if len([]rune(line)) > helpWidth && !strings.HasPrefix(line, "  responder ") {
+			if len([]rune(line)) > command.HelpWidth && !strings.HasPrefix(line, "  responder ") {
 				t.Errorf("%s: %d columns: %s", c.CommandPath(), len(line), line)
 			}
 		}

@@ -3,14 +3,9 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"regexp"
-	"slices"
-	"strconv"
 	"strings"
-	"unicode"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/inference-responder/responder/internal/app"
 	"github.com/inference-responder/responder/internal/cli/client"
@@ -48,20 +43,15 @@ the current context ('responder config use-context'). The service of a context i
 sent no credential of the environment. Of the environment only RESPONDER_CA_FILE,
 where the context names no CA, and RESPONDER_PLAINTEXT count for it.`
 
-// helpWidth is how wide --help is at most.
-const helpWidth = 100
-
 // newRootCommand builds the tree of commands: one file per command, named
 // after it.
 func newRootCommand(p *command.Process) *cobra.Command {
 	var version bool
 	root := &cobra.Command{
-		Use:           "responder",
-		Short:         "Guarded, reversible, SLO-verified fixes for inference alerts",
-		Long:          rootLong,
-		Args:          knownVerb,
-		SilenceErrors: true,
-		SilenceUsage:  true,
+		Use:   "responder",
+		Short: "Guarded, reversible, SLO-verified fixes for inference alerts",
+		Long:  rootLong,
+		Args:  knownVerb,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if version {
 				return app.ReadBuildInfo().Write(p.Stdout)
@@ -75,52 +65,19 @@ func newRootCommand(p *command.Process) *cobra.Command {
   responder runs list --server https://responder.example:8443 --user ada --password-file ada.password
   responder runs list --server https://responder.example:8443 --cert-file ada.crt --key-file ada.key --ca-file ca.crt`,
 	}
-	root.SetIn(p.Stdin)
-	root.SetOut(p.Stdout)
-	root.SetErr(p.Stderr)
-	root.SetUsageFunc(usage)
+	command.Prepare(root, p)
 	// cobra's own flag of this name prints a template.
 	root.Flags().BoolVar(&version, "version", false, "print what this binary was built from, as 'responder version' does")
-	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetHelpCommand(newHelpCommand())
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		// The flags of a command that is none are unknown, too: that it is none comes first.
 		if args := cmd.Flags().Args(); cmd.HasSubCommands() && len(args) > 0 {
 			return unknownVerb(cmd, args[0])
 		}
-		return fmt.Errorf("%w; '%s --help' lists the flags", notNumber(err), cmd.CommandPath())
+		return command.FlagError(cmd, err)
 	})
 	root.AddCommand(commands(p)...)
 	return root
-}
-
-// notNumber puts Go's error about a flag that is no number into plain words.
-func notNumber(err error) error {
-	var value *pflag.InvalidValueError
-	if !errors.As(err, &value) || !errors.As(err, new(*strconv.NumError)) {
-		return err
-	}
-	wanted := "a number"
-	switch value.GetFlag().Value.Type() {
-	case "int":
-		wanted = "a whole number"
-	case "uint64":
-		wanted = "a whole number, 0 or more"
-	case "bool":
-		wanted = "true or false"
-	}
-	return fmt.Errorf("--%s wants %s, not %q", value.GetFlag().Name, wanted, value.GetValue())
-}
-
-// together is what cobra says of flags that exclude each other.
-var together = regexp.MustCompile(`^if any flags in the group \[.*\] are set none of the others can be; \[(.*)\] were all set$`)
-
-// inWords puts cobra's errors into plain words.
-func inWords(message string) string {
-	if m := together.FindStringSubmatch(message); m != nil {
-		return "--" + strings.Join(strings.Fields(m[1]), " and --") + " exclude each other; give one of them"
-	}
-	return message
 }
 
 // newHelpCommand is another way to write --help.
@@ -140,66 +97,6 @@ func newHelpCommand() *cobra.Command {
 			return found.Help()
 		},
 	}
-}
-
-// usage is cobra's own text with wrapped flags. It is no template: templates
-// look methods up by name, for which the linker would keep every exported
-// method of the program.
-func usage(c *cobra.Command) error {
-	local, inherited := c.LocalFlags(), c.InheritedFlags() // first: this merges the flags, which the line of usage asks for
-	var out strings.Builder
-	out.WriteString("Usage:")
-	if c.Runnable() {
-		fmt.Fprintf(&out, "\n  %s", c.UseLine())
-	}
-	if c.HasAvailableSubCommands() {
-		fmt.Fprintf(&out, "\n  %s [command]", c.CommandPath())
-	}
-	if c.HasExample() {
-		fmt.Fprintf(&out, "\n\nExamples:\n%s", c.Example)
-	}
-	if c.HasAvailableSubCommands() {
-		out.WriteString("\n\nAvailable Commands:")
-		for _, sub := range c.Commands() {
-			if sub.IsAvailableCommand() {
-				fmt.Fprintf(&out, "\n  %-*s %s", sub.NamePadding(), sub.Name(), sub.Short)
-			}
-		}
-	}
-	for _, f := range append(flagGroups(local), flagGroup{"Global Flags", inherited}) {
-		if f.flags.HasAvailableFlags() {
-			fmt.Fprintf(&out, "\n\n%s:\n%s", f.heading, strings.TrimRightFunc(f.flags.FlagUsagesWrapped(helpWidth), unicode.IsSpace))
-		}
-	}
-	if c.HasAvailableSubCommands() {
-		fmt.Fprintf(&out, "\n\nUse %q for more information about a command.", c.CommandPath()+" [command] --help")
-	}
-	_, err := fmt.Fprintln(c.OutOrStderr(), out.String())
-	return err
-}
-
-// flagGroup is a heading of --help with its flags.
-type flagGroup struct {
-	heading string
-	flags   *pflag.FlagSet
-}
-
-// flagGroups sorts flags under their headings, those without one first.
-func flagGroups(all *pflag.FlagSet) []flagGroup {
-	groups := []flagGroup{{"Flags", pflag.NewFlagSet("", pflag.ContinueOnError)}}
-	all.VisitAll(func(f *pflag.Flag) {
-		heading := "Flags"
-		if named := f.Annotations[command.FlagGroup]; len(named) > 0 {
-			heading = named[0]
-		}
-		i := slices.IndexFunc(groups, func(g flagGroup) bool { return g.heading == heading })
-		if i < 0 {
-			i = len(groups)
-			groups = append(groups, flagGroup{heading, pflag.NewFlagSet("", pflag.ContinueOnError)})
-		}
-		groups[i].flags.AddFlag(f)
-	})
-	return groups
 }
 
 // missing is the error of an argument that is not given.

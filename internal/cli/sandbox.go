@@ -15,6 +15,7 @@ import (
 	"github.com/inference-responder/responder/internal/cli/client"
 	"github.com/inference-responder/responder/internal/cli/command"
 	"github.com/inference-responder/responder/internal/runview"
+	"github.com/inference-responder/responder/internal/sandbox"
 )
 
 func newSandboxCommand(p *command.Process) *cobra.Command {
@@ -66,7 +67,7 @@ It needs the right start. A service on a real cluster refuses both.`,
 		},
 		Example: `  responder sandbox fire
   responder sandbox fire traffic-burst`,
-		ValidArgs: scenarioNames(),
+		ValidArgs: sandbox.ScenarioNames(),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			scenario := strings.Join(args, "")
 			if scenario != "" {

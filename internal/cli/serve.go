@@ -51,7 +51,7 @@ func newServeCommand(p *command.Process) *cobra.Command {
 		Example: `  responder serve --config responder.yaml
   responder serve --sandbox
   responder serve --sandbox traffic-burst --dir ./data --listen 127.0.0.1:8080`,
-		ValidArgs: scenarioNames(),
+		ValidArgs: sandbox.ScenarioNames(),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 && !f.sandbox {
 				return fmt.Errorf("%q is not expected; a scenario goes with --sandbox", args[0])
@@ -69,7 +69,7 @@ func newServeCommand(p *command.Process) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&f.config, "config", "", "configuration file")
-	cmd.Flags().BoolVar(&f.sandbox, "sandbox", false, "simulate the cluster; the argument is a scenario: "+strings.Join(scenarioNames(), ", "))
+	cmd.Flags().BoolVar(&f.sandbox, "sandbox", false, "simulate the cluster; the argument is a scenario: "+strings.Join(sandbox.ScenarioNames(), ", "))
 	cmd.Flags().StringVar(&f.listen, "listen", "", "address to serve on (default: the configuration's, else 127.0.0.1:8080)")
 	cmd.Flags().StringVar(&f.dir, "dir", "", "directory of journal.db, journal.key and journal.pub (default: the configuration's; with --sandbox a temporary one)")
 	cmd.Flags().StringVar(&f.policy, "policy", "", "file of rules over all playbooks (default: the configuration's)")

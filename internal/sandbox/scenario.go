@@ -146,6 +146,15 @@ func Scenarios() []Scenario {
 	return out
 }
 
+// ScenarioNames lists the names of [Scenarios].
+func ScenarioNames() []string {
+	var names []string
+	for _, s := range all() {
+		names = append(names, s.Name)
+	}
+	return names
+}
+
 // Known returns an error that lists all scenarios unless one has that name.
 func Known(name string) error {
 	_, err := find(name)

@@ -1,18 +1,17 @@
-package cli
+package demo
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/inference-responder/responder/internal/cli/command"
-	"github.com/inference-responder/responder/internal/cli/demo"
 	"github.com/inference-responder/responder/internal/sandbox"
 	"github.com/spf13/cobra"
 )
 
-func newDemoCommand(p *command.Process) *cobra.Command {
-	var o demo.Options
+// NewCommand is the command of the demo.
+func NewCommand(p *command.Process) *cobra.Command {
+	var o Options
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Watch an incident being found, explained, fixed and verified, in a simulated cluster",
@@ -33,22 +32,26 @@ Exit codes:
      and its audit log verified
   1  anything else`,
 		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 1 && slices.ContainsFunc(sandbox.Scenarios(), func(s sandbox.Scenario) bool { return s.Name == args[0] }) {
-				return fmt.Errorf("unexpected argument %q; write 'responder demo --scenario %s'", args[0], args[0])
+			switch {
+			case len(args) == 0:
+				return nil
+			case len(args) == 1 && sandbox.Known(args[0]) == nil:
+				return fmt.Errorf("unexpected argument %q; write '%s --scenario %s'", args[0], cmd.CommandPath(), args[0])
 			}
-			return none(cmd, args)
+			return fmt.Errorf("unexpected argument %q; write '%s'", args[0], cmd.UseLine())
 		},
 		Example: `  responder demo
   responder demo --scenario traffic-burst --yes
   responder demo --yes --dir /tmp/demo && responder audit verify /tmp/demo/journal.db`,
-		RunE: func(cmd *cobra.Command, _ []string) error { return demo.Run(cmd.Context(), p, o) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return Run(cmd.Context(), p, o) },
 	}
 	cmd.Flags().StringVar(&o.Scenario, "scenario", sandbox.Scenarios()[0].Name, "the incident")
 	cmd.Flags().BoolVar(&o.Yes, "yes", false, "approve without asking, for scripts")
 	cmd.Flags().StringVar(&o.Dir, "dir", "", "keep the journal and its public key here (default: a temporary directory, removed at the end)")
-	cmd.Flags().Float64Var(&o.Speed, "speed", demo.DefaultSpeed, "simulated seconds per real second")
+	cmd.Flags().Float64Var(&o.Speed, "speed", DefaultSpeed, "simulated seconds per real second")
 	o.Out.AddFlag(cmd)
-	completeScenarios(cmd, "scenario")
+	// The error is of a flag that does not exist.
+	_ = cmd.RegisterFlagCompletionFunc("scenario", cobra.FixedCompletions(sandbox.ScenarioNames(), cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
