@@ -83,6 +83,7 @@ func (s *Site) run(w http.ResponseWriter, r *http.Request, v Visitor, id string)
 	if r.Method != http.MethodHead {
 		d := s.runData(run, v, r.URL.Query().Get("said"))
 		d.Curve, d.NoCurve = s.curveOf(r.Context(), run)
+		p.Asks = d.Ask != nil
 		p.Main = runView(p, d)
 	}
 	return s.write(w, r, http.StatusOK, p)

@@ -301,5 +301,9 @@ func TestWhoMayDecide(t *testing.T) {
 		if approve != c.approve || deny != c.deny || alone != c.alone || !strings.Contains(body, c.says) || !strings.Contains(body, "Paused: everything by user:dan") {
 			t.Errorf("%+v: approve %v, deny %v, alone %v, says %q: %v", c.v, approve, deny, alone, c.says, strings.Contains(body, c.says))
 		}
+		_, bar, _ := strings.Cut(body, `id="bar"`)
+		if strings.Contains(bar, ">Approve<") != c.approve || strings.Contains(bar, "/deny\"") != c.deny || strings.Contains(bar, "breakGlass") {
+			t.Errorf("%+v: the bar does not offer what the page does: %s", c.v, bar)
+		}
 	}
 }

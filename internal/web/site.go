@@ -251,6 +251,7 @@ type page struct {
 	Refresh int     // seconds until a browser without scripts reloads it; 0: never
 	Here    string  // the page's own address, without a result code
 	Now     time.Time
+	Asks    bool   // a bar at its end has what a person is asked
 	Main    g.Node // the page's content; nil if only the headers are requested
 }
 

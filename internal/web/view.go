@@ -27,6 +27,7 @@ func (s *Site) layout(p page) g.Node {
 			h.StyleEl(g.Raw(s.css)), //nolint:forbidigo // the program's own file
 		),
 		h.Body(
+			some(p.Asks, h.A(h.Class("skip"), h.Href("#bar"), g.Text("Skip to the open question"))),
 			h.A(h.Class("skip"), h.Href("#main"), g.Text("Skip to the content")),
 			banners(p),
 			h.Main(h.ID("main"), p.Main),

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 
@@ -45,9 +46,8 @@ func answersView(d *runData, q *question) g.Node {
 	case q.NoApprove != "" && q.NoDeny != "":
 		return notice(toneWait, h.B(g.Text("You cannot decide this.")), g.Text(" "), text(q.NoApprove), g.Text("."), who)
 	}
-	bound := g.Group{hidden("gate", q.ID), hidden("digest", q.Digest)}
 	return g.Group{
-		post(d.ID, "approve", bound,
+		post(d.ID, "approve", bound(q),
 			h.Label(h.For("why"), g.Text("Reason "), h.Small(g.Text("required to deny"))),
 			reason("why"),
 			h.P(h.Class("buttons"),
@@ -58,7 +58,7 @@ func answersView(d *runData, q *question) g.Node {
 			some(q.NoApprove != "", quiet(g.Text("Your approval would not count: "), text(q.NoApprove), g.Text("."))),
 		),
 		some(q.Glass, h.Details(h.Summary(g.Text("Break the glass: approve alone")),
-			post(d.ID, "approve", bound, hidden("breakGlass", "true"),
+			post(d.ID, "approve", bound(q), hidden("breakGlass", "true"),
 				h.Label(h.For("glass"), g.Text("Why can nobody else be asked? "), h.Small(g.Text("shown prominently in the log"))),
 				reason("glass", h.Required()),
 				h.P(h.Class("buttons"), h.Button(h.Class("no"), g.Text("Approve alone"))),
@@ -68,26 +68,55 @@ func answersView(d *runData, q *question) g.Node {
 }
 
 // askBar renders what a person is asked, or has to resolve. It stays at the bottom of the
-// window, where it leads to the forms.
+// window. A question is answered there.
 func askBar(p page, d *runData) g.Node {
-	bar := func(tone, place, verb string, nodes ...g.Node) g.Node {
-		return h.Aside(h.Class("bar "+tone), h.Aria("label", "Open question"), h.P(nodes...), h.A(h.Href("#"+place), g.Text(verb)))
+	bar := func(tone string, nodes ...g.Node) g.Node {
+		return h.Aside(h.Class("bar "+tone), h.ID("bar"), h.Aria("label", "Open question"), g.Group(nodes))
 	}
+	look := func(place, verb string) g.Node { return h.A(h.Class("there"), h.Href("#"+place), g.Text(verb)) }
 	switch q := d.Ask; {
 	case d.Run.Quarantine != nil && d.Ended == "":
-		return bar(toneBad, "release", "Look", h.B(g.Text("Quarantined")), g.Text(" since "), clock(d.Run.Quarantine.At), g.Text(", a person has to release it."))
+		return bar(toneBad, h.P(h.B(g.Text("Quarantined")), g.Text(" since "), clock(d.Run.Quarantine.At), g.Text(", a person has to release it.")), look("release", "Look"))
 	case q != nil:
-		verb := "Decide"
-		if d.Lacks(rights.Approve) != "" || q.NoApprove != "" && q.NoDeny != "" {
-			verb = "Look"
-		}
-		return bar(toneWait, "decide", verb, h.B(g.Text(clip(q.Text, maxShort*2))), g.Text(" Until "), minute(q.Deadline),
-			g.Text(", "+until(q.Deadline.Sub(p.Now))+"."))
+		return bar(toneWait, h.Div(h.Class("asks"), askedLines(p, d, q)), barAnswers(d, q))
 	case d.Run.Quarantine == nil && d.Held != nil:
-		return bar(toneBad, "held", "Resolve", h.B(g.Text("Held")), g.Text(" since "), clock(d.Held.At), g.Text(": it is unknown whether its "+string(d.Held.Action)+" happened."))
+		return bar(toneBad, h.P(h.B(g.Text("Held")), g.Text(" since "), clock(d.Held.At), g.Text(": it is unknown whether its "+string(d.Held.Action)+" happened.")), look("held", "Resolve"))
 	}
 	return nil
 }
+
+// askedLines describe a question: the plan, its risk, the deadline, and what each verdict
+// leads to, for which a phone has no room.
+func askedLines(p page, d *runData, q *question) g.Node {
+	said, risk := q.Text, ""
+	if l := d.Run.Lever; l != nil && l.Plan != nil && q.Digest != "" && l.Plan.Digest() == q.Digest {
+		said, risk = cmp.Or(l.Plan.Summary, said), string(l.Plan.Risk)
+	}
+	follow := runview.FollowLines(q.Gate)
+	return g.Group{
+		h.P(h.A(h.Href("#decide"), h.B(g.Text(clip(said, maxShort*2))))),
+		h.P(some(risk != "", g.Text("Risk "), h.B(text(risk)), g.Text(" · ")), g.Text("asked "+span(p.Now.Sub(q.Opened))+" ago · until "), minute(q.Deadline),
+			g.Text(", "+until(q.Deadline.Sub(p.Now)))),
+		some(len(follow) > 0, h.P(h.Class("follow"), long(strings.Join(follow, " · ")))),
+	}
+}
+
+// barAnswers are the answers of the bar, by the rules of the form below Decide.
+func barAnswers(d *runData, q *question) g.Node {
+	if d.Lacks(rights.Approve) != "" || q.NoApprove != "" && q.NoDeny != "" {
+		return h.A(h.Class("there"), h.Href("#decide"), g.Text("Look"))
+	}
+	return g.Group{
+		some(q.NoApprove == "", post(d.ID, "approve", bound(q), h.Button(h.Class("yes"), g.Text("Approve")))),
+		some(q.NoDeny == "", folded("bar-deny", false, "Deny", post(d.ID, "deny", bound(q),
+			h.Label(h.For("bar-why"), g.Text("Why not?")), reason("bar-why", h.Required()),
+			h.P(h.Class("buttons"), h.Button(h.Class("no"), g.Text("Deny"))),
+		))),
+	}
+}
+
+// bound are the fields that bind an answer to the question and the plan that are shown.
+func bound(q *question) g.Node { return g.Group{hidden("gate", q.ID), hidden("digest", q.Digest)} }
 
 // standingView renders the forms for a run that needs a person to continue: it
 // is quarantined, or held.

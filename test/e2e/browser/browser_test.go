@@ -243,6 +243,21 @@ func (b tab) picture(name string) {
 	}
 }
 
+// screen writes what is in view.
+func (b tab) screen(name string) {
+	b.Helper()
+	if *pictures == "" {
+		return
+	}
+	picture, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
+	if err == nil {
+		err = os.WriteFile(filepath.Join(*pictures, name+".png"), picture, 0o644)
+	}
+	if err != nil {
+		b.Error(err)
+	}
+}
+
 // TestFromAlertToResolved: somebody on call sees the alert arrive, denies without a
 // reason, which is refused, approves, and sees the proof.
 func TestFromAlertToResolved(t *testing.T) {
@@ -261,6 +276,7 @@ func TestFromAlertToResolved(t *testing.T) {
 		b.Errorf("the link leads to a page whose Approve is %v pixels down", top)
 	}
 	b.look("run-asked")
+	b.barStays()
 
 	b.do(chromedp.Click(chromedp.CSS("button.no")))
 	b.awaitText("p", "a denial needs a reason")
@@ -279,6 +295,30 @@ func TestFromAlertToResolved(t *testing.T) {
 	}
 	b.do(chromedp.Navigate(s.url))
 	b.awaitText("main", "No question is open")
+}
+
+// barStays checks that the question and its answers are in view wherever one reads, and
+// leave room for reading.
+func (b tab) barStays() {
+	b.Helper()
+	for _, width := range []int64{1280, 390} {
+		b.do(chromedp.EmulateViewport(width, 844))
+		for _, to := range []string{"0", "document.body.scrollHeight / 2", "document.body.scrollHeight"} {
+			if fault := ask[string](b, `(() => {
+				scrollTo(0, `+to+`);
+				const bar = document.getElementById("bar").getBoundingClientRect();
+				if (bar.height > innerHeight * 0.3) return "the bar is " + bar.height + " pixels high";
+				for (const e of document.querySelectorAll("#bar .asks a, #bar .yes, #bar summary")) {
+					const r = e.getBoundingClientRect(), at = document.elementFromPoint(r.left + r.width / 2, r.top + r.height / 2);
+					if (!at || !e.contains(at) && !at.contains(e)) return e.textContent + " is out of view";
+				}
+				return "";
+			})()`); fault != "" {
+				b.Errorf("%d pixels wide, scrolled to %s: %s", width, to, fault)
+			}
+			b.screen(fmt.Sprintf("run-bar-%d-%.1s", width, to))
+		}
+	}
 }
 
 // TestPages: each page of the menu is whole, in each width and scheme, small and quick.
@@ -318,18 +358,46 @@ func TestKeyboard(t *testing.T) {
 	b.quiet("keyboard")
 }
 
-// tabTo presses Tab until an element has the focus. Each on the way must show that it has.
+// TestDenyByKeyboard: the first Tab leads to the question, and it is denied there.
+func TestDenyByKeyboard(t *testing.T) {
+	s := start(t, "--sandbox", "bad-rollout", "--dir", ".", "--pace", "60")
+	s.fire(t)
+	b := open(t, s)
+	b.do(chromedp.EmulateViewport(390, 844), chromedp.Navigate(s.url))
+	b.await("li.asked a.go")
+	b.do(chromedp.Navigate(ask[string](b, `document.querySelector("li.asked a.run").href`)))
+	b.await("#bar summary")
+	b.tabTo(`a[href="#bar"]`)
+	b.do(chromedp.KeyEvent(kb.Enter))
+	b.tabTo("#bar summary")
+	b.do(chromedp.KeyEvent(kb.Enter))
+	b.tabTo("#bar-why")
+	b.do(chromedp.KeyEvent("a colleague is at it"))
+	b.screen("run-bar-deny")
+	b.tabTo("#bar button.no")
+	b.do(chromedp.KeyEvent(kb.Enter))
+	b.awaitText("h1", "denied")
+	b.awaitText("*", "a colleague is at it")
+	b.quiet("deny by keyboard")
+}
+
+// tabTo presses Tab until an element has the focus. Each on the way must show that it has,
+// and not be behind the bar.
 func (b tab) tabTo(selector string) {
 	b.Helper()
 	const focused = `(() => {
 		const e = document.activeElement, s = getComputedStyle(e);
-		return [e.matches(%q), e === document.body || s.outlineStyle !== "none" && parseFloat(s.outlineWidth) > 0, e.outerHTML.slice(0, 80)];
+		const bar = document.getElementById("bar"), hidden = bar && !bar.contains(e) && e.getBoundingClientRect().top > bar.getBoundingClientRect().top;
+		return [e.matches(%q), e === document.body || s.outlineStyle !== "none" && parseFloat(s.outlineWidth) > 0, e.outerHTML.slice(0, 80), hidden];
 	})()`
 	for range 200 {
 		b.do(chromedp.KeyEvent(kb.Tab))
 		at := ask[[]any](b, fmt.Sprintf(focused, selector))
 		if at[1] != true {
 			b.Errorf("the focus does not show on %v", at[2])
+		}
+		if at[3] == true {
+			b.Errorf("the bar hides the focus on %v", at[2])
 		}
 		if at[0] == true {
 			return
