@@ -12,19 +12,19 @@ import (
 
 	"github.com/inference-responder/responder/internal/api"
 	"github.com/inference-responder/responder/internal/audit"
+	"github.com/inference-responder/responder/internal/config"
 	"github.com/inference-responder/responder/internal/executor"
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/rights"
 	"github.com/inference-responder/responder/internal/runview"
-	"github.com/inference-responder/responder/internal/trace"
 	"github.com/inference-responder/responder/internal/web"
 	"github.com/inference-responder/responder/internal/webhook"
 )
 
 // openPages makes what people see in a browser. It shows what the CLI shows,
 // in the same words.
-func (s *Service) openPages(traces trace.Config) (webhook.Pages, error) {
+func (s *Service) openPages(c config.Config) (webhook.Pages, error) {
 	site, err := web.New(web.Options{
 		Runs:      pageRuns{views{s.executor}},
 		Log:       pageLog{s.journal, s.world.Now},
@@ -37,7 +37,7 @@ func (s *Service) openPages(traces trace.Config) (webhook.Pages, error) {
 		Applies:   s.applies,
 		Budgets:   newBudgets(s.world.Deps.Querier, s.world.Now, s.log).of,
 		Curve:     newCurves(s.world.Deps.Querier, s.world.Now, s.log).of,
-		Trace:     traces.LinkOf,
+		Links:     s.linksOf(c),
 		Simulated: s.world.Simulated,
 		Now:       s.world.Now,
 		Logger:    s.log,

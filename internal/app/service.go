@@ -158,7 +158,7 @@ func (s *Service) openReceiver(o Options, appends prometheus.Histogram) (err err
 	}
 	s.steering, s.nodes = s.newSteering(), newNodes(s.world, s.log)
 	receiver := s.receiverOptions(o.Config)
-	if receiver.Pages, err = s.openPages(o.Config.Tracing); err != nil {
+	if receiver.Pages, err = s.openPages(o.Config); err != nil {
 		return err
 	}
 	s.receiver, err = webhook.New(receiver)

@@ -72,6 +72,7 @@ type Forge struct {
 // ArgoCD names the Argo CD server.
 type ArgoCD struct {
 	Server     string        `yaml:"server" doc:"Address of its API server, HOST or HOST:PORT."`
+	URL        string        `yaml:"url" doc:"Address of its page for people; a run's page links its application there. Empty: it does not."`
 	TokenFile  string        `yaml:"token_file" doc:"File with a token of an account or project role that may get and sync applications, and nothing else."`
 	CAFile     string        `yaml:"ca_file" doc:"PEM certificates that vouch for the server."`
 	ServerName string        `yaml:"server_name" doc:"Name in the server's certificate. Default: the host."`
@@ -114,6 +115,9 @@ func (c *Config) checkGitops(bad setting.Report) {
 	if a := g.ArgoCD; a != nil {
 		if a.Server == "" || strings.Contains(a.Server, "/") {
 			bad("gitops.argocd.server", "write it like argocd-server.argocd:443", "%q is not an address", runview.Cut(a.Server, 100))
+		}
+		if a.URL != "" && !setting.IsHTTP(a.URL) {
+			bad("gitops.argocd.url", "write it like https://argocd.example", "%s is not a URL", setting.QuotedURL(a.URL))
 		}
 		if a.TokenFile == "" {
 			bad("gitops.argocd.token_file", "", "must name a file")

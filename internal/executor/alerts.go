@@ -41,6 +41,12 @@ func (e *Executor) Alerts(f dispatch.SeenFilter, most int) (out []SeenAlert, mor
 	return out, more
 }
 
+// Notification returns the notification at that position in the log. An archived one is an
+// error that wraps [audit.ErrArchived].
+func (e *Executor) Notification(seq uint64) (playbook.Notification, error) {
+	return e.dispatch.Told(seq)
+}
+
 // AlertTally counts alerts that were received, by what became of them; see
 // [dispatch.SeenFilter]. It knows those that [Executor.Alerts] knows.
 func (e *Executor) AlertTally(f dispatch.SeenFilter) map[string]int { return e.dispatch.Tally(f) }

@@ -181,17 +181,20 @@ func TestDecidedFirst(t *testing.T) {
 
 func TestChangeLinks(t *testing.T) {
 	const sha = "0123456789abcdef0123456789abcdef01234567"
-	got := changeLinks([]*change{
+	got := Links{}.changeLinks([]*change{
 		{Receipt: []byte(`{"revision":"3"}`)},
 		{Receipt: []byte(`not JSON`)},
 		{Receipt: []byte(`{"revision":"` + sha + `"}`)},
 		{Waits: "https://forge.example/acme/fleet/pull/7", Receipt: []byte(`{"revision":"` + sha + `"}`)},
 		{Waits: "javascript:alert(1)"},
 	})
+	of := Links{Commit: func(repository, revision string) string { return repository + "/-/commit/" + revision }}
+	got = append(got, of.changeLinks([]*change{{Plan: &machine.Plan{Payload: []byte(`{"repository":"https://git.example/fleet"}`)}, Receipt: []byte(`{"revision":"` + sha + `"}`)}})...)
 	want := []address{
 		{Name: "Commit 012345678", Text: sha},
 		{Name: "Pull request 7", URL: "https://forge.example/acme/fleet/pull/7"},
 		{Name: "Commit 012345678", Text: sha, URL: "https://forge.example/acme/fleet/commit/" + sha},
+		{Name: "Commit 012345678", Text: sha, URL: "https://git.example/fleet/-/commit/" + sha},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

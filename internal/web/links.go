@@ -1,21 +1,34 @@
 package web
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
+	"maps"
+	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/runview"
 )
+
+// Links find the pages of other systems. One that is nil, or returns nothing, knows none.
+type Links struct {
+	Trace        func(run string) string                  // the page of a run's trace
+	Alertmanager func(run machine.State) string           // the address of the Alertmanager that sent the run's alert, for browsers
+	Application  func(name string) string                 // the page of an application of Argo CD
+	Commit       func(repository, revision string) string // the page of a commit
+}
 
 // address is a place to look at: a link, or a text that is none.
 type address struct{ Name, URL, Text string }
 
 // links returns the external links. A runbook that is not an address is a path
 // in a repository and shown as text.
-func links(run machine.State) (out []address) {
+func (l Links) links(run machine.State) (out []address) {
 	var runbook string
 	add := func(name, text string) {
 		if u := link(text); u != "" {
@@ -34,10 +47,63 @@ func links(run machine.State) (out []address) {
 	}
 	add("Dashboard", cmp.Or(a.Annotations["dashboard_url"], a.Annotations["dashboard"]))
 	add("Alert in Prometheus", a.GeneratorURL)
+	if u := l.silence(run); u != "" {
+		out = append(out, address{Name: "Silence the alert", URL: u})
+	}
 	if app := run.Start.Service.GitOps.Application; app != "" {
-		out = append(out, address{Name: "Argo CD application", Text: app})
+		at := address{Name: "Argo CD application", Text: app}
+		if l.Application != nil {
+			at.URL = link(l.Application(app))
+		}
+		out = append(out, at)
+	}
+	if l.Trace != nil && run.Phase == machine.PhaseEnded {
+		if u := link(l.Trace(run.Start.Run)); u != "" {
+			out = append(out, address{Name: "Trace", URL: u})
+		}
 	}
 	return out
+}
+
+// silence returns the address of Alertmanager's form for a new silence of the run's alert.
+// Empty: the alert is over, a person started the run, or the address is not known.
+func (l Links) silence(run machine.State) string {
+	a := run.Start.Alert
+	if l.Alertmanager == nil || a.Fingerprint == "" {
+		return ""
+	}
+	if e := run.Episodes.Get(a.Episode()); e != nil && !e.Firing {
+		return ""
+	}
+	filter := silenceFilter(a)
+	base, err := url.Parse(l.Alertmanager(run))
+	if err != nil || filter == "" || base.RawQuery != "" || base.Fragment != "" {
+		return ""
+	}
+	return link(strings.TrimRight(base.String(), "/") + "/#/silences/new?filter=" + filter)
+}
+
+// plainLabel matches the names of labels that Alertmanager's form reads without quotes.
+var plainLabel = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
+
+// silenceFilter writes the labels of an alert as Alertmanager's page does in its own links:
+// {name="value", …}, values as JSON, percent-encoded. Empty: they cannot be written. A label
+// is never left out, because the silence would be for more than the alert.
+func silenceFilter(a playbook.Alert) string {
+	var matchers []string
+	for _, name := range slices.Sorted(maps.Keys(a.Labels)) {
+		var value bytes.Buffer
+		enc := json.NewEncoder(&value)
+		enc.SetEscapeHTML(false)
+		if !plainLabel.MatchString(name) || enc.Encode(a.Labels[name]) != nil {
+			return ""
+		}
+		matchers = append(matchers, name+"="+strings.TrimSpace(value.String()))
+	}
+	if len(matchers) == 0 {
+		return ""
+	}
+	return strings.ReplaceAll(url.QueryEscape("{"+strings.Join(matchers, ", ")+"}"), "+", "%20")
 }
 
 // gitCommit matches the whole name of a commit.
@@ -47,8 +113,8 @@ var gitCommit = regexp.MustCompile(`^[0-9a-f]{40}(?:[0-9a-f]{24})?$`)
 var pullPath = regexp.MustCompile(`/(?:pull|pulls|merge_requests)/\d+$`)
 
 // changeLinks returns the pull requests and the commits of the newest changes. The page of
-// a commit is known where that of its pull request is.
-func changeLinks(changes []*change) (out []address) {
+// a commit is known where that of its pull request is, or where that of its repository is.
+func (l Links) changeLinks(changes []*change) (out []address) {
 	for _, c := range changes[max(0, len(changes)-maxChangeLinks):] {
 		var made struct {
 			Revision string `json:"revision"`
@@ -67,10 +133,23 @@ func changeLinks(changes []*change) (out []address) {
 		commit := address{Name: "Commit " + runview.ShortCommit(made.Revision), Text: made.Revision}
 		if at := pullPath.FindStringIndex(pull); at != nil {
 			commit.URL = pull[:at[0]] + "/commit/" + made.Revision
+		} else if l.Commit != nil {
+			commit.URL = link(l.Commit(c.repository(), made.Revision))
 		}
 		out = append(out, commit)
 	}
 	return out
+}
+
+// repository returns the repository of a change in Git; empty: it is none, or not known.
+func (c *change) repository() string {
+	var of struct {
+		Repository string `json:"repository"`
+	}
+	if c.Plan == nil || json.Unmarshal(c.Plan.Payload, &of) != nil {
+		return ""
+	}
+	return of.Repository
 }
 
 // maxChangeLinks bounds the changes that are linked.

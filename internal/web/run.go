@@ -113,12 +113,7 @@ func (s *Site) runData(run machine.State, v Visitor, word string) *runData {
 	}
 	d.Alerts, d.More = alerts(run)
 	d.Evidence = collected(run)
-	d.Links = links(run)
-	if s.o.Trace != nil && run.Phase == machine.PhaseEnded {
-		if at := link(s.o.Trace(d.ID)); at != "" {
-			d.Links = append(d.Links, address{Name: "Trace", URL: at})
-		}
-	}
+	d.Links = s.o.Links.links(run)
 	addPath(d, run)
 	events := s.events(d, run)
 	if run.Gate != nil && run.Quarantine == nil {
@@ -144,7 +139,7 @@ func (s *Site) events(d *runData, run machine.State) []machine.Event {
 		t.add(e)
 	}
 	d.Timeline, d.Changes = t.lines, t.changes
-	d.Links = append(d.Links, changeLinks(t.changes)...)
+	d.Links = append(d.Links, s.o.Links.changeLinks(t.changes)...)
 	for i := range d.Evidence {
 		e := &d.Evidence[i]
 		e.Query, e.Decided = t.queries[e.State], slices.Contains(t.decided, e.State)

@@ -226,9 +226,40 @@ func TestLinks(t *testing.T) {
 		}
 	}
 	run := machine.State{Start: machine.Start{Alert: playbook.Alert{Annotations: map[string]string{"runbook_url": "https://r.example"}, GeneratorURL: "javascript:1"}}}
-	got := links(run)
+	got := Links{}.links(run)
 	if len(got) != 2 || got[0].URL != "https://r.example" || got[1].URL != "" || got[1].Text != "javascript:1" {
 		t.Errorf("links %+v", got)
+	}
+}
+
+// TestSilenceLink: the form of Alertmanager gets every label of the alert, as its own page
+// writes them, or is not linked: a silence that lacks one is for other alerts too.
+func TestSilenceLink(t *testing.T) {
+	alert := playbook.Alert{Fingerprint: "f", Status: playbook.Firing, StartsAt: now, Labels: map[string]string{"alertname": "Slow", "path": `a "b" \c, {d} & é+<`}}
+	with := func(name string) playbook.Alert {
+		a := alert
+		a.Labels = map[string]string{"alertname": "Slow", name: "x"}
+		return a
+	}
+	const want = "/#/silences/new?filter=%7Balertname%3D%22Slow%22%2C%20path%3D%22a%20%5C%22b%5C%22%20%5C%5Cc%2C%20%7Bd%7D%20%26%20%C3%A9%2B%3C%22%7D"
+	for _, c := range []struct {
+		what, from string
+		alert      playbook.Alert
+		want       string
+	}{
+		{"an address", "https://alertmanager.example/am/", alert, "https://alertmanager.example/am" + want},
+		{"no address", "", alert, ""},
+		{"a script", "javascript:alert(1)//", alert, ""},
+		{"a query", "https://alertmanager.example/?a=b", alert, ""},
+		{"a credential", "https://ada:secret@alertmanager.example", alert, ""},
+		{"a label that needs quotes", "https://alertmanager.example", with("pod.name"), ""},
+		{"no labels", "https://alertmanager.example", playbook.Alert{Fingerprint: "f"}, ""},
+		{"a person began", "https://alertmanager.example", playbook.Alert{Labels: alert.Labels}, ""},
+	} {
+		l := Links{Alertmanager: func(machine.State) string { return c.from }}
+		if got := l.silence(machine.State{Start: machine.Start{Alert: c.alert}}); got != c.want {
+			t.Errorf("%s: %q, want %q", c.what, got, c.want)
+		}
 	}
 }
 

@@ -110,7 +110,7 @@ type TablePage struct {
 	Table func() (Table, error)
 }
 
-// Options configure a Site. All but Tables and Curve are required.
+// Options configure a Site. All but Tables, Curve and Links are required.
 type Options struct {
 	Runs   Runs
 	Log    Log
@@ -132,8 +132,7 @@ type Options struct {
 	// why there is none. Nil: there are none.
 	Curve func(ctx context.Context, run machine.State) (Curve, error)
 
-	// Trace returns the address of the page of a run's trace; empty: there is none. Nil: no run has one.
-	Trace func(run string) string
+	Links Links
 
 	// Simulated tells people on every page that nothing on it is real. Empty: it is real.
 	Simulated string

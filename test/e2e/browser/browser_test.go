@@ -376,8 +376,8 @@ func TestDenyByKeyboard(t *testing.T) {
 	b.screen("run-bar-deny")
 	b.tabTo("#bar button.no")
 	b.do(chromedp.KeyEvent(kb.Enter))
-	b.awaitText("h1", "denied")
-	b.awaitText("*", "a colleague is at it")
+	b.awaitText("h1", "escalated")
+	b.awaitText("*", "denied: a colleague is at it")
 	b.quiet("deny by keyboard")
 }
 
