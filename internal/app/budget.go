@@ -58,7 +58,7 @@ func (b *budgets) ask(ctx context.Context, svc playbook.Service) []web.Budget {
 				if ctx.Err() != nil {
 					why = errUnanswered.Error()
 				}
-				each[i] = []web.Budget{{Objective: o.Name, Why: why}}
+				each[i] = []web.Budget{unknownBudget(o, why)}
 			}
 		})
 	}
@@ -79,7 +79,11 @@ func budgetOf(o playbook.SLO, x slo.Budget) web.Budget {
 
 func unknownBudgets(svc playbook.Service, why string) (out []web.Budget) {
 	for _, o := range svc.SLOs {
-		out = append(out, web.Budget{Objective: o.Name, Why: why})
+		out = append(out, unknownBudget(o, why))
 	}
 	return out
+}
+
+func unknownBudget(o playbook.SLO, why string) web.Budget {
+	return web.Budget{Objective: o.Name, Left: math.NaN(), Burn: math.NaN(), Why: why}
 }

@@ -25,6 +25,7 @@ import (
 // openPages makes what people see in a browser. It shows what the CLI shows,
 // in the same words.
 func (s *Service) openPages(c config.Config) (webhook.Pages, error) {
+	budgets := newBudgets(s.world.Deps.Querier, s.world.Now, s.log)
 	site, err := web.New(web.Options{
 		Runs:      pageRuns{views{s.executor}},
 		Log:       pageLog{s.journal, s.world.Now},
@@ -35,7 +36,8 @@ func (s *Service) openPages(c config.Config) (webhook.Pages, error) {
 		Nodes:     func(ctx context.Context) runview.NodePage { return runview.NodePageOf(s.nodeList(ctx)) },
 		Playbooks: s.library.set,
 		Applies:   s.applies,
-		Budgets:   newBudgets(s.world.Deps.Querier, s.world.Now, s.log).of,
+		Budgets:   budgets.of,
+		Fleet:     newFleet(s.world.Known, budgets.of, s.world.Now).all,
 		Curve:     newCurves(s.world.Deps.Querier, s.world.Now, s.log).of,
 		Links:     s.linksOf(c),
 		Simulated: s.world.Simulated,

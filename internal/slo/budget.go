@@ -47,18 +47,23 @@ func budgetOf(x Measured) Budget {
 	switch {
 	case x.Reason != "":
 		return unknownBudget(x.Value, x.Detail)
-	case len(x.Counts) != 3 || !(x.Counts[2].Total > 0):
-		return unknownBudget(x.Value, fmt.Sprintf("no requests are known of the beginning of its %s", days(x.Objective.Period)))
+	case len(x.Counts) != 3:
+		return unknownBudget(x.Value, "its requests are not known")
+	}
+	out := unknownBudget(x.Value, "")
+	if burn := BurnRate(x.Counts[1].Ratio(), x.Objective.Objective); burn >= 0 && !math.IsInf(burn, 0) {
+		out.Burn = burn
 	}
 	spent := BurnRate(x.Counts[0].Ratio(), x.Objective.Objective)
-	if !(spent >= 0) || math.IsInf(spent, 0) {
-		return unknownBudget(x.Value, "the bad share over its period is no number")
+	switch {
+	case !(x.Counts[2].Total > 0):
+		out.Why = fmt.Sprintf("no requests are known of the beginning of its %s", days(x.Objective.Period))
+	case !(spent >= 0) || math.IsInf(spent, 0):
+		out.Why = "the bad share over its period is no number"
+	default:
+		out.Left = 1 - spent
 	}
-	burn := BurnRate(x.Counts[1].Ratio(), x.Objective.Objective)
-	if !(burn >= 0) || math.IsInf(burn, 0) {
-		burn = math.NaN()
-	}
-	return Budget{Value: x.Value, Left: 1 - spent, Burn: burn}
+	return out
 }
 
 // Lasts returns how long the budget of a period lasts at a burn rate; false: that is

@@ -69,10 +69,10 @@ func TestBudgetOf(t *testing.T) {
 		"a quarter is left":          {measured(750, 200, 50), 0.25, 20, 28 * 24 * time.Hour / 80},
 		"it lasts":                   {measured(750, 1, 50), 0.25, 0.1, -1},
 		"overspent":                  {measured(2000, 100, 50), -1, 10, 0},
-		"not a number":               {measured(math.NaN(), 200, 50), math.NaN(), math.NaN(), -1},
+		"not a number":               {measured(math.NaN(), 200, 50), math.NaN(), 20, -1},
 		"old samples":                {missing, math.NaN(), math.NaN(), -1},
-		"a part of the period":       {measured(750, 200, 0), math.NaN(), math.NaN(), -1},
-		"its beginning is not known": {measured(750, 200, math.NaN()), math.NaN(), math.NaN(), -1},
+		"a part of the period":       {measured(750, 200, 0), math.NaN(), 20, -1},
+		"its beginning is not known": {measured(750, 200, math.NaN()), math.NaN(), 20, -1},
 		"the last hour is not known": {measured(750, math.NaN(), 50), 0.25, math.NaN(), -1},
 	} {
 		b := budgetOf(c.measured)

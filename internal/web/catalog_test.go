@@ -79,6 +79,7 @@ func catalogHouse(t *testing.T) *house {
 		{Objective: "ttft", Left: 0.2, Burn: 14.4, Lasts: 9 * time.Hour},
 		{Objective: "errors", Left: -0.5, Burn: math.NaN()},
 		{Objective: "tpot", Left: math.NaN(), Burn: math.NaN(), Why: "no answer from Prometheus in time"},
+		{Objective: "tpot", Value: "chat", Left: math.NaN(), Burn: 3, Why: "no requests are known of the beginning of its 28 days"},
 	}
 	return h
 }

@@ -32,14 +32,16 @@ type house struct {
 	entries   []Entry
 	note      string
 
-	services  []playbook.Service
-	doubt     error // services may be missing
-	playbooks []*playbook.Playbook
-	pauses    []Pause
-	health    []Health
-	nodes     runview.NodePage
-	applied   []Applied
-	budgets   []Budget
+	services   []playbook.Service
+	doubt      error // services may be missing
+	playbooks  []*playbook.Playbook
+	pauses     []Pause
+	health     []Health
+	nodes      runview.NodePage
+	applied    []Applied
+	budgets    []Budget
+	fleet      []ServiceBudget
+	fleetAsked int
 
 	asked int           // runs that a search may look at
 	read  int           // entries
@@ -176,6 +178,7 @@ func site(t testing.TB, h *house) *Site {
 		Services: func() ([]playbook.Service, error) { return h.services, h.doubt }, Playbooks: func() *playbook.Set { return set },
 		Nodes:   func(context.Context) runview.NodePage { return h.nodes },
 		Applies: func(playbook.Service) []Applied { return h.applied }, Budgets: func(context.Context, playbook.Service) []Budget { return h.budgets },
+		Fleet: func(context.Context) []ServiceBudget { h.fleetAsked++; return h.fleet },
 		Tables: []TablePage{
 			{"ladder", "Ladder", func() (Table, error) {
 				return Table{Table: &runview.Table{Columns: []runview.Column{{Head: "SERVICE"}}, Rows: [][]string{{"<b>chat</b>"}, {"r-00VHNCZB00N00H1NY9WZ9Q4QAJ"}}}, Notes: []string{"a note"}}, nil

@@ -59,6 +59,7 @@ type nowData struct {
 	Waits, Works, Owed      int
 	Pauses                  []Pause
 	Health                  []Health
+	Fleet                   fleetBurn
 	Lacks                   func(rights.Right, string) string // why the visitor lacks a right about a service; empty: they have it
 }
 
@@ -69,7 +70,7 @@ func (s *Site) now(w http.ResponseWriter, r *http.Request, v Visitor) error {
 	p.Tag, p.Live, p.Refresh, p.Pauses = tagOf(append(lines(pauses), s.changes(), healthTag(health))...), true, 30, nil
 	if r.Method != http.MethodHead {
 		d := nowOf(s.o.Runs.Open())
-		d.Pauses, d.Health, d.Lacks = pauses, health, s.lacksAbout(v)
+		d.Pauses, d.Health, d.Lacks, d.Fleet = pauses, health, s.lacksAbout(v), burningOf(s.o.Fleet(r.Context()))
 		if d.Waits > 0 {
 			p.Title = fmt.Sprintf("(%d) Now", d.Waits)
 		}

@@ -2,6 +2,7 @@ package web
 
 import (
 	"fmt"
+	"math"
 	"net/http"
 	"regexp"
 	"strings"
@@ -40,7 +41,9 @@ func atNight(t *testing.T) *house {
 }
 
 func TestNow(t *testing.T) {
-	body := look(t, site(t, atNight(t)), ada, http.MethodGet, "/").Body.String()
+	h := atNight(t)
+	h.fleet = fleetOf()
+	body := look(t, site(t, h), ada, http.MethodGet, "/").Body.String()
 	golden(t, "now", body)
 	var order []string
 	for _, m := range regexp.MustCompile(`class="run" href="./runs/r-(\w+)"`).FindAllStringSubmatch(body, -1) {
@@ -53,6 +56,58 @@ func TestNow(t *testing.T) {
 		if !strings.Contains(body, want) {
 			t.Errorf("lacks %q", want)
 		}
+	}
+}
+
+// fleetOf are error budgets that burn in all ways.
+func fleetOf() []ServiceBudget {
+	of := func(service string, left, burn float64, lasts time.Duration, why string) ServiceBudget {
+		return ServiceBudget{service, Budget{Objective: "ttft", Left: left, Burn: burn, Lasts: lasts, Why: why}}
+	}
+	return []ServiceBudget{
+		of("calm", 0.9, 0.5, 0, ""), of("slow", 0.9, 2, 300*time.Hour, ""), of("unread", math.NaN(), math.NaN(), 0, "no answer from Prometheus in time"),
+		of("fast", 0.5, 14.4, 23*time.Hour, ""), of("young", math.NaN(), 30, 0, "no requests are known of the beginning of its 28 days"),
+		of("idle", 0.9, math.NaN(), 0, ""), of("spent", -0.2, 0.5, 0, ""), of("spent-unread", -0.1, math.NaN(), 0, ""),
+	}
+}
+
+// TestBurning: what is spent comes first, then what is gone soonest. What is not known is
+// never among what does not burn.
+func TestBurning(t *testing.T) {
+	got := burningOf(fleetOf())
+	names := func(all []ServiceBudget) (out []string) {
+		for _, b := range all {
+			out = append(out, b.Service)
+		}
+		return out
+	}
+	if diff := cmp.Diff([]string{"spent", "spent-unread", "fast", "slow", "young"}, names(got.Burn)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"unread", "idle"}, names(got.Unknown)); diff != "" || got.Calm != 1 {
+		t.Errorf("%d are calm, (-want +got):\n%s", got.Calm, diff)
+	}
+	for want, all := range map[string][]ServiceBudget{
+		"No service has an objective.":                            nil,
+		"Of no error budget it is known whether it burns.":        fleetOf()[2:3],
+		"No error budget burns faster than its objective allows.": fleetOf()[:1],
+		"No error budget of those that are known burns":           {fleetOf()[0], fleetOf()[2]},
+	} {
+		h := atNight(t)
+		h.fleet = all
+		if body := look(t, site(t, h), ada, http.MethodGet, "/").Body.String(); !strings.Contains(body, want) {
+			t.Errorf("lacks %q", want)
+		}
+	}
+}
+
+// TestPollAsksNobody: a browser that looks whether the page is behind costs no query.
+func TestPollAsksNobody(t *testing.T) {
+	h := atNight(t)
+	s := site(t, h)
+	look(t, s, ada, http.MethodHead, "/")
+	if h.fleetAsked != 0 {
+		t.Error("a poll asks for error budgets")
 	}
 }
 

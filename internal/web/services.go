@@ -41,7 +41,7 @@ type LeverStanding struct {
 type Budget struct {
 	Objective string
 	Value     string        // of the label by which the objective is judged; empty: none
-	Left      float64       // share: 1 is all of it, negative is overspent
+	Left      float64       // share: 1 is all of it, negative is overspent; NaN: unknown
 	Burn      float64       // of the last hour, in multiples of what the objective allows; NaN: unknown
 	Lasts     time.Duration // at that burn rate; 0: longer than the window, or unknown
 	Why       string        // Left is unknown; empty: it is known

@@ -128,6 +128,10 @@ type Options struct {
 	// seconds.
 	Budgets func(context.Context, playbook.Service) []Budget
 
+	// Fleet returns what is left of the error budget of each objective of every service,
+	// within seconds.
+	Fleet func(context.Context) []ServiceBudget
+
 	// Curve returns the burn rate around a run, within seconds. Its error tells people
 	// why there is none. Nil: there are none.
 	Curve func(ctx context.Context, run machine.State) (Curve, error)
@@ -208,7 +212,7 @@ type Site struct {
 
 // New returns a site. It refuses incomplete options.
 func New(o Options) (*Site, error) {
-	if o.Runs == nil || o.Log == nil || o.Pauses == nil || o.Health == nil || o.Services == nil || o.Nodes == nil || o.Playbooks == nil || o.Applies == nil || o.Budgets == nil || o.Now == nil || o.Logger == nil {
+	if o.Runs == nil || o.Log == nil || o.Pauses == nil || o.Health == nil || o.Services == nil || o.Nodes == nil || o.Playbooks == nil || o.Applies == nil || o.Budgets == nil || o.Fleet == nil || o.Now == nil || o.Logger == nil {
 		return nil, errors.New("web: an option is missing")
 	}
 	style, err := assets.ReadFile("assets/style.css")

@@ -20,6 +20,7 @@ func nowView(p page, d *nowData) g.Node {
 		h.H2(g.Text(counted("At work", d.Works))),
 		some(d.Works == 0, quiet(g.Text("No run is at work. "), h.A(h.Href(p.Root+"history"), g.Text("Runs that ended")), g.Text("."))),
 		rowsView(p, d.Working, d.Works, workingRow),
+		burningView(p, d.Fleet),
 		h.H2(g.Text(counted("On loan", d.Owed))),
 		quiet(some(d.Owed == 0, g.Text("No run waits to give anything back. ")), h.A(h.Href(p.Root+"loans"), g.Text("Loans")), g.Text(" has also what only a person can return.")),
 		rowsView(p, d.Loans, d.Owed, workingRow),

@@ -153,7 +153,7 @@ func budgetsView(d *serviceData) g.Node {
 func budgetView(b Budget) g.Node {
 	of := some(b.Value != "", text(b.Value), g.Text(": "))
 	if b.Why != "" {
-		return h.P(of, pill("", "budget unknown"), g.Text(" "), text(b.Why))
+		return h.P(of, pill("", "budget unknown"), g.Text(" "), text(b.Why), burnView(b))
 	}
 	tone := toneGood
 	switch {
@@ -162,13 +162,19 @@ func budgetView(b Budget) g.Node {
 	case b.Left < 0.25 || b.Lasts > 0:
 		tone = toneWait
 	}
-	left := inPercent(b.Left) + " of the error budget left"
+	return h.P(of, pill(tone, leftOf(b)), burnView(b), some(b.Lasts > 0, g.Text(", gone in "+span(b.Lasts))))
+}
+
+// leftOf describes what is left of a budget.
+func leftOf(b Budget) string {
 	if b.Left < 0 {
-		left = "error budget overspent by " + inPercent(-b.Left)
+		return "error budget overspent by " + inPercent(-b.Left)
 	}
-	return h.P(of, pill(tone, left),
-		some(!math.IsNaN(b.Burn), g.Text(" burns at "+strconv.FormatFloat(b.Burn, 'f', 1, 64)+"× in the last hour")),
-		some(b.Lasts > 0, g.Text(", gone in "+span(b.Lasts))))
+	return inPercent(b.Left) + " of the error budget left"
+}
+
+func burnView(b Budget) g.Node {
+	return some(!math.IsNaN(b.Burn), g.Text(" burns at "+strconv.FormatFloat(b.Burn, 'f', 1, 64)+"× in the last hour"))
 }
 
 func inPercent(share float64) string { return strconv.FormatFloat(100*share, 'f', 0, 64) + " %" }
