@@ -1,6 +1,9 @@
 package playbooks
 
 import (
+	"bytes"
+	"encoding/json"
+	"flag"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,8 +14,16 @@ import (
 	"github.com/inference-responder/responder/internal/step/kinds"
 )
 
-// Each playbook has cases in tests/, which hold and together take every edge of it.
+var update = flag.Bool("update", false, "write the record of what the cases cover")
+
+// Each playbook has cases in tests/, which hold and together take every edge of it. What
+// they cover is on record for the page.
 func TestRehearsals(t *testing.T) {
+	worlds, err := filepath.Glob("tests/worlds/*.world.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var record []Tested
 	for _, p := range load(t).All() {
 		t.Run(p.Name, func(t *testing.T) {
 			file := filepath.Join("tests", p.Name+".test.yaml")
@@ -30,12 +41,25 @@ func TestRehearsals(t *testing.T) {
 			if err := suite.Compile(p, kinds.Declarations()); err != nil {
 				t.Fatal(err)
 			}
-			rehearse(t, suite, p)
+			tested := rehearse(t, suite, p)
+			tested.Worlds = len(worlds)
+			record = append(record, tested)
 		})
+	}
+	want, err := json.MarshalIndent(record, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want = append(want, '\n'); *update && !t.Failed() {
+		if err := os.WriteFile("tests/covered.json", want, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	} else if !bytes.Equal(want, Tests) && len(record) == len(load(t).All()) {
+		t.Error("tests/covered.json is out of date: go test ./playbooks -run TestRehearsals -update")
 	}
 }
 
-func rehearse(t *testing.T, suite *rehearsal.Suite, p *playbook.Playbook) {
+func rehearse(t *testing.T, suite *rehearsal.Suite, p *playbook.Playbook) Tested {
 	t.Helper()
 	var results []rehearsal.Result
 	for _, c := range suite.Cases {
@@ -51,5 +75,8 @@ func rehearse(t *testing.T, suite *rehearsal.Suite, p *playbook.Playbook) {
 	}
 	for _, e := range cover.Untaken {
 		t.Errorf("no case takes %s -> %s (%s): add one", e.From, e.To, e.Why)
+	}
+	return Tested{
+		Digest: p.Digest, Cases: len(results), States: cover.States, Seen: cover.States - len(cover.Unseen), Edges: cover.Edges, Taken: cover.Edges - len(cover.Untaken),
 	}
 }

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -20,12 +21,17 @@ import (
 	"github.com/inference-responder/responder/internal/runview"
 	"github.com/inference-responder/responder/internal/web"
 	"github.com/inference-responder/responder/internal/webhook"
+	"github.com/inference-responder/responder/playbooks"
 )
 
 // openPages makes what people see in a browser. It shows what the CLI shows,
 // in the same words.
 func (s *Service) openPages(c config.Config) (webhook.Pages, error) {
 	budgets := newBudgets(s.world.Deps.Querier, s.world.Now, s.log)
+	tests, err := shippedTests()
+	if err != nil {
+		return nil, err
+	}
 	site, err := web.New(web.Options{
 		Runs:      pageRuns{views{s.executor}},
 		Log:       pageLog{s.journal, s.world.Now},
@@ -35,6 +41,7 @@ func (s *Service) openPages(c config.Config) (webhook.Pages, error) {
 		Services:  s.world.Known,
 		Nodes:     func(ctx context.Context) runview.NodePage { return runview.NodePageOf(s.nodeList(ctx)) },
 		Playbooks: s.library.set,
+		Tests:     tests,
 		Applies:   s.applies,
 		Budgets:   budgets.of,
 		Fleet:     newFleet(s.world.Known, budgets.of, s.world.Now).all,
@@ -48,6 +55,22 @@ func (s *Service) openPages(c config.Config) (webhook.Pages, error) {
 		return nil, err
 	}
 	return pages{site, s.rights}, nil
+}
+
+// shippedTests returns what the tests of a shipped playbook cover, by its digest.
+func shippedTests() (func(digest string) (web.Tested, bool), error) {
+	var all []playbooks.Tested
+	if err := json.Unmarshal(playbooks.Tests, &all); err != nil {
+		return nil, fmt.Errorf("read the record of the playbooks' tests: %w", err)
+	}
+	return func(digest string) (web.Tested, bool) {
+		i := slices.IndexFunc(all, func(t playbooks.Tested) bool { return t.Digest == digest })
+		if i < 0 {
+			return web.Tested{}, false
+		}
+		t := all[i]
+		return web.Tested{Cases: t.Cases, States: t.States, Seen: t.Seen, Edges: t.Edges, Taken: t.Taken, Worlds: t.Worlds}, true
+	}, nil
 }
 
 // tablePages are the pages that are one table, as commands show them.

@@ -68,6 +68,7 @@ func catalogHouse(t *testing.T) *house {
 		{Name: "serving/other", Namespace: "serving", Workload: playbook.Workload{Kind: "Deployment", Name: "other"}, Autonomy: playbook.Auto},
 	}
 	h.playbooks = []*playbook.Playbook{small(t, "queue")}
+	h.tested = h.playbooks[0].Digest
 	h.applied = []Applied{{
 		Playbook: "queue", Mode: "asks people", Tone: "wait",
 		Levers: []LeverStanding{
@@ -100,6 +101,7 @@ func TestCatalogPages(t *testing.T) {
 		"/history?service=nobody":                    "No run is one.",
 		"/playbooks?playbook=queue":                  "https://runbooks.example/queue",
 		"/services?service=serving%2Finference-chat": "error budget overspent by 50 %",
+		"/playbooks":                                 "7 test cases, 8 of 9 edges",
 	} {
 		if body := look(t, site(t, h), ada, http.MethodGet, path).Body.String(); !strings.Contains(body, want) {
 			t.Errorf("%s lacks %q", path, want)
@@ -112,6 +114,17 @@ func TestCatalogPages(t *testing.T) {
 	for _, path := range []string{"/services", "/services?service=serving/other"} {
 		if body := look(t, site(t, h), ada, http.MethodGet, path).Body.String(); !strings.Contains(body, "Services may be missing: </b>discover services: not done yet") {
 			t.Errorf("%s does not say that services may be missing", path)
+		}
+	}
+}
+
+// TestUntestedPlaybook: of a playbook that was changed nobody says that it was tested.
+func TestUntestedPlaybook(t *testing.T) {
+	h := catalogHouse(t)
+	h.tested = "sha256:another"
+	for path, want := range map[string]string{"/playbooks": "no tests known", "/playbooks?playbook=queue": "No tests are known"} {
+		if body := look(t, site(t, h), ada, http.MethodGet, path).Body.String(); !strings.Contains(body, want) {
+			t.Errorf("%s lacks %q", path, want)
 		}
 	}
 }

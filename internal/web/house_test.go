@@ -39,6 +39,7 @@ type house struct {
 	health     []Health
 	nodes      runview.NodePage
 	applied    []Applied
+	tested     string // digest of a playbook
 	budgets    []Budget
 	fleet      []ServiceBudget
 	fleetAsked int
@@ -179,6 +180,9 @@ func site(t testing.TB, h *house) *Site {
 		Nodes:   func(context.Context) runview.NodePage { return h.nodes },
 		Applies: func(playbook.Service) []Applied { return h.applied }, Budgets: func(context.Context, playbook.Service) []Budget { return h.budgets },
 		Fleet: func(context.Context) []ServiceBudget { h.fleetAsked++; return h.fleet },
+		Tests: func(digest string) (Tested, bool) {
+			return Tested{Cases: 7, States: 5, Seen: 5, Edges: 9, Taken: 8, Worlds: 40}, digest != "" && digest == h.tested
+		},
 		Tables: []TablePage{
 			{"ladder", "Ladder", func() (Table, error) {
 				return Table{Table: &runview.Table{Columns: []runview.Column{{Head: "SERVICE"}}, Rows: [][]string{{"<b>chat</b>"}, {"r-00VHNCZB00N00H1NY9WZ9Q4QAJ"}}}, Notes: []string{"a note"}}, nil

@@ -11,6 +11,13 @@ import (
 	"github.com/inference-responder/responder/internal/rights"
 )
 
+// Tested is what the tests of a playbook cover, which held when the program was built.
+type Tested struct {
+	Cases                      int
+	States, Seen, Edges, Taken int // of the playbook, and those that a case enters or takes
+	Worlds                     int // simulated fleets that are played with all shipped playbooks
+}
+
 // playbookData is one playbook.
 type playbookData struct {
 	*playbook.Playbook
@@ -18,6 +25,7 @@ type playbookData struct {
 	Override string // by the configuration; empty: none
 	Levers   []string
 	Diagram  diagram
+	Tests    *Tested // nil: none are known
 	Pauses   []Pause
 	Lacks    string // why the visitor may not pause it; empty: they may
 }
@@ -32,7 +40,7 @@ func (s *Site) playbooks(w http.ResponseWriter, r *http.Request, v Visitor) erro
 	if r.Method != http.MethodHead {
 		var all []playbookData
 		for _, x := range set.All() {
-			all = append(all, playbookOf(set, x))
+			all = append(all, s.playbookOf(set, x))
 		}
 		p.Main = playbooksView(p, all, set)
 	}
@@ -48,7 +56,7 @@ func (s *Site) onePlaybook(w http.ResponseWriter, r *http.Request, v Visitor, se
 	p.Here = playbookAddress(p, name)
 	p.Tag, p.Live = tagOf(append(lines(p.Pauses), book.Digest)...), true
 	if r.Method != http.MethodHead {
-		d := playbookOf(set, book)
+		d := s.playbookOf(set, book)
 		d.Diagram, d.Lacks = layout(playbook.DiagramOf(book, nil)), v.lacksOf(rights.Pause, playbook.Service{})
 		for _, x := range s.o.Pauses() {
 			if x.Playbook == name {
@@ -60,11 +68,14 @@ func (s *Site) onePlaybook(w http.ResponseWriter, r *http.Request, v Visitor, se
 	return s.write(w, r, http.StatusOK, p)
 }
 
-func playbookOf(set *playbook.Set, book *playbook.Playbook) playbookData {
+func (s *Site) playbookOf(set *playbook.Set, book *playbook.Playbook) playbookData {
 	o := set.Override(book.Name, "")
 	d := playbookData{Playbook: book, Level: book.Level(o).String()}
 	if o != nil {
 		d.Override = o.String()
+	}
+	if tests, ok := s.o.Tests(book.Digest); ok {
+		d.Tests = &tests
 	}
 	for _, st := range book.States {
 		if st.Kind == playbook.StateLever && !slices.Contains(d.Levers, st.Step) {

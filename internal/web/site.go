@@ -122,6 +122,8 @@ type Options struct {
 	Playbooks func() *playbook.Set
 	// Nodes returns the nodes of services, and those that were taken out, within seconds.
 	Nodes func(context.Context) runview.NodePage
+	// Tests returns what the tests of a playbook cover, by its digest; false: none are known.
+	Tests func(digest string) (Tested, bool)
 	// Applies returns what each playbook may do for a service, in the order of their names.
 	Applies func(playbook.Service) []Applied
 	// Budgets returns what is left of the error budget of each objective of a service, within
@@ -212,7 +214,7 @@ type Site struct {
 
 // New returns a site. It refuses incomplete options.
 func New(o Options) (*Site, error) {
-	if o.Runs == nil || o.Log == nil || o.Pauses == nil || o.Health == nil || o.Services == nil || o.Nodes == nil || o.Playbooks == nil || o.Applies == nil || o.Budgets == nil || o.Fleet == nil || o.Now == nil || o.Logger == nil {
+	if o.Runs == nil || o.Log == nil || o.Pauses == nil || o.Health == nil || o.Services == nil || o.Nodes == nil || o.Playbooks == nil || o.Tests == nil || o.Applies == nil || o.Budgets == nil || o.Fleet == nil || o.Now == nil || o.Logger == nil {
 		return nil, errors.New("web: an option is missing")
 	}
 	style, err := assets.ReadFile("assets/style.css")

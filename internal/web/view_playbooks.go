@@ -1,6 +1,7 @@
 package web
 
 import (
+	"fmt"
 	"net/url"
 	"strings"
 
@@ -33,7 +34,7 @@ func playbooksView(p page, all []playbookData, set *playbook.Set) g.Node {
 				some(len(match) == 0, h.P(g.Text(noMatch))),
 				some(len(match) > 0, h.P(g.Text("For "), g.Map(match[:min(len(match), fewMatchers)], func(m string) g.Node { return g.Group{code(clip(m, maxLine)), g.Text(" ")} }),
 					some(len(match) > fewMatchers, g.Text("and "+runview.Count(len(match)-fewMatchers, "other"))))),
-				quiet(g.Text("Levers: "), text(runview.OrText(strings.Join(x.Levers, ", "), "none")), g.Text(" · "), code(runview.Short(x.Digest, 19))),
+				quiet(g.Text("Levers: "), text(runview.OrText(strings.Join(x.Levers, ", "), "none")), g.Text(" · "), code(runview.Short(x.Digest, 19)), g.Text(" · "+testsLine(x.Tests))),
 			)
 		})),
 	}
@@ -48,10 +49,29 @@ func playbookView(p page, d *playbookData) g.Node {
 		section("match", "Alerts that start it", some(len(d.Match()) == 0, quiet(g.Text(noMatch))), h.Ul(g.Map(d.Match(), func(m string) g.Node { return h.Li(h.Code(text(m))) })),
 			some(len(d.Services()) > 0, h.P(g.Text("Only for "), text(strings.Join(d.Services(), ", ")), g.Text(".")))),
 		section("diagram", "Diagram", diagramView(d.Diagram, "Diagram of playbook "+d.Name+"; the states below have it in words", "")),
+		testsView(d.Tests),
 		section("states", "States", h.Ol(h.Class("states"), g.Map(d.States, func(st *playbook.State) g.Node { return stateView(d.Playbook, st) }))),
 		h.P(h.A(h.Href(p.Root+"history?"+url.Values{"playbook": {d.Name}}.Encode()), g.Text("Its runs"))),
 		some(len(d.Pauses) == 0, pauseOf(p, Pause{Playbook: d.Name}, "Pause this playbook", "No run of this playbook changes anything until the pause is lifted.", d.Lacks)),
 	}
+}
+
+// testsLine describes the tests of a playbook in short.
+func testsLine(t *Tested) string {
+	if t == nil {
+		return "no tests known"
+	}
+	return fmt.Sprintf("%s, %d of %d edges", runview.Count(t.Cases, "test case"), t.Taken, t.Edges)
+}
+
+func testsView(t *Tested) g.Node {
+	if t == nil {
+		return section("tests", "Tests", quiet(g.Text("No tests are known: the playbook is not one of the program's own, or differs from it. Test it with "),
+			code("responder playbook test DIR --cover"), g.Text(".")))
+	}
+	return section("tests", "Tests",
+		h.P(g.Textf("%s: they enter %d of %d states and take %d of %d edges.", runview.Count(t.Cases, "case"), t.Seen, t.States, t.Taken, t.Edges)),
+		quiet(g.Textf("All of them hold for exactly this document; the program was built with the record of that. The shipped playbooks together are also played in %d simulated fleets.", t.Worlds)))
 }
 
 func aboutPlaybook(d *playbookData) g.Node {
