@@ -21,17 +21,16 @@ import (
 	"time"
 
 	"github.com/chromedp/cdproto/emulation"
-	"github.com/chromedp/cdproto/log"
-	"github.com/chromedp/cdproto/network"
-	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 )
 
 var (
-	// pictures are for the documentation, and for looking at.
+	// pictures are for looking at.
 	pictures = flag.String("pictures", "", "directory to write a picture of each page to")
-	program  string
+	// docs are those of the documentation.
+	docs    = flag.String("docs", "", "directory to write the pictures of the documentation to: docs/images")
+	program string
 
 	//go:embed checks.js
 	checks string
@@ -115,149 +114,6 @@ func (s service) fire(t *testing.T) {
 	}
 }
 
-// tab is a browser with one page.
-type tab struct {
-	*testing.T
-
-	service service
-	ctx     context.Context
-	faults  chan string // what the browser complains about
-}
-
-// open starts a browser.
-func open(t *testing.T, s service) tab {
-	t.Helper()
-	options := chromedp.DefaultExecAllocatorOptions[:]
-	if os.Getuid() == 0 {
-		options = append(options, chromedp.NoSandbox) // Chromium's own refuses root
-	}
-	ctx, cancel := chromedp.NewExecAllocator(t.Context(), options...)
-	t.Cleanup(cancel)
-	ctx, cancel = chromedp.NewContext(ctx)
-	t.Cleanup(cancel)
-	b := tab{t, s, ctx, make(chan string, 100)}
-	if err := chromedp.Do(ctx); err != nil { // the browser lives as long as the context that starts it
-		t.Fatal(err)
-	}
-	complain := func(format string, args ...any) {
-		select {
-		case b.faults <- fmt.Sprintf(format, args...):
-		default: // there are enough
-		}
-	}
-	if err := chromedp.Listen(ctx, func(ev any) {
-		switch ev := ev.(type) {
-		case *network.EventRequestWillBeSent:
-			if u := ev.Request.URL; !strings.HasPrefix(u, s.url) && !strings.HasPrefix(u, "data:") && !strings.HasPrefix(u, "about:") {
-				complain("a request to %s", u)
-			}
-		case *log.EventEntryAdded:
-			if ev.Entry.Level == log.EntryLevelError && !strings.Contains(ev.Entry.Text, "status of 4") { // a refusal is an answer
-				complain("%s: %s", ev.Entry.Source, ev.Entry.Text)
-			}
-		case *runtime.EventExceptionThrown:
-			complain("exception: %s", ev.ExceptionDetails.Text)
-		}
-	}); err != nil {
-		t.Fatal(err)
-	}
-	return b
-}
-
-// do takes steps, within a minute.
-func (b tab) do(steps ...chromedp.Action[chromedp.Void]) {
-	b.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, time.Minute)
-	defer cancel()
-	if err := chromedp.Do(ctx, steps...); err != nil {
-		where, _ := chromedp.Run(b.ctx, chromedp.Location())
-		text, _ := chromedp.Run(b.ctx, chromedp.Evaluate[string]("document.body.innerText"))
-		b.Fatalf("%v\n%s\n%s", err, where, text)
-	}
-}
-
-// await waits until a selector finds something that is seen.
-func (b tab) await(selector string) {
-	b.Helper()
-	b.do(chromedp.WaitVisible(chromedp.CSS(selector)))
-}
-
-// awaitText waits until an element that is seen has a text. The page loads itself again.
-func (b tab) awaitText(selector, text string) {
-	b.Helper()
-	b.do(chromedp.WaitVisible(chromedp.Search(fmt.Sprintf("//%s[contains(., %q)]", selector, text))))
-}
-
-// ask evaluates an expression in the page.
-func ask[T any](b tab, expression string) T {
-	b.Helper()
-	out, err := chromedp.Run(b.ctx, chromedp.Evaluate[T](expression))
-	if err != nil {
-		b.Fatal(err)
-	}
-	return out
-}
-
-// look checks the page as it is now: in both widths, light and dark.
-func (b tab) look(name string) {
-	b.Helper()
-	for _, width := range []int64{390, 1280} {
-		for _, scheme := range []string{"light", "dark"} {
-			b.do(chromedp.EmulateViewport(width, 844), chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
-				_, err := chromedp.Call(ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
-				return err
-			}))
-			for _, fault := range ask[[]string](b, checks) {
-				b.Errorf("%s, %d pixels, %s: %s", name, width, scheme, fault)
-			}
-			b.picture(fmt.Sprintf("%s-%d-%s", name, width, scheme))
-		}
-	}
-	b.quiet(name)
-}
-
-// quiet fails when the browser had something to complain about.
-func (b tab) quiet(name string) {
-	b.Helper()
-	for {
-		select {
-		case fault := <-b.faults:
-			b.Errorf("%s: %s", name, fault)
-		default:
-			return
-		}
-	}
-}
-
-func (b tab) picture(name string) {
-	b.Helper()
-	if *pictures == "" {
-		return
-	}
-	picture, err := chromedp.Run(b.ctx, chromedp.FullScreenshot(100))
-	if err == nil {
-		err = os.WriteFile(filepath.Join(*pictures, name+".png"), picture, 0o644)
-	}
-	if err != nil {
-		b.Error(err)
-	}
-}
-
-// screen writes what is in view.
-func (b tab) screen(name string) {
-	b.Helper()
-	if *pictures == "" {
-		return
-	}
-	picture, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
-	if err == nil {
-		err = os.WriteFile(filepath.Join(*pictures, name+".png"), picture, 0o644)
-	}
-	if err != nil {
-		b.Error(err)
-	}
-}
-
 // TestFromAlertToResolved: somebody on call sees the alert arrive, denies without a
 // reason, which is refused, approves, and sees the proof.
 func TestFromAlertToResolved(t *testing.T) {
@@ -270,6 +126,7 @@ func TestFromAlertToResolved(t *testing.T) {
 	s.fire(t)
 	b.await("li.asked a.go") // without a reload by hand
 	b.look("now-asked")
+	b.illustrate("now", 1280, 900, "light")
 	b.do(chromedp.EmulateViewport(390, 844), chromedp.Click(chromedp.CSS("li.asked a.go")))
 	b.await("button.yes")
 	if top := ask[float64](b, `document.querySelector("button.yes").getBoundingClientRect().top`); top < 0 || top > 844 {
@@ -277,6 +134,8 @@ func TestFromAlertToResolved(t *testing.T) {
 	}
 	b.look("run-asked")
 	b.barStays()
+	b.illustrate("run", 1280, 900, "light")
+	b.illustrate("run-phone", 390, 844, "dark")
 
 	b.do(chromedp.Click(chromedp.CSS("button.no")))
 	b.awaitText("p", "a denial needs a reason")
@@ -295,30 +154,6 @@ func TestFromAlertToResolved(t *testing.T) {
 	}
 	b.do(chromedp.Navigate(s.url))
 	b.awaitText("main", "No question is open")
-}
-
-// barStays checks that the question and its answers are in view wherever one reads, and
-// leave room for reading.
-func (b tab) barStays() {
-	b.Helper()
-	for _, width := range []int64{1280, 390} {
-		b.do(chromedp.EmulateViewport(width, 844))
-		for _, to := range []string{"0", "document.body.scrollHeight / 2", "document.body.scrollHeight"} {
-			if fault := ask[string](b, `(() => {
-				scrollTo(0, `+to+`);
-				const bar = document.getElementById("bar").getBoundingClientRect();
-				if (bar.height > innerHeight * 0.3) return "the bar is " + bar.height + " pixels high";
-				for (const e of document.querySelectorAll("#bar .asks a, #bar .yes, #bar summary")) {
-					const r = e.getBoundingClientRect(), at = document.elementFromPoint(r.left + r.width / 2, r.top + r.height / 2);
-					if (!at || !e.contains(at) && !at.contains(e)) return e.textContent + " is out of view";
-				}
-				return "";
-			})()`); fault != "" {
-				b.Errorf("%d pixels wide, scrolled to %s: %s", width, to, fault)
-			}
-			b.screen(fmt.Sprintf("run-bar-%d-%.1s", width, to))
-		}
-	}
 }
 
 // TestPages: each page of the menu is whole, in each width and scheme, small and quick.
@@ -381,29 +216,39 @@ func TestDenyByKeyboard(t *testing.T) {
 	b.quiet("deny by keyboard")
 }
 
-// tabTo presses Tab until an element has the focus. Each on the way must show that it has,
-// and not be behind the bar.
-func (b tab) tabTo(selector string) {
-	b.Helper()
-	const focused = `(() => {
-		const e = document.activeElement, s = getComputedStyle(e);
-		const bar = document.getElementById("bar"), hidden = bar && !bar.contains(e) && e.getBoundingClientRect().top > bar.getBoundingClientRect().top;
-		return [e.matches(%q), e === document.body || s.outlineStyle !== "none" && parseFloat(s.outlineWidth) > 0, e.outerHTML.slice(0, 80), hidden];
-	})()`
-	for range 200 {
-		b.do(chromedp.KeyEvent(kb.Tab))
-		at := ask[[]any](b, fmt.Sprintf(focused, selector))
-		if at[1] != true {
-			b.Errorf("the focus does not show on %v", at[2])
+// TestLocalTime: whoever is not in UTC reads their own time, and UTC when the pointer rests
+// on it. The page says which.
+func TestLocalTime(t *testing.T) {
+	s := start(t, "--sandbox", "bad-rollout", "--dir", ".", "--pace", "60")
+	s.fire(t)
+	b := open(t, s)
+	b.do(chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+		_, err := chromedp.Call(ctx, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: "Asia/Kolkata"})
+		return err
+	}), chromedp.Navigate(s.url))
+	b.await("li.asked a.go")
+	b.do(chromedp.Navigate(ask[string](b, `document.querySelector("li.asked a.run").href`)))
+	b.await("#bar time.minute")
+	kolkata := time.FixedZone("", 5*3600+1800)
+	all := ask[[][]string](b, `[...document.querySelectorAll("time")].map((t) => [t.dateTime, t.textContent, t.title, t.className])`)
+	for _, at := range all {
+		utc, err := time.Parse(time.RFC3339, at[0])
+		layout := "2006-01-02 15:04:05"
+		if at[3] == "minute" {
+			layout = "15:04"
 		}
-		if at[3] == true {
-			b.Errorf("the bar hides the focus on %v", at[2])
-		}
-		if at[0] == true {
-			return
+		if want := utc.In(kolkata).Format(layout); err != nil || at[1] != want || at[2] != utc.Format("2006-01-02 15:04:05 UTC") {
+			t.Errorf("%s is shown as %q with %q, want %q", at[0], at[1], at[2], want)
 		}
 	}
-	b.Fatalf("Tab does not reach %s", selector)
+	if len(all) < 10 {
+		t.Errorf("the page of a run has %d times", len(all))
+	}
+	if zone := ask[string](b, `document.getElementById("zone").textContent`); !strings.Contains(zone, "Asia/Kolkata") {
+		t.Errorf("the page says %q", zone)
+	}
+	b.screen("run-kolkata")
+	b.quiet("local time")
 }
 
 // TestSignIn: a stranger gets the sign-in page, a wrong password is told, the right one
