@@ -106,7 +106,7 @@ func burnRow(p page, b ServiceBudget) g.Node {
 	}
 	rate := "burn rate unknown"
 	if !math.IsNaN(b.Burn) {
-		rate = "burns at " + strconv.FormatFloat(b.Burn, 'f', 1, 64) + "×"
+		rate = "burns at " + strconv.FormatFloat(b.Burn, 'f', 1, 64) + "× in the last hour"
 	}
 	return h.Li(h.Class(tone), budgetName(p, b), g.Text(" "), pill(tone, rate), some(lasts != "", g.Text(" "), h.B(g.Text(lasts))),
 		h.P(text(left)))

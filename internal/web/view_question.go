@@ -109,7 +109,7 @@ func barAnswers(d *runData, q *question) g.Node {
 	return g.Group{
 		some(q.NoApprove == "", post(d.ID, "approve", bound(q), h.Button(h.Class("yes"), g.Text("Approve")))),
 		some(q.NoDeny == "", folded("bar-deny", false, "Deny", post(d.ID, "deny", bound(q),
-			h.Label(h.For("bar-why"), g.Text("Why not?")), reason("bar-why", h.Required()),
+			h.Label(h.For("bar-why"), g.Text("Reason")), reason("bar-why", h.Required()),
 			h.P(h.Class("buttons"), h.Button(h.Class("no"), g.Text("Deny"))),
 		))),
 	}
