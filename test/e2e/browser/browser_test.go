@@ -126,7 +126,7 @@ func TestFromAlertToResolved(t *testing.T) {
 	s.fire(t)
 	b.await("li.asked a.go") // without a reload by hand
 	b.look("now-asked")
-	b.illustrate("now", 1280, 900, "light")
+	b.illustrate("now", 1280, 800, "light")
 	b.do(chromedp.EmulateViewport(390, 844), chromedp.Click(chromedp.CSS("li.asked a.go")))
 	b.await("button.yes")
 	if top := ask[float64](b, `document.querySelector("button.yes").getBoundingClientRect().top`); top < 0 || top > 844 {
@@ -134,7 +134,7 @@ func TestFromAlertToResolved(t *testing.T) {
 	}
 	b.look("run-asked")
 	b.barStays()
-	b.illustrate("run", 1280, 900, "light")
+	b.illustrate("run", 1280, 800, "light")
 	b.illustrate("run-phone", 390, 844, "dark")
 
 	b.do(chromedp.Click(chromedp.CSS("button.no")))

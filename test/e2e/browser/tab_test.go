@@ -4,6 +4,7 @@ package browser
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -137,9 +138,17 @@ func (b tab) illustrate(name string, width, height int64, scheme string) {
 	b.write(filepath.Join(*docs, name+".png"), chromedp.CaptureScreenshot())
 }
 
+// write takes a picture. The browser may never answer when the page loads itself again
+// meanwhile; then another is taken.
 func (b tab) write(file string, picture chromedp.Action[[]byte]) {
 	b.Helper()
-	data, err := chromedp.Run(b.ctx, picture)
+	var data []byte
+	err := context.DeadlineExceeded
+	for tries := 0; tries < 3 && errors.Is(err, context.DeadlineExceeded); tries++ {
+		ctx, cancel := context.WithTimeout(b.ctx, 15*time.Second)
+		data, err = chromedp.Run(ctx, picture)
+		cancel()
+	}
 	if err == nil {
 		err = os.WriteFile(file, data, 0o644)
 	}
