@@ -30,7 +30,7 @@ func (e *exam) journal(context.Context) []Finding {
 	case errors.Is(err, fs.ErrNotExist):
 		out = append(out, ok("file", "there is none yet: it begins with the first start"))
 	case err != nil:
-		out = append(out, failed("file", err.Error(), "restore it, as docs/how-to/operate.md has it; 'responder audit verify' tells more"))
+		out = append(out, failed("file", err.Error(), "restore it, as docs/how-to/back-up-and-restore.md has it; 'responder audit verify' tells more"))
 	default:
 		out = append(out, ok("file", fmt.Sprintf("%s: its header is sound, %d MiB", file, bytes>>20)))
 	}
