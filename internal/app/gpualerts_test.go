@@ -31,11 +31,7 @@ func (aGPU) Snapshot() gpu.Snapshot {
 // agentSeries is what a scrape of a node agent shows, a series a line.
 func agentSeries(t *testing.T) string {
 	t.Helper()
-	registry := prometheus.NewRegistry()
-	if _, err := agent.New(agent.Options{Source: aGPU{}, Registry: registry, Log: slog.New(slog.DiscardHandler)}); err != nil {
-		t.Fatal(err)
-	}
-	families, err := registry.Gather()
+	families, err := agentRegistry(t).Gather()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,6 +42,16 @@ func agentSeries(t *testing.T) string {
 		}
 	}
 	return b.String()
+}
+
+// agentRegistry is what a node agent exports.
+func agentRegistry(t *testing.T) *prometheus.Registry {
+	t.Helper()
+	registry := prometheus.NewRegistry()
+	if _, err := agent.New(agent.Options{Source: aGPU{}, Registry: registry, Log: slog.New(slog.DiscardHandler)}); err != nil {
+		t.Fatal(err)
+	}
+	return registry
 }
 
 // TestGPUAlerts holds the alerts about GPUs to those who have to understand

@@ -2,6 +2,8 @@ package app
 
 import (
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"strings"
 	"testing"
@@ -13,8 +15,10 @@ import (
 	"github.com/inference-responder/responder/internal/api"
 	"github.com/inference-responder/responder/internal/audit"
 	"github.com/inference-responder/responder/internal/executor"
+	"github.com/inference-responder/responder/internal/executor/guard"
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/notify/slack/approvals"
+	"github.com/inference-responder/responder/internal/trace"
 	"github.com/inference-responder/responder/internal/webhook"
 )
 
@@ -80,21 +84,42 @@ func rulesOf(t *testing.T, name string) (doc ruleFile) {
 // series a line.
 func exportedSeries(t *testing.T) string {
 	t.Helper()
+	var b strings.Builder
+	b.WriteString("\n")
+	for name, value := range scrape(t, exported(t)) {
+		b.WriteString(name + " " + value + "\n")
+	}
+	return b.String() + agentSeries(t)
+}
+
+// exported is what a service with Slack and traces exports, with a sample of all that comes
+// and goes.
+func exported(t *testing.T) *metrics {
+	t.Helper()
 	j, err := audit.OpenTemp("")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = j.Close() })
+	journalOfTwoRuns(t, j)
 	m := newMetrics(newAppendTimes(), metricSources{
 		journal: j, figures: func() executor.Figures {
-			return executor.Figures{Loans: map[string]int{"still-owed": 1}, Phases: map[executor.Standing]int{{Playbook: "pb", Phase: machine.PhaseHeld}: 1}}
-		}, pauses: func() []string { return []string{"global"} }, demoted: func() map[string]int { return nil },
+			return executor.Figures{
+				Loans: map[string]int{"still-owed": 1}, Phases: map[executor.Standing]int{{Playbook: "pb", Phase: machine.PhaseHeld}: 1},
+				Holdings: guard.Holdings{Locks: map[string]string{"service:chat": "r-3"}}, Holders: map[string]string{"r-3": "pb"},
+			}
+		}, pauses: func() []string { return []string{"global"} }, demoted: func() map[string]int { return map[string]int{"pb": 1} },
 		policy:    func() (bool, bool) { return true, false },
 		playbooks: func() []string { return []string{"pb"} }, step: func(string, string) string { return "" }, now: time.Now,
 		archiving: func() *api.JournalFailure { return nil },
 		room:      newRoom(j, 0),
 	}, slog.New(slog.DiscardHandler))
-	if _, err := webhook.New(webhook.Options{Intake: admission{}, Logger: slog.New(slog.DiscardHandler), Registerer: m.registry}); err != nil {
+	server, err := webhook.New(webhook.Options{Intake: admission{}, Logger: slog.New(slog.DiscardHandler), Registerer: m.registry})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server.Handler().ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/healthz", http.NoBody))
+	if _, err := (&Service{metrics: m, journal: j}).openTraces(trace.Config{Endpoint: "http://127.0.0.1:1/v1/traces"}); err != nil {
 		t.Fatal(err)
 	}
 	var none noRuns
@@ -104,10 +129,5 @@ func exportedSeries(t *testing.T) string {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	var b strings.Builder
-	b.WriteString("\n")
-	for name, value := range scrape(t, m) {
-		b.WriteString(name + " " + value + "\n")
-	}
-	return b.String() + agentSeries(t)
+	return m
 }

@@ -19,6 +19,7 @@ import (
 )
 
 //go:generate go run ../../cmd/responder internal generate ../../docs/reference ../../docs/runbooks ../../playbooks/schema
+//go:generate go test -run ^TestMetricsPage$ ../app -update
 
 // newGenerateCommand writes the reference pages, a page for each shipped playbook and
 // the playbooks' JSON Schema from what the program itself is made of, so that they
