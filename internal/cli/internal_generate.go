@@ -74,6 +74,7 @@ func referencePages(root *cobra.Command) map[string]string {
 
 		"engine-flags.md": engineReference(),
 
+		"openapi.json":       openAPI(),
 		"policy.schema.json": string(policy.Schema()),
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
@@ -181,6 +182,42 @@ func scopesOfRoutes() map[string]Scope {
 		routes["POST /runs/r-1/"+verb] = routes["POST /api/v1/runs/r-1/"+verb]
 	}
 	return routes
+}
+
+// The document of the API has each route, with the scope that it asks for, and no other.
+func TestOpenAPIHasTheRoutes(t *testing.T) {
+	data, err := os.ReadFile("../../docs/reference/openapi.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var document struct {
+		Paths map[string]map[string]struct{ Security []map[string][]Scope }
+	}
+	if err := json.Unmarshal(data, &document); err != nil {
+		t.Fatal(err)
+	}
+	told := map[string]Scope{}
+	for path, operations := range document.Paths {
+		for method, o := range operations {
+			var scope Scope
+			for _, need := range o.Security {
+				for _, scopes := range need {
+					scope = scopes[0]
+				}
+			}
+			told[strings.ToUpper(method)+" "+strings.ReplaceAll(path, "{run}", "r-1")] = scope
+		}
+	}
+	o := options(t, newHouse())
+	o.Pages = nil
+	asked, routes := scopesOfRoutes(), map[string]Scope{}
+	for _, r := range mustNew(t, o).echo.Routes() {
+		route := r.Method + " " + strings.ReplaceAll(r.Path, ":id", "r-1")
+		routes[route] = asked[route]
+	}
+	if diff := cmp.Diff(routes, told); diff != "" {
+		t.Errorf("docs/reference/openapi.json: -routes +document; see endpoints in internal/cli, then run make generate\n%s", diff)
+	}
 }
 
 func join(scopes []Scope) string {
