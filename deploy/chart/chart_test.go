@@ -177,7 +177,7 @@ func TestRights(t *testing.T) {
 		{map[string]any{"node.cordon": in("*")}, []string{"ClusterRoleBinding /responder-lever-node"}},
 		{map[string]any{"node.drain": in("*")}, []string{"ClusterRoleBinding /responder-lever-evict", "ClusterRoleBinding /responder-lever-node"}},
 		{map[string]any{"node.drain": in("*", "serving")}, []string{"ClusterRoleBinding /responder-lever-node", "RoleBinding serving/responder-lever-evict"}},
-		{map[string]any{"node.drain": in("*", "serving"), "pod.evict": in("batch")}, []string{
+		{map[string]any{"node.drain": in("*", "serving"), "pod.evict": in("*", "batch")}, []string{
 			"ClusterRoleBinding /responder-lever-node", "RoleBinding batch/responder-lever-evict", "RoleBinding serving/responder-lever-evict",
 		}},
 		{map[string]any{"kube.scale": in("*", "serving")}, []string{"ClusterRoleBinding /responder-lever-scale"}},
@@ -245,6 +245,7 @@ func TestBadValues(t *testing.T) {
 		{"service: {port: 0}", "service.port"},
 		{"rbac: {levers: {node.drain: [serving, batch]}}", "node.drain needs rights on the whole cluster, because nodes belong to no namespace: write ['*'], or ['*', serving, batch]"},
 		{"rbac: {levers: {pod.evict_from_node: [serving]}}", "pod.evict_from_node needs rights on the whole cluster"},
+		{"rbac: {levers: {pod.evict: [serving]}}", "pod.evict needs rights on the whole cluster"}, // it marks the node
 		{"rbac: {discovery: false}", "rbac.discovery is false, but config.discovery.enabled is true"},
 		{"{config: {discovery: {namespaces: [serving, batch]}}, rbac: {discovery: false, read: [serving]}}", "rbac.read does not have batch of config.discovery.namespaces"},
 		{"config: {autonmy: observe}", "additional properties 'autonmy' not allowed"},
