@@ -64,23 +64,23 @@ func replicaLevers() []*leverRun {
 			meddle: []string{"annotate", "scaledobject/NAME-autoscaler", "autoscaling.keda.sh/paused-scale-in-"},
 		},
 		{
-			name: "kserve", lever: "kube.scale", with: "by: 1", workload: "kserve-predictor", ready: owned("inferenceservice/NAME", "deployment/NAME-predictor"),
+			name: "kserve", lever: "kube.scale", needs: "kube.autoscaler", with: "by: 1", workload: "kserve-predictor", ready: owned("inferenceservice/NAME", "deployment/NAME-predictor"),
 			manifests: strings.ReplaceAll(inference("kserve-predictor", "vllm:v1", 2), "app: kserve-predictor", "app: kserve") + inferenceServices,
 			stand:     followNumber(isvcs, "NAME", "predictor", "minReplicas"),
 			shows:     bounds("inferenceservice/NAME", "predictor.minReplicas", "predictor.maxReplicas"), lacks: `resources: ["inferenceservices"], verbs: ["patch"]`,
 			meddle: []string{"patch", "inferenceservice/NAME", "--type=merge", "-p", `{"spec":{"predictor":{"minReplicas":1,"maxReplicas":4}}}`},
 		},
 		{
-			name: "lws", lever: "kube.scale", with: "by: 1", kind: "StatefulSet", workload: "lws", manifests: leaderWorkerSet, ready: owned("leaderworkerset/NAME", "statefulset/NAME"),
+			name: "lws", lever: "kube.scale", needs: "kube.autoscaler", with: "by: 1", kind: "StatefulSet", workload: "lws", manifests: leaderWorkerSet, ready: owned("leaderworkerset/NAME", "statefulset/NAME"),
 			stand: followGroups, shows: scaledNow("leaderworkerset/NAME"), meddle: scaled("leaderworkerset/NAME", 4), lacks: `resources: ["leaderworkersets"], verbs: ["patch"]`,
 		},
 		{
-			name: "dynamo", lever: "kube.scale", with: "by: 1", manifests: dynamoGraph, workload: "dynamo-decode", ready: owned("dynamocomponentdeployment/NAME-decode", "deployment/NAME-decode"),
+			name: "dynamo", lever: "kube.scale", needs: "kube.autoscaler", with: "by: 1", manifests: dynamoGraph, workload: "dynamo-decode", ready: owned("dynamocomponentdeployment/NAME-decode", "deployment/NAME-decode"),
 			stand: followNumber(adapters, "NAME-decode", "replicas"), shows: scaledNow("dynamographdeploymentscalingadapter/NAME-decode"),
 			meddle: scaled("dynamographdeploymentscalingadapter/NAME-decode", 4), lacks: `resources: ["dynamographdeploymentscalingadapters"], verbs: ["patch"]`,
 		},
 		{
-			name: "planner", lever: "kube.scale", with: "by: 1", manifests: dynamoPlanned(), workload: "planner-decode", ready: owned("dynamocomponentdeployment/NAME-decode", "deployment/NAME-decode"),
+			name: "planner", lever: "kube.scale", needs: "kube.autoscaler", with: "by: 1", manifests: dynamoPlanned(), workload: "planner-decode", ready: owned("dynamocomponentdeployment/NAME-decode", "deployment/NAME-decode"),
 			stand: followPlanner, shows: []string{"get", "dynamographdeployment/NAME", "-o", "jsonpath={.spec.services.Planner}"},
 			meddle: []string{"patch", "dynamographdeployment/NAME", "--type=merge", "-p", `{"spec":{"services":{"Planner":{"extraPodSpec":{"mainContainer":{"args":["--config","{\"mode\": \"agg\", \"min_endpoint\": 4}"]}}}}}}`},
 			lacks:  `resources: ["dynamographdeployments"], verbs: ["patch"]`,
@@ -95,14 +95,19 @@ func scaledNow(object string) []string {
 // rolloutLevers change how and which pods are rolled out.
 func rolloutLevers() []*leverRun {
 	image := func(tag string) []string { return []string{"set", "image", "deployment/NAME", "engine=" + tag} }
+	released := func(t *testing.T, w *leverRuns, r *leverRun) {
+		w.cp.Kubectl(t, w.args(r, image("vllm:v2"))...)
+		w.cp.AwaitRollout(t, w.ns, r.name, time.Minute)
+	}
 	return []*leverRun{
 		{
 			name: "rollback", lever: "kube.rollout_undo", slow: true, shows: []string{"get", "deployment/NAME", "-o", "jsonpath={.spec.template.spec.containers[0].image}"},
-			ready: func(t *testing.T, w *leverRuns, r *leverRun) {
-				w.cp.Kubectl(t, w.args(r, image("vllm:v2"))...)
-				w.cp.AwaitRollout(t, w.ns, r.name, time.Minute)
-			},
+			ready:  released,
 			meddle: image("vllm:v3"), lacks: `resources: ["deployments"], verbs: ["patch"]`,
+		},
+		{
+			name: "release", lever: "service.rollback", slow: true, shows: []string{"get", "deployment/NAME", "-o", "jsonpath={.spec.template.spec.containers[0].image}"},
+			ready: released, meddle: image("vllm:v3"), lacks: `resources: ["deployments"], verbs: ["patch"]`,
 		},
 		{
 			name: "restart", lever: "kube.restart", slow: true, shows: []string{"get", "deployment/NAME", "-o", "jsonpath={.spec.template.metadata.annotations}"},
@@ -118,30 +123,6 @@ func rolloutLevers() []*leverRun {
 				})
 			},
 			lacks: `resources: ["deployments"], verbs: ["patch"]`,
-		},
-	}
-}
-
-// podLevers end pods, or take nodes from them.
-func podLevers() []*leverRun {
-	cordoned := []string{"get", "node", "NODE", "-o", "jsonpath={.spec.unschedulable}"}
-	return []*leverRun{
-		{
-			name: "replace", lever: "kube.replace_pod", with: "pod: POD, drain: 1s", slow: true, steps: true, shows: scaledNow("deployment/NAME"),
-			meddle: []string{"scale", "deployment/NAME", "--replicas=5"}, lacks: `resources: ["deployments/scale"], verbs: ["patch"]`,
-		},
-		{name: "evict", lever: "pod.evict", with: "pod: POD", pool: true, steps: true, keeps: true, lacks: `resources: ["nodes"], verbs: ["patch"]`},
-		{
-			name: "cordon", lever: "node.cordon", with: "node: NODE", pool: true, shows: cordoned, meddle: []string{"uncordon", "NODE"},
-			lacks: `resources: ["nodes"], verbs: ["patch"]`,
-		},
-		{
-			name: "taint", lever: "node.taint", with: "node: NODE", pool: true, shows: []string{"get", "node", "NODE", "-o", "jsonpath={.spec.taints}"},
-			meddle: []string{"taint", "node", "NODE", "responder.dev/out-"}, lacks: `resources: ["nodes"], verbs: ["patch"]`,
-		},
-		{
-			name: "drain", lever: "node.drain", with: "node: NODE", pool: true, steps: true, shows: cordoned, meddle: []string{"uncordon", "NODE"},
-			lacks: `resources: ["nodes"], verbs: ["patch"]`,
 		},
 	}
 }

@@ -17,9 +17,11 @@ import (
 )
 
 // TestEveryLever drives every lever that writes to the cluster through the same
-// disturbances, with a whole responder and exactly the rights of deploy/kubernetes: what a
-// lever promises by itself, TestLevers and its like hold. It takes seven minutes, and so is no
-// part of make e2e: make levers runs it.
+// disturbances, with a whole responder: what a lever promises by itself, TestLevers and its
+// like hold. In storms each lever runs, and is taken back, with exactly the rights that the
+// chart renders for it alone; in the other columns they share one responder, with all roles of
+// deploy/kubernetes, or with none. It takes seven minutes, and so is no part of make e2e: make
+// levers runs it.
 func TestEveryLever(t *testing.T) {
 	t.Parallel()
 	for name, disturbance := range map[string]func(*testing.T){
@@ -77,20 +79,21 @@ func everyLeverAway(t *testing.T) {
 
 // everyLeverInStorms has the API server refuse the first attempts at every change, first for
 // too many requests and then for conflicts that are none. People then cancel the runs, and
-// the changes are taken back through the same.
+// the changes are taken back through the same. Each lever has a responder whose account has
+// this lever's rights and no other's.
 func everyLeverInStorms(t *testing.T) {
-	w := newLeverRuns(t, leverOptions{never: true})
+	w := newLeverRuns(t, leverOptions{never: true, own: true})
 	w.storm()
 	w.begin(t)
 	w.applied(t)
 	w.storm()
 	w.each(t, "canceled", func(t *testing.T, r *leverRun) {
 		if r.ends == "" { // it is under way for as long as its proof does not come
-			run, err := runOf(t.Context(), w.responder, r.name, w.ns+"/"+r.name)
+			run, err := runOf(t.Context(), r.responder, r.name, w.ns+"/"+r.name)
 			if err != nil {
 				t.Fatal(err)
 			}
-			w.responder.Must(t, "runs", "cancel", run.ID, "--reason", "not now")
+			r.responder.Must(t, "runs", "cancel", run.ID, "--reason", "not now")
 		}
 		run := w.end(t, r)
 		want := machine.OutcomeCanceled
@@ -104,8 +107,8 @@ func everyLeverInStorms(t *testing.T) {
 		if n, all := w.changes(r); !r.keeps && !r.steps && n != 2 {
 			t.Errorf("%d changes, want one and the one that takes it back: %v\n%s", n, all, run)
 		}
+		wantIntact(t, r.responder)
 	})
-	wantIntact(t, w.responder)
 }
 
 // storm refuses the next attempts at each change.
@@ -216,7 +219,7 @@ func (g *gate) await(t *testing.T) {
 		var missing []string
 		for _, r := range g.w.all {
 			if !slices.Contains(g.arrived, r.name) {
-				run, err := runOf(ctx, g.w.responder, r.name, g.w.ns+"/"+r.name)
+				run, err := runOf(ctx, r.responder, r.name, g.w.ns+"/"+r.name)
 				missing = append(missing, fmt.Sprint(r.name, ": ", run, err))
 			}
 		}

@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -15,16 +16,18 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/kube"
 	"github.com/inference-responder/responder/test/e2e/rig"
 )
 
-// leverRuns is one responder over a service for each lever, behind a front of the API
-// server that decides about what it writes.
+// leverRuns is a service for each lever, and one responder over all of them or one for each
+// lever, behind a front of the API server that decides about what is written.
 type leverRuns struct {
 	cp        *rig.ControlPlane
 	ns        string
 	front     *rig.Front
-	responder *rig.Service
+	responder *rig.Service      // over all services; nil: each lever has its own
+	client    *kube.Client      // as an administrator
 	objects   dynamic.Interface // as an administrator
 	all       []*leverRun
 }
@@ -33,12 +36,13 @@ type leverRuns struct {
 type leverRun struct {
 	name  string // of its service, its playbook and its alert
 	lever string
+	needs string // the lever whose roles it needs; empty: that one
 	with  string // parameters, as YAML: POD and NODE stand for a pod of the service, and for a node
 
 	kind, workload string                                                     // of the service; empty: a Deployment of its name
 	manifests      string                                                     // besides the Deployment; in place of it where workload is given
 	slow           bool                                                       // its pods take seconds to get ready
-	pool           bool                                                       // it has nodes of its own
+	pool, bare     bool                                                       // it has nodes of its own; without GPUs
 	entry          string                                                     // more lines of the service's entry in the catalog
 	ready          func(t *testing.T, w *leverRuns, r *leverRun)              // before the alert
 	stand          func(ctx context.Context, w *leverRuns, r *leverRun) error // does what a controller of another project does
@@ -51,11 +55,13 @@ type leverRun struct {
 	ends   machine.RunOutcome // when all goes well; empty: resolved
 
 	pod, node, before string
+	responder         *rig.Service
 }
 
 // leverOptions say what is not as usual.
 type leverOptions struct {
 	reads bool // as an account that may only read, and not with the roles of deploy/
+	own   bool // each lever as an account that may read, and has the roles of this lever alone
 	never bool // no proof comes
 	only  func(*leverRun) bool
 }
@@ -72,6 +78,9 @@ func newLeverRuns(t *testing.T, o leverOptions) *leverRuns {
 	w.cp.BindLevers(t, w.ns)
 	w.cp.BindJobs(t, w.ns)
 	var err error
+	if w.client, err = kube.New(kube.Options{Kubeconfig: w.cp.Kubeconfig(t, rig.Admin)}); err != nil {
+		t.Fatal(err)
+	}
 	if w.objects, err = dynamic.NewForConfig(w.cp.Config); err != nil {
 		t.Fatal(err)
 	}
@@ -107,10 +116,17 @@ func (w *leverRuns) place(t *testing.T) {
 			own = strings.Replace(own, "labels: {app: "+r.name+"}}", "labels: {app: "+r.name+"}, annotations: {rig.responder/ready-delay: 6s, rig.responder/delete-delay: 3s}}", 1)
 		}
 		if r.pool {
-			nodes := w.cp.AddNodes(t, w.ns, 2, 8)
+			gpus := 8
+			if r.bare {
+				gpus = 0
+			}
+			nodes := w.cp.AddNodes(t, w.ns, 2, gpus)
 			w.cp.LabelNodes(t, nodes, "karpenter.sh/nodepool", w.ns+"-"+r.name)
 			r.node = nodes[0]
 			own = (&nodeRun{name: r.name, all: nodes, grace: true}).deployment(w.ns + "-" + r.name)
+			if r.bare {
+				own = strings.Replace(own, "resources: {limits: {nvidia.com/gpu: 1}}", "", 1)
+			}
 		}
 		for _, m := range []string{r.manifests, own} {
 			if !r.pool { // those nodes are for others
@@ -172,37 +188,46 @@ func (w *leverRuns) ServeHTTP(rw http.ResponseWriter, _ *http.Request) {
 	}
 }
 
+// serve starts one responder over all services, or with own rights one for each lever.
 func (w *leverRuns) serve(t *testing.T, o leverOptions) {
 	t.Helper()
-	services, files := "services:", map[string]string{}
-	for _, r := range w.all {
-		services += strings.Replace(service(w.ns, r.name, "auto"), "workload: {kind: Deployment, name: "+r.name+"}",
-			fmt.Sprintf("workload: {kind: %s, name: %s}", r.kind, r.workload), 1) + strings.ReplaceAll(r.entry, "NAME", r.name)
-		files["playbooks/"+r.name+".yaml"] = r.playbook(o.never)
+	prometheus := scrapeAll(t, w).URL
+	switch {
+	case o.own:
+		of := map[string][]*leverRun{}
+		for _, r := range w.all {
+			lever := cmp.Or(r.needs, r.lever)
+			of[lever] = append(of[lever], r)
+		}
+		for lever, runs := range of {
+			w.start(t, prometheus, w.account(t, lever, runs[0].node != ""), o.never, runs)
+		}
+	case o.reads:
+		w.responder = w.start(t, prometheus, w.reader(t), o.never, w.all)
+	default:
+		w.responder = w.start(t, prometheus, rig.Responder, o.never, w.all)
 	}
-	delete(files, "playbooks/"+w.all[0].name+".yaml")
-	maps.Copy(files, jobFiles())
-	user := rig.Responder
-	if o.reads {
-		user = w.reader(t)
-	}
-	w.responder = rig.StartService(t, rig.ServiceOptions{
-		Prometheus: scrapeAll(t, w).URL, Kubeconfig: w.front.Kubeconfig(t, w.cp, user), Services: services, Playbook: w.all[0].playbook(o.never), Files: files,
-		Settings: "autonomy: auto\nguards: {cooldown: 0s, nodes_out: {max: 50, percent: 100}, concurrency: {levers: 50}, budget: {levers: 100, runs: 100}}\n" + jobSettings,
-	})
 }
 
-// reader is an account that may read what the deployed one reads.
-func (w *leverRuns) reader(t *testing.T) string {
+// start starts a responder over some of the services.
+func (w *leverRuns) start(t *testing.T, prometheus, user string, never bool, runs []*leverRun) *rig.Service {
 	t.Helper()
-	const name = "reader"
-	account := "--serviceaccount=" + w.ns + ":" + name
-	w.cp.Kubectl(t, "-n", w.ns, "create", "serviceaccount", name)
-	w.cp.Kubectl(t, "-n", w.ns, "create", "rolebinding", name, "--clusterrole=responder-read", account)
-	for _, role := range []string{"responder-read-cluster", "responder-read-pods"} {
-		w.cp.Kubectl(t, "create", "clusterrolebinding", w.ns+"-"+role, "--clusterrole="+role, account)
+	services, files := "services:", map[string]string{}
+	for _, r := range runs {
+		services += strings.Replace(service(w.ns, r.name, "auto"), "workload: {kind: Deployment, name: "+r.name+"}",
+			fmt.Sprintf("workload: {kind: %s, name: %s}", r.kind, r.workload), 1) + strings.ReplaceAll(r.entry, "NAME", r.name)
+		files["playbooks/"+r.name+".yaml"] = r.playbook(never)
 	}
-	return rig.ServiceAccount(w.ns, name)
+	delete(files, "playbooks/"+runs[0].name+".yaml")
+	maps.Copy(files, jobFiles())
+	s := rig.StartService(t, rig.ServiceOptions{
+		Prometheus: prometheus, Kubeconfig: w.front.Kubeconfig(t, w.cp, user), Services: services, Playbook: runs[0].playbook(never), Files: files,
+		Settings: "autonomy: auto\nguards: {cooldown: 0s, nodes_out: {max: 50, percent: 100}, concurrency: {levers: 50}, budget: {levers: 100, runs: 100}}\n" + jobSettings,
+	})
+	for _, r := range runs {
+		r.responder = s
+	}
+	return s
 }
 
 // playbook has the one lever. A hold is its own proof.
@@ -275,7 +300,7 @@ func (w *leverRuns) of(c rig.Change) *leverRun {
 func (w *leverRuns) begin(t *testing.T) {
 	t.Helper()
 	for _, r := range w.all {
-		deliverAlert(t, w.responder, map[string]any{"alertname": r.name, "namespace": w.ns, "service": r.name, "severity": "critical"})
+		deliverAlert(t, r.responder, map[string]any{"alertname": r.name, "namespace": w.ns, "service": r.name, "severity": "critical"})
 	}
 }
 
@@ -312,7 +337,7 @@ func (w *leverRuns) applied(t *testing.T) {
 	t.Helper()
 	w.each(t, "applied", func(t *testing.T, r *leverRun) {
 		rig.Await(t, 3*time.Minute, "the change is on record", func(ctx context.Context) (bool, string) {
-			run, err := runOf(ctx, w.responder, r.name, w.ns+"/"+r.name)
+			run, err := runOf(ctx, r.responder, r.name, w.ns+"/"+r.name)
 			if err != nil {
 				return false, err.Error()
 			}
@@ -327,7 +352,7 @@ func (w *leverRuns) applied(t *testing.T) {
 // end waits for the end of a run.
 func (w *leverRuns) end(t *testing.T, r *leverRun) *rig.Run {
 	t.Helper()
-	return awaitRunOf(t, w.responder, r.name, w.ns+"/"+r.name, 4*time.Minute)
+	return awaitRunOf(t, r.responder, r.name, w.ns+"/"+r.name, 4*time.Minute)
 }
 
 // asUsual wants every run to end as if nothing had happened: each change was made once.
