@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -10,6 +11,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/cookiejar"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -25,11 +28,12 @@ import (
 	"github.com/inference-responder/responder/test/e2e/rig"
 )
 
-// release is the chart, installed by Helm under a name of its own.
+// release is a chart, installed by Helm under a name of its own.
 type release struct {
-	cp   *rig.ControlPlane
-	name string // of its namespace and of its objects
-	helm string
+	cp    *rig.ControlPlane
+	name  string // of its namespace and of its objects
+	helm  string
+	chart string // path; empty: deploy/chart
 }
 
 // run runs Helm and returns what it printed.
@@ -40,7 +44,7 @@ func (r release) run(t *testing.T, values string, args ...string) string {
 		t.Fatal(err)
 	}
 	if slices.Contains([]string{"install", "upgrade", "template"}, args[0]) {
-		args = append(args, "chart", filepath.Join(rig.Repository(), "deploy", "chart"), "--values", file, "--set", "fullnameOverride="+r.name)
+		args = append(args, "chart", cmp.Or(r.chart, filepath.Join(rig.Repository(), "deploy", "chart")), "--values", file, "--set", "fullnameOverride="+r.name)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
@@ -65,8 +69,9 @@ func (r release) secret(t *testing.T, suffix string) map[string][]byte {
 }
 
 // serve starts the service as its pod does, as its service account and with the
-// configuration and the Secrets of the release, and returns its address.
-func (r release) serve(t *testing.T) string {
+// configuration, the playbooks and the Secrets of the release, on a journal in a
+// directory. It returns its address.
+func (r release) serve(t *testing.T, journal string) (address string, process *rig.Process) {
 	t.Helper()
 	dir := t.TempDir()
 	config, err := r.cp.Client.CoreV1().ConfigMaps(r.name).Get(t.Context(), r.name+"-config", metav1.GetOptions{})
@@ -82,13 +87,26 @@ func (r release) serve(t *testing.T) string {
 			}
 		}
 	}
+	if strings.Contains(text, "/etc/responder-playbooks") {
+		own := t.TempDir()
+		text = strings.ReplaceAll(text, "/etc/responder-playbooks", own)
+		playbooks, err := r.cp.Client.CoreV1().ConfigMaps(r.name).Get(t.Context(), r.name+"-playbooks", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, text := range playbooks.Data {
+			if err := os.WriteFile(filepath.Join(own, name), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
 	all := map[string]any{}
 	if err := yaml.Unmarshal([]byte(text), &all); err != nil {
 		t.Fatal(err)
 	}
 	addr, probes := rig.FreeAddr(t), rig.FreeAddr(t)
 	all["listen"], all["listen_probes"] = addr, probes
-	all["journal"] = map[string]any{"dir": filepath.Join(dir, "data")}
+	all["journal"] = map[string]any{"dir": journal}
 	all["kubernetes"] = map[string]any{"kubeconfig": r.cp.Kubeconfig(t, rig.ServiceAccount(r.name, r.name))}
 	data, err := yaml.Marshal(all)
 	if err != nil {
@@ -98,17 +116,15 @@ func (r release) serve(t *testing.T) string {
 	if err := os.WriteFile(file, data, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	rig.Start(t, rig.Spec{Name: "responder", Path: rig.BuildResponder(t, false), Args: []string{"serve", "--config", file}, Dir: dir, Ready: "http://" + probes + "/readyz"})
+	process = rig.Start(t, rig.Spec{Name: "responder", Path: rig.BuildResponder(t, false), Args: []string{"serve", "--config", file}, Dir: dir, Ready: "http://" + probes + "/readyz"})
 	_, port, _ := strings.Cut(addr, ":")
-	return "https://localhost:" + port
+	return "https://localhost:" + port, process
 }
 
 // ask asks the service over TLS, which the CA of the release vouches for.
 func (r release) ask(t *testing.T, method, url, token, body string) (int, string) {
 	t.Helper()
-	pool := x509.NewCertPool()
-	pool.AppendCertsFromPEM(r.secret(t, "-tls")["ca.crt"])
-	client := http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}, Timeout: 10 * time.Second}
+	client := r.client(t)
 	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
@@ -126,6 +142,52 @@ func (r release) ask(t *testing.T, method, url, token, body string) (int, string
 	return resp.StatusCode, string(data)
 }
 
+// client trusts the CA of the release, and keeps cookies.
+func (r release) client(t *testing.T) *http.Client {
+	t.Helper()
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(r.secret(t, "-tls")["ca.crt"])
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &http.Client{Jar: jar, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}, Timeout: 10 * time.Second}
+}
+
+// wantSignIn signs in on the page as the user page with the password of the release's
+// Secret, as a browser does, and looks at the page. A wrong password lets nobody in.
+func (r release) wantSignIn(t *testing.T, address string) {
+	t.Helper()
+	for password, status := range map[string]int{"wrong": http.StatusUnauthorized, string(r.secret(t, "-tokens")["page"]): http.StatusOK} {
+		client := r.client(t)
+		form := url.Values{"name": {"page"}, "password": {password}, "next": {"/"}}
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, address+"/signin", strings.NewReader(form.Encode()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		req.Header.Set("Origin", address)
+		req.Header.Set("Sec-Fetch-Site", "same-origin")
+		in, err := client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = in.Body.Close()
+		again, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address+"/", http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		page, err := client.Do(again)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = page.Body.Close()
+		if in.StatusCode != status || page.StatusCode != status {
+			t.Errorf("a sign-in is answered %d, and the page after it %d; want %d", in.StatusCode, page.StatusCode, status)
+		}
+	}
+}
+
 // TestChart installs the chart with Helm as a newcomer does, sees the first alert
 // observed under exactly the rights that it renders, raises them for one lever, and
 // uninstalls it without leftovers but the journal's volume, which a second install adopts.
@@ -133,7 +195,7 @@ func TestChart(t *testing.T) {
 	t.Parallel()
 	cp := rig.Shared(t)
 	ns, _ := cp.Own(t, 1, 8)
-	r := release{cp, cp.Namespace(t), rig.Helm(t)}
+	r := release{cp: cp, name: cp.Namespace(t), helm: rig.Helm(t)}
 	cp.Kubectl(t, "label", "namespace", r.name, "pod-security.kubernetes.io/enforce=restricted")
 	cp.Apply(t, ns, inference("chat", "vllm:v1", 1))
 	cp.AwaitRollout(t, ns, "chat", time.Minute)
@@ -153,21 +215,19 @@ func TestChart(t *testing.T) {
 		pods, err := cp.Client.CoreV1().Pods(r.name).List(ctx, metav1.ListOptions{})
 		return err == nil && len(pods.Items) == 1, fmt.Sprint(err)
 	})
-	url := r.serve(t)
-	alert := fmt.Sprintf(`{"version":"4","groupKey":"{}:{}","status":"firing","receiver":"responder","groupLabels":{},"commonLabels":{},"commonAnnotations":{},"externalURL":"http://alertmanager.example","truncatedAlerts":0,
-		"alerts":[{"status":"firing","labels":{"alertname":"InferenceTTFTFastBurn","namespace":%q,"service":"chat","severity":"critical"},"annotations":{},"startsAt":%q,"endsAt":"0001-01-01T00:00:00Z","generatorURL":"http://prometheus.example","fingerprint":"0123456789abcdef"}]}`,
-		ns, time.Now().UTC().Format(time.RFC3339))
-	if code, body := r.ask(t, http.MethodPost, url+"/api/v1/alertmanager", "alertmanager", alert); code != http.StatusOK {
+	address, _ := r.serve(t, filepath.Join(t.TempDir(), "data"))
+	if code, body := r.ask(t, http.MethodPost, address+"/api/v1/alertmanager", "alertmanager", string(alertBody(t, ns, "chat"))); code != http.StatusOK {
 		t.Fatalf("the alert is answered %d: %s", code, body)
 	}
 	rig.Await(t, time.Minute, "the first observed alert", func(context.Context) (bool, string) {
-		code, body := r.ask(t, http.MethodGet, url+"/api/v1/runs", "reader", "")
+		code, body := r.ask(t, http.MethodGet, address+"/api/v1/runs", "reader", "")
 		var list struct {
 			Runs []struct{ Playbook, Service string }
 		}
 		_ = json.Unmarshal([]byte(body), &list)
 		return code == http.StatusOK && len(list.Runs) == 1 && list.Runs[0].Service == ns+"/chat", body
 	})
+	r.wantSignIn(t, address)
 	t.Logf("from helm install to the first observed alert: %s", time.Since(began).Round(time.Second))
 
 	// The commands of docs/how-to/install.md that check a configuration before an upgrade.
@@ -194,11 +254,8 @@ func TestChart(t *testing.T) {
 	r.mayScale(t, ns, true)
 
 	r.run(t, "", "uninstall", "chart")
-	left := cp.Kubectl(t, "get", "clusterroles,clusterrolebindings", "-l", "app.kubernetes.io/instance=chart", "-o", "name")
-	left += cp.Kubectl(t, "-n", ns, "get", "rolebindings", "-l", "app.kubernetes.io/instance=chart", "-o", "name")
-	left += cp.Kubectl(t, "-n", r.name, "get", "deployments,services,secrets,configmaps,networkpolicies,serviceaccounts,persistentvolumeclaims", "-l", "app.kubernetes.io/instance=chart", "-o", "name")
-	if strings.TrimSpace(left) != "persistentvolumeclaim/"+r.name {
-		t.Errorf("after uninstall there are still\n%s", left)
+	if left := r.objects(t, ns); !slices.Equal(left, []string{"persistentvolumeclaim/" + r.name}) {
+		t.Errorf("after uninstall there are still %q", left)
 	}
 
 	claim := r.claim(t)
@@ -210,6 +267,23 @@ func TestChart(t *testing.T) {
 		t.Error("a token outlives the release")
 	}
 	r.run(t, "", "uninstall", "chart")
+}
+
+// objects returns the objects of the release, and of no other one, in the whole cluster,
+// in its own namespace and in that of the services.
+func (r release) objects(t *testing.T, ns string) []string {
+	t.Helper()
+	const label = "app.kubernetes.io/instance=chart"
+	all := r.cp.Kubectl(t, "-n", ns, "get", "rolebindings", "-l", label, "-o", "name")
+	all += r.cp.Kubectl(t, "-n", r.name, "get", "deployments,services,secrets,configmaps,networkpolicies,serviceaccounts,persistentvolumeclaims,rolebindings", "-l", label, "-o", "name")
+	for _, name := range strings.Fields(r.cp.Kubectl(t, "get", "clusterroles,clusterrolebindings", "-l", label, "-o", "name")) {
+		if strings.Contains(name, "/"+r.name+"-") { // a test beside has a release, too
+			all += name + "\n"
+		}
+	}
+	out := strings.Fields(all)
+	slices.Sort(out)
+	return out
 }
 
 // claim returns the UID of the journal's claim.
