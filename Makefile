@@ -12,11 +12,13 @@ export GOFLAGS
 RIG       := test/e2e/rig
 GENERATED := docs/reference docs/runbooks playbooks/schema
 SEEDS     ?= 10000
+# The first commit with a chart; from the first release on, its tag.
+FROM      ?= 7dbfb6c2a5bd
 ARCHITECTURES ?= amd64 arm64
 GO_DIRS   := $(wildcard cmd internal deploy test playbooks tools third_party)
 
 .DEFAULT_GOAL := help
-.PHONY: FORCE build sbom image test lint vulnerabilities e2e levers soak bench demo generate clean help
+.PHONY: FORCE build sbom image test lint vulnerabilities e2e levers fixture soak bench demo generate clean help
 
 bin/responder: FORCE
 	@go build -trimpath -buildvcs=auto -o $@ ./cmd/responder
@@ -73,6 +75,10 @@ levers: ## every lever killed, refused, cut off and overtaken at a real API serv
 	@$(RIG)/build.sh kubebox >/dev/null
 	@$(RIG)/kubectl.sh >/dev/null
 	@go test -tags=e2e,levers,$(TAG) ./test/e2e -count=1 -timeout 30m -v -run '^TestEveryLever$$'
+
+fixture: ## the chart that TestChartUpgrade upgrades from: make fixture FROM=COMMIT
+	@mkdir -p bin && git -C deploy/chart archive --prefix=responder/ -o $(CURDIR)/bin/chart-before.tar $(FROM) . ':!*.go' ':!testdata'
+	@gzip -n9 <bin/chart-before.tar >test/e2e/testdata/chart-before.tgz
 
 soak: ## simulate executors through random incidents: make soak SEEDS=100000
 	@go test ./internal/executor -run '^TestSimulation$$' -timeout 0 -sim.seeds=$(SEEDS) -sim.from=1000
