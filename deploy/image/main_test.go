@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"crypto/x509"
+	"debug/elf"
 	"errors"
 	"io"
 	"os"
@@ -62,6 +63,41 @@ func TestImage(t *testing.T) {
 	}
 }
 
+// TestIndexOfPlatforms: whoever pulls the image on either architecture gets the program
+// that was built for it.
+func TestIndexOfPlatforms(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "image")
+	want := map[string]elf.Machine{"linux/amd64": elf.EM_X86_64, "linux/arm64": elf.EM_AARCH64}
+	args := []string{"-o", out}
+	for platform := range want {
+		args = append(args, platform+"="+folderFor(t, platform))
+	}
+	written(t, 0, args...)
+	platforms := platformsAt(t, out)
+	all, err := platforms.IndexManifest()
+	if err != nil || len(all.Manifests) != len(want) {
+		t.Fatalf("%+v, %v; want an image for each of %v", all, err, want)
+	}
+	for _, m := range all.Manifests {
+		img, err := platforms.Image(m.Digest)
+		if err != nil {
+			t.Fatal(err)
+		}
+		config, err := img.ConfigFile()
+		if err != nil {
+			t.Fatal(err)
+		}
+		program, err := elf.NewFile(bytes.NewReader(content(t, img)["hello"].data))
+		if err != nil {
+			t.Fatal(err)
+		}
+		machine, ok := want[m.Platform.String()]
+		if !ok || config.OS+"/"+config.Architecture != m.Platform.String() || program.Machine != machine {
+			t.Errorf("for %s there is an image for %s/%s with a program for %s", m.Platform, config.OS, config.Architecture, program.Machine)
+		}
+	}
+}
+
 // TestImageIsReplaced: a layout is replaced, and nothing else is.
 func TestImageIsReplaced(t *testing.T) {
 	folder, out := folderOf(t), t.TempDir()
@@ -108,9 +144,16 @@ func TestImageRefuses(t *testing.T) {
 	}
 }
 
-// folderOf returns a folder with a program and its bill of materials.
+// folderOf returns a folder with a program of this machine's platform.
 func folderOf(t *testing.T) string {
 	t.Helper()
+	return folderFor(t, native)
+}
+
+// folderFor returns a folder with a program of a platform and its bill of materials.
+func folderFor(t *testing.T, platform string) string {
+	t.Helper()
+	system, architecture, _ := strings.Cut(platform, "/")
 	source, folder := t.TempDir(), t.TempDir()
 	for name, text := range map[string]string{"go.mod": "module hello\n", "main.go": "package main\n\nfunc main() { println(\"hello\") }\n"} {
 		if err := os.WriteFile(filepath.Join(source, name), []byte(text), 0o600); err != nil {
@@ -118,7 +161,7 @@ func folderOf(t *testing.T) string {
 		}
 	}
 	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-buildvcs=false", "-o", filepath.Join(folder, "hello"))
-	build.Dir, build.Env = source, append(os.Environ(), "GOFLAGS=", "CGO_ENABLED=0", "GOWORK=off")
+	build.Dir, build.Env = source, append(os.Environ(), "GOFLAGS=", "CGO_ENABLED=0", "GOWORK=off", "GOOS="+system, "GOARCH="+architecture)
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -138,8 +181,9 @@ func written(t *testing.T, code int, args ...string) string {
 	return out.String()
 }
 
-// imageAt returns the only image of a layout, whose digests and sizes have to be right.
-func imageAt(t *testing.T, dir string) v1.Image {
+// platformsAt returns the index of platforms of a layout, whose digests and sizes have to
+// be right.
+func platformsAt(t *testing.T, dir string) v1.ImageIndex {
 	t.Helper()
 	root, err := layout.ImageIndexFromPath(dir)
 	if err != nil {
@@ -156,6 +200,13 @@ func imageAt(t *testing.T, dir string) v1.Image {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return platforms
+}
+
+// imageAt returns the only image of a layout.
+func imageAt(t *testing.T, dir string) v1.Image {
+	t.Helper()
+	platforms := platformsAt(t, dir)
 	all, err := platforms.IndexManifest()
 	if err != nil || len(all.Manifests) != 1 || all.Manifests[0].Platform.String() != native {
 		t.Fatalf("%+v, %v; want one image for %s", all, err, native)
