@@ -18,7 +18,7 @@ ARCHITECTURES ?= amd64 arm64
 GO_DIRS   := $(wildcard cmd internal deploy test playbooks tools third_party)
 
 .DEFAULT_GOAL := help
-.PHONY: FORCE build sbom image test lint vulnerabilities e2e levers fixture soak bench demo generate clean help
+.PHONY: FORCE build sbom image chart test lint vulnerabilities e2e levers fixture soak bench demo generate clean help
 
 bin/responder: FORCE
 	@go build -trimpath -buildvcs=auto -o $@ ./cmd/responder
@@ -43,6 +43,9 @@ image: ## container images as OCI layouts: bin/image/responder (ARCHITECTURES="a
 	@go run ./deploy/sbom bin/programs/responder/*/* bin/programs/agent/* >/dev/null
 	@go run ./deploy/image -o bin/image/responder $(foreach arch,$(ARCHITECTURES),linux/$(arch)=bin/programs/responder/$(arch))
 	@go run ./deploy/image -o bin/image/agent -libraries linux/$$(go env GOARCH)=bin/programs/agent
+
+chart: bin/responder ## the Helm chart as a package, with the version of this commit: bin/chart/responder-VERSION.tgz
+	@go run ./deploy/chart/pack -o bin/chart bin/responder
 
 test: ## unit tests: no servers, no root, no GPU
 	@go test ./...
