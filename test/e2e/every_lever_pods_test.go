@@ -40,7 +40,7 @@ func podLevers() []*leverRun {
 		},
 		{
 			name: "untaint", lever: "node.untaint", with: "node: NODE, healthy_for: 1ms", pool: true, bare: true, ready: outEarlier, shows: []string{"get", "node", "NODE", "-o", "jsonpath={.spec.taints}"},
-			meddle: []string{"taint", "node", "NODE", "responder.dev/out=other:NoSchedule"}, lacks: `resources: ["nodes"], verbs: ["patch"]`,
+			meddle: []string{"taint", "node", "NODE", "responder.dev/out:NoSchedule"}, lacks: `resources: ["nodes"], verbs: ["patch"]`,
 		},
 	}
 }
