@@ -315,7 +315,7 @@ type views struct{ executor *executor.Executor }
 
 // Runs lists runs, newest first.
 func (v views) Runs(f webhook.RunFilter) []machine.State {
-	return v.executor.Runs(executor.Filter{Service: f.Service, Playbook: f.Playbook, Open: f.Open, Limit: f.Limit})
+	return v.executor.Runs(executor.Filter{Service: f.Service, Playbook: f.Playbook, Begins: f.Begins, Open: f.Open, Limit: f.Limit})
 }
 
 // Run returns one run.

@@ -29,7 +29,7 @@ const (
 var endpoints = []endpoint{
 	{request: "POST /api/v1/alertmanager", scope: "intake", note: "200 once the notification of Alertmanager is on disk"},
 	{request: "POST /", scope: "intake", note: "the same as `/api/v1/alertmanager`"},
-	{request: "GET /api/v1/runs", scope: "read", answer: "RunList", query: []string{"service", "playbook", "open", "limit"}},
+	{request: "GET /api/v1/runs", scope: "read", answer: "RunList", query: []string{"service", "playbook", "open", "begins", "limit"}, note: "`begins` is the beginning of an ID"},
 	{request: "POST /api/v1/runs", scope: "start", answer: "RunDetail", status: 201, body: "StartRequest", note: "201 for a new run; the header `Idempotency-Key` names the request"},
 	{request: "GET /api/v1/runs/{run}", scope: "read", answer: "RunDetail"},
 	{request: "GET /api/v1/runs/{run}/events", scope: "read", answer: "Event", media: lines, query: []string{"from", "follow"}, note: "one a line; `from` is the first seq, `follow=1` goes on until the run ends"},

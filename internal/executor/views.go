@@ -17,8 +17,9 @@ import (
 type Filter struct {
 	Service  string
 	Playbook string
-	Open     *bool // only runs that have not ended, or only such that have
-	Limit    int   // 0: 200
+	Begins   string // beginning of the ID
+	Open     *bool  // only runs that have not ended, or only such that have
+	Limit    int    // 0: 200
 }
 
 const (
@@ -27,14 +28,15 @@ const (
 )
 
 // Runs lists runs, newest first. Ended ones are folded from the journal, so a
-// filter that few of them pass is slow and looks back 5000 runs at most.
+// filter that few of them pass is slow and looks back 5000 runs at most; with Begins,
+// 5000 of those whose ID begins so.
 func (e *Executor) Runs(f Filter) []machine.State {
 	limit := cmp.Or(f.Limit, limitRuns)
 	if f.Limit == 0 && f.Open != nil && *f.Open {
 		limit = max(limit, e.o.MaxOpenRuns)
 	}
 	passes := func(s *machine.State) bool {
-		return (f.Service == "" || s.Start.Service.Name == f.Service) && (f.Playbook == "" || s.Start.Playbook == f.Playbook)
+		return strings.HasPrefix(s.Start.Run, f.Begins) && (f.Service == "" || s.Start.Service.Name == f.Service) && (f.Playbook == "" || s.Start.Playbook == f.Playbook)
 	}
 	var found []*machine.State
 	if f.Open == nil || *f.Open {
@@ -45,7 +47,7 @@ func (e *Executor) Runs(f Filter) []machine.State {
 		}
 	}
 	if f.Open == nil || !*f.Open {
-		found = append(found, e.endedRuns(passes, limit)...)
+		found = append(found, e.endedRuns(f.Begins, passes, limit)...)
 	}
 	slices.SortStableFunc(found, func(a, b *machine.State) int {
 		return cmp.Or(b.Began.Compare(a.Began), cmp.Compare(b.Start.Run, a.Start.Run))
@@ -77,9 +79,17 @@ func (e *Executor) Open() iter.Seq[*machine.State] {
 // answer as long as it stays the same.
 func (e *Executor) Changes() uint64 { return e.changes.Load() }
 
-func (e *Executor) endedRuns(passes func(*machine.State) bool, limit int) []*machine.State {
+func (e *Executor) endedRuns(begins string, passes func(*machine.State) bool, limit int) []*machine.State {
 	e.mu.RLock()
-	ids := slices.Clone(e.ended[max(0, len(e.ended)-scanRuns):])
+	var ids []string
+	for _, id := range slices.Backward(e.ended) {
+		if len(ids) == scanRuns {
+			break
+		}
+		if strings.HasPrefix(id, begins) {
+			ids = append(ids, id)
+		}
+	}
 	e.mu.RUnlock()
 	slices.Sort(ids) // ids sort by the time of their start
 	var out []*machine.State

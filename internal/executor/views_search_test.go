@@ -2,6 +2,7 @@ package executor
 
 import (
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -31,6 +32,19 @@ func TestSearchGoesOn(t *testing.T) {
 	id := e.Runs(Filter{})[0].Start.Run
 	e.mu.Lock()
 	e.ended = append(e.ended, "r-0", "r-1", id) // two whose entries are gone, and one that is just ending
+	e.mu.Unlock()
+	// Neither a page of runs nor the number that is looked at bounds whom a beginning means.
+	e.mu.Lock()
+	kept := e.ended
+	e.ended = append([]string{id}, slices.Repeat([]string{"r-z"}, scanRuns)...)
+	e.mu.Unlock()
+	for begins, want := range map[string]int{"": 0, id[:12]: 1, "r-none": 0} {
+		if found := e.Runs(Filter{Begins: begins, Open: new(false)}); len(found) != want {
+			t.Errorf("%q is the beginning of %d ended runs, want %d", begins, len(found), want)
+		}
+	}
+	e.mu.Lock()
+	e.ended = kept
 	e.mu.Unlock()
 	seen, before, asked := 0, "", 0
 	for {

@@ -23,7 +23,7 @@ func (s *Server) listRuns(c echo.Context, _ Identity) error {
 	if s.o.Views == nil {
 		return ErrNotFound
 	}
-	f := RunFilter{Service: c.QueryParam("service"), Playbook: c.QueryParam("playbook")}
+	f := RunFilter{Service: c.QueryParam("service"), Playbook: c.QueryParam("playbook"), Begins: c.QueryParam("begins")}
 	var err error
 	if f.Limit, err = limit(c); err != nil {
 		return err

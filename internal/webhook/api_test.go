@@ -149,7 +149,7 @@ func TestDecisionsThatAreRefused(t *testing.T) {
 
 func TestRuns(t *testing.T) {
 	s := mustNew(t, options(t, newHouse()))
-	for query, want := range map[string]string{"": "r-2 r-1", "?service=chat": "r-1", "?open=true": "r-1", "?open=0": "r-2", "?limit=1": "r-2", "?service=none": ""} {
+	for query, want := range map[string]string{"": "r-2 r-1", "?service=chat": "r-1", "?open=true": "r-1", "?open=0": "r-2", "?limit=1": "r-2", "?begins=r-2": "r-2", "?service=none": ""} {
 		var got []string
 		for _, r := range get[api.RunList](t, s, "/api/v1/runs"+query).Runs {
 			got = append(got, r.Run)

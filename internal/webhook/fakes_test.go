@@ -136,7 +136,7 @@ func (h *fakeHouse) Runs(f RunFilter) []machine.State {
 	var found []machine.State
 	for _, id := range []string{"r-2", "r-1"} {
 		s, ok := h.runs[id]
-		if ok && (f.Service == "" || f.Service == s.Start.Service.Name) && (f.Open == nil || *f.Open == (s.Phase != machine.PhaseEnded)) {
+		if ok && strings.HasPrefix(id, f.Begins) && (f.Service == "" || f.Service == s.Start.Service.Name) && (f.Open == nil || *f.Open == (s.Phase != machine.PhaseEnded)) {
 			found = append(found, s)
 		}
 	}

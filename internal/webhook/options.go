@@ -119,8 +119,9 @@ type Options struct {
 type RunFilter struct {
 	Service  string
 	Playbook string
-	Open     *bool // only runs that have not ended, or only such that have
-	Limit    int   // > 0
+	Begins   string // beginning of the ID
+	Open     *bool  // only runs that have not ended, or only such that have
+	Limit    int    // > 0
 }
 
 // Pause keeps runs from acting. Without Service and Playbook it is for

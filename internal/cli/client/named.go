@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/inference-responder/responder/internal/api"
@@ -16,8 +17,8 @@ const lenRunID = len("r-01JDXYZ0000000000000000000")
 const leastOfID = 4
 
 // RunNamed returns the ID of the run that a name means: a whole ID, or a beginning of
-// it that no other of the newest 1000 runs has, with or without r-. A name that means
-// no run is returned as it is, so that the server says so.
+// it that no other run has, with or without r-. A name that means no run is returned
+// as it is, so that the server says so.
 func (c *Client) RunNamed(ctx context.Context, name string) (string, error) {
 	if len(name) >= lenRunID || len(strings.TrimPrefix(name, "r-")) < leastOfID {
 		return name, nil
@@ -34,18 +35,19 @@ func (c *Client) RunNamed(ctx context.Context, name string) (string, error) {
 	return runs[0].Run, nil
 }
 
-// RunsNamed returns those of the newest 1000 runs whose IDs begin so, newest first.
+// RunsNamed returns the runs whose IDs begin so, the newest 1000 of them, newest first.
 func (c *Client) RunsNamed(ctx context.Context, name string) ([]api.RunSummary, error) {
+	begin := "r-" + strings.ToUpper(strings.TrimPrefix(strings.ToLower(name), "r-"))
 	var answer api.RunList
-	if err := c.Get(ctx, RunsPath, url.Values{"limit": {"1000"}}, &answer); err != nil {
+	if err := c.Get(ctx, RunsPath, url.Values{"limit": {"1000"}, "begins": {begin}}, &answer); err != nil {
 		return nil, err
 	}
-	begin := "r-" + strings.ToUpper(strings.TrimPrefix(strings.ToLower(name), "r-"))
-	var out []api.RunSummary
+	var out []api.RunSummary // a service of before does not select by the ID
 	for _, r := range answer.Runs {
 		if strings.HasPrefix(r.Run, begin) {
 			out = append(out, r)
 		}
 	}
-	return out, nil
+	// One that ends while it is listed is among the open ones and the ended ones.
+	return slices.CompactFunc(out, func(a, b api.RunSummary) bool { return a.Run == b.Run }), nil
 }

@@ -14,12 +14,18 @@ import (
 // goes to one of several, nor to one that was hardly named.
 func TestRunNamed(t *testing.T) {
 	const a, b, c = "r-01JDXYZAAAAAAAAAAAAAAAAAAA", "r-01JDXYZBBBBBBBBBBBBBBBBBBB", "r-01JEAAAAAAAAAAAAAAAAAAAAAA"
+	const old = "r-01JAAAAAAAAAAAAAAAAAAAAAAA"
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != RunsPath || r.URL.Query().Get("limit") != "1000" {
+		begins := r.URL.Query().Get("begins")
+		if r.URL.Path != RunsPath || !strings.HasPrefix(begins, "r-01J") {
 			t.Errorf("asked for %s", r.URL)
 		}
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = io.WriteString(w, `{"runs":[{"run":"`+c+`"},{"run":"`+b+`"},{"run":"`+a+`"}]}`)
+		all := `{"runs":[{"run":"` + c + `"},{"run":"` + b + `"},{"run":"` + b + `"},{"run":"` + a + `"}]}` // b has just ended
+		if begins == "r-01JA" {
+			all = `{"runs":[{"run":"` + old + `"}]}` // older than what a list without a beginning has
+		}
+		_, _ = io.WriteString(w, all)
 	}))
 	defer server.Close()
 	client := Client{Process: &command.Process{Getenv: func(name string) string {
@@ -29,7 +35,7 @@ func TestRunNamed(t *testing.T) {
 		return ""
 	}}}
 	for name, want := range map[string]string{
-		"r-01JDXYZB": b, "01jdxyza": a, "r-01JE": c, a: a, "r-01JF": "r-01JF", "r-01": "r-01", "": "", "r-": "r-",
+		"r-01JDXYZB": b, "01jdxyza": a, "r-01JE": c, "01ja": old, a: a, "r-01JF": "r-01JF", "r-01": "r-01", "": "", "r-": "r-",
 		"r-01JDXYZ": "", "r-01J": "r-01J",
 	} {
 		got, err := client.RunNamed(t.Context(), name)
