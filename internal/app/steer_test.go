@@ -30,7 +30,7 @@ func startSandbox(t *testing.T, dir, scenario string, pace float64) (s *Service,
 	}
 	c := SandboxConfig()
 	c.Journal.Dir = dir
-	if s, err = New(Options{Config: c, World: ServedSandbox(sim), Log: slog.New(slog.DiscardHandler)}); err != nil {
+	if s, err = New(Options{Config: c, World: ServedSandbox(sim, pace), Log: slog.New(slog.DiscardHandler)}); err != nil {
 		t.Fatal(err)
 	}
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -80,7 +80,8 @@ func openGate(t *testing.T, s *Service) machine.State {
 // A newcomer needs the time to read: what a question says of its deadline is
 // true at any pace, and time goes on at that pace afterwards.
 func TestQuestionsOfTheSandboxLastTheirRealTime(t *testing.T) {
-	s, server, stop := startSandbox(t, t.TempDir(), DefaultScenario, 60)
+	dir := t.TempDir()
+	s, server, stop := startSandbox(t, dir, DefaultScenario, 60)
 	sim := s.world.Sandbox
 	body, err := sim.Notification(t.Context(), sim.Clock().Now())
 	if err != nil {
@@ -93,6 +94,13 @@ func TestQuestionsOfTheSandboxLastTheirRealTime(t *testing.T) {
 	until(t, "real time", func() bool { return sim.Clock().Pace() == 1 })
 	if left := run.Gate.Deadline.Sub(sim.Clock().Now()); left < 14*time.Minute {
 		t.Errorf("%s are left for the answer, want about 15 minutes", left)
+	}
+	if err := stop(); err != nil { // a restart costs no time to answer either
+		t.Error(err)
+	}
+	s, server, stop = startSandbox(t, dir, DefaultScenario, 60)
+	if sim = s.world.Sandbox; sim.Clock().Pace() != 1 {
+		t.Errorf("after a restart time passes at a pace of %g while a question is open", sim.Clock().Pace())
 	}
 	if got := posted(t, server+"/api/v1/runs/"+run.Start.Run+"/deny", `{"reason":"no"}`); got != http.StatusOK {
 		t.Fatalf("the denial was answered %d", got)

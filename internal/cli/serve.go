@@ -121,7 +121,7 @@ func serveSandbox(ctx context.Context, p *command.Process, f serveFlags, scenari
 		if err != nil {
 			return err
 		}
-		w := app.ServedSandbox(sim)
+		w := app.ServedSandbox(sim, f.pace)
 		w.Channels = app.SandboxChannels(log)
 		err = serveWorld(ctx, p, c, w, log, func(addr net.Addr) error {
 			c.Listen = addr.String() // also of the scenario that follows

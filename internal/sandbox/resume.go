@@ -37,7 +37,8 @@ const longest = 72 * time.Hour
 // Resume opens the world stored in a file, or a new one of the scenario, which is
 // stored there from then on: every change is on disk before it is answered. A
 // killed service finds the cluster as it left it, advanced by the time it was
-// away. Where another scenario followed the named one ([World.Follow]), that one is
+// away. If the pace was slower then, because a question was open, it stays so until
+// [World.SetPace]. Where another scenario followed the named one ([World.Follow]), that one is
 // opened. A file that was begun with another scenario is an error.
 func Resume(file, name string, pace float64) (*World, error) {
 	if _, err := find(name); err != nil {
@@ -57,6 +58,9 @@ func Resume(file, name string, pace float64) (*World, error) {
 		k.Virtual = k.Virtual.Add(time.Duration(float64(now.Sub(k.Real)) * k.Pace))
 		if k.Virtual.Sub(k.Start) > longest {
 			k.Start, k.Changes = k.Virtual, nil
+		}
+		if k.Pace > 0 {
+			pace = min(pace, k.Pace)
 		}
 	}
 	sc, err := find(k.Scenario)

@@ -76,6 +76,9 @@ func TestResumedWorldKnowsItsPace(t *testing.T) {
 		if got := again.Clock().Now(); !got.Equal(want) || !w.Clock().Now().Equal(want) {
 			t.Errorf("the restarted world's clock shows %s and the other's %s, want %s", got, w.Clock().Now(), want)
 		}
+		if pace := again.Clock().Pace(); pace != 1 {
+			t.Errorf("the pace is %g while nobody knows whether the question is still open", pace)
+		}
 	})
 }
 
