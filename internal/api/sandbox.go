@@ -2,6 +2,10 @@ package api
 
 import "time"
 
+// SandboxHeader is the header by which every answer to a request with a credential names
+// the sandbox. Services with a real cluster do not send it.
+const SandboxHeader = "Responder-Sandbox"
+
 // Sandbox is the answer of GET /api/v1/sandbox: the simulated cluster of a service
 // that 'responder serve --sandbox' runs. Other services answer 404.
 type Sandbox struct {

@@ -62,9 +62,9 @@ func SandboxWorld(sim *sandbox.World, more ...string) World {
 
 // simulated describes a simulated cluster to people.
 func simulated(sim *sandbox.World) string {
-	text := "the cluster, its Prometheus and the incident " + sim.Scenario().Name + " are simulated"
+	text := "the cluster, its Prometheus and the incident " + sim.Scenario().Name + " are simulated, and times are of their clock"
 	if pace := sim.Clock().Pace(); pace != 1 {
-		text += fmt.Sprintf(", and times are of their clock, which runs %g times as fast", pace)
+		text += fmt.Sprintf(", which runs %g times as fast", pace)
 	}
 	return text + "."
 }

@@ -69,11 +69,12 @@ It needs the right start. A service on a real cluster refuses both.`,
   responder sandbox fire traffic-burst`,
 		ValidArgs: sandbox.ScenarioNames(),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			scenario := strings.Join(args, "")
-			if scenario != "" {
+			if scenario := strings.Join(args, ""); scenario != "" {
+				c.Quiet = true // until the clock is that of the new cluster
 				if err := nextScenario(cmd.Context(), &c, scenario); err != nil {
 					return err
 				}
+				c.Quiet = false
 			}
 			var fired api.SandboxFired
 			if err := c.Send(cmd.Context(), http.MethodPost, client.FirePath, api.SandboxFire{}, &fired); err != nil {

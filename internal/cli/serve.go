@@ -207,7 +207,7 @@ func sandboxHints(ctx context.Context, w io.Writer, sim *sandbox.World, addr net
 question is open: one for 15 minutes is open for 15 minutes.`, p)
 	}
 	_, err = fmt.Fprintf(w, `
-%s: %s
+SANDBOX: nothing is real. %s: %s
 
 In another terminal:
   export RESPONDER_SERVER=http://%s

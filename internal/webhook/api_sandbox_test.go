@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/inference-responder/responder/internal/api"
 	"github.com/inference-responder/responder/internal/executor/machine"
@@ -19,7 +20,9 @@ type fakeSandbox struct {
 	refuse error
 }
 
-func (f *fakeSandbox) Show() api.Sandbox { return api.Sandbox{Scenario: "bad-rollout"} }
+func (f *fakeSandbox) Show() api.Sandbox {
+	return api.Sandbox{Scenario: "bad-rollout", Now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), Pace: 2.5}
+}
 
 func (f *fakeSandbox) Fire(_ context.Context, who rights.Actor, scenario string) (api.SandboxFired, error) {
 	f.fired = append(f.fired, who.By+": "+scenario)
@@ -39,6 +42,9 @@ func TestRealServiceIsNoSandbox(t *testing.T) {
 			t.Errorf("%s %s: %d %s", c.method, c.path, w.Code, w.Body)
 		}
 	}
+	if w := ask(s, http.MethodGet, "/api/v1/runs", readToken, nil); w.Header().Get(api.SandboxHeader) != "" {
+		t.Errorf("a real service calls itself a sandbox: %v", w.Header())
+	}
 }
 
 func TestSandbox(t *testing.T) {
@@ -48,6 +54,10 @@ func TestSandbox(t *testing.T) {
 	s := mustNew(t, o)
 	if got := decoded[api.Sandbox](t, ask(s, http.MethodGet, "/api/v1/sandbox", readToken, nil)); got.Scenario != "bad-rollout" {
 		t.Errorf("shown as %+v", got)
+	}
+	w := ask(s, http.MethodGet, "/api/v1/runs", readToken, nil)
+	if got := api.ParseSandboxHeader(w.Header().Get(api.SandboxHeader)); !reflect.DeepEqual(got, f.Show()) {
+		t.Errorf("an answer is of the sandbox %+v, want %+v", got, f.Show())
 	}
 	for _, c := range []struct {
 		name, token, body string

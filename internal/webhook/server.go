@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/inference-responder/responder/internal/api"
 	"github.com/inference-responder/responder/internal/inbound"
 	"github.com/inference-responder/responder/internal/outbound"
 	"github.com/inference-responder/responder/internal/rights"
@@ -282,6 +283,9 @@ func (s *Server) route(method, path string, scope Scope, serve handler, with ...
 			}
 			trust(c)
 			s.renew(c, id)
+			if s.o.Sandbox != nil {
+				c.Response().Header().Set(api.SandboxHeader, s.o.Sandbox.Show().Header())
+			}
 			if !id.Can(scope) {
 				return s.lacksScope(id, scope)
 			}

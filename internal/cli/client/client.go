@@ -10,11 +10,13 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/inference-responder/responder/internal/api"
 	"github.com/inference-responder/responder/internal/app"
@@ -37,11 +39,16 @@ type Client struct {
 	Server  string
 	Credentials
 
-	context string // name of the one to use; empty: the current one
+	// Quiet keeps the line about a sandbox from standard error.
+	Quiet bool
+
+	context string         // name of the one to use; empty: the current one
+	flags   *pflag.FlagSet // of the command; nil: there are none
 }
 
 // AddFlags adds the flags that name the service and the credential.
 func (c *Client) AddFlags(cmd *cobra.Command) {
+	c.flags = cmd.Flags()
 	cmd.Flags().StringVar(&c.Server, "server", "", "URL of the running service (default $"+serverVariable+", else the current context's, else "+defaultServer+")")
 	cmd.Flags().StringVar(&c.context, "context", "", "name of a service and its credential; 'responder config get-contexts' lists them")
 	c.addCredentialFlags(cmd)
@@ -200,7 +207,31 @@ func (c *Client) doAs(ctx context.Context, who Identity, a ask) (io.ReadCloser, 
 		return nil, 0, errors.Join(fmt.Errorf("%s answers as no Responder does, with %s and not %s; is something else listening there, or a proxy that wants a login?",
 			base, runview.OrText(runview.Cell(got), "a body of no type"), a.want), resp.Body.Close())
 	}
+	if at := resp.Header.Get(api.SandboxHeader); at != "" && !c.Quiet && !c.forProgram() {
+		c.Quiet = true
+		if _, err := fmt.Fprintln(c.Process.Stderr, sandboxLine(api.ParseSandboxHeader(at), c.Process.Zone)); err != nil {
+			return nil, 0, errors.Join(err, resp.Body.Close())
+		}
+	}
 	return resp.Body, resp.StatusCode, nil
+}
+
+// forProgram reports whether -o asks for an answer that a program reads.
+func (c *Client) forProgram() bool {
+	if c.flags == nil {
+		return false
+	}
+	out := c.flags.Lookup("output")
+	return out != nil && slices.Contains([]string{"json", "yaml", "name"}, out.Value.String())
+}
+
+// sandboxLine tells people that nothing is real, and by whose clock the times are.
+func sandboxLine(s api.Sandbox, zone *time.Location) string {
+	pace := "real time"
+	if s.Pace != 1 {
+		pace = fmt.Sprintf("%g times real time", s.Pace)
+	}
+	return fmt.Sprintf("SANDBOX: simulated. Its clock: %s, %s", runview.Clock{Zone: zone}.Text(s.Now), pace)
 }
 
 // to makes the HTTP request to a service.

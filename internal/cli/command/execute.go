@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 	"unicode"
 
 	"github.com/spf13/cobra"
@@ -20,7 +21,7 @@ import (
 // Main runs a program, and exits with what it returns. The first signal cancels its
 // context, the second ends it at once.
 func Main(run func(ctx context.Context, args []string, p *Process) int) {
-	p := &Process{Stdin: os.Stdin, Stdout: NewWindow(os.Stdout, os.Getenv), Stderr: os.Stderr, Getenv: os.Getenv, Temp: &Temporary{}}
+	p := &Process{Stdin: os.Stdin, Stdout: NewWindow(os.Stdout, os.Getenv), Stderr: os.Stderr, Getenv: os.Getenv, Temp: &Temporary{}, Zone: time.Local}
 	signals := make(chan os.Signal, 2) // both are of interest
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	// Whoever reads the output may stop to: a write then fails, and what was begun

@@ -1,6 +1,9 @@
 package command
 
-import "io"
+import (
+	"io"
+	"time"
+)
 
 // Process is what a command may use of the process it runs in.
 type Process struct {
@@ -8,6 +11,7 @@ type Process struct {
 	Stdout, Stderr io.Writer
 	Getenv         func(string) string
 	Temp           *Temporary
+	Zone           *time.Location // of the person; nil: UTC
 }
 
 // CodedError ends the program with a code other than 1. Without a cause it
