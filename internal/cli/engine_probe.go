@@ -86,6 +86,12 @@ Exit codes:
 	flags.IntVar(&f.least, "least", 2, "and a replica is wrong if so many of its completions are")
 	flags.DurationVar(&f.timeout, "timeout", 2*time.Minute, "time limit")
 	out.AddFlag(cmd)
+	cmd.ValidArgsFunction = func(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return configuredServices(f.config), cobra.ShellCompDirectiveNoFileComp
+	}
 	return cmd
 }
 

@@ -43,6 +43,7 @@ that were only deployed, or undone, are not listed.`,
 	}
 	c.AddFlags(cmd)
 	cmd.Flags().StringVar(&service, "service", "", "only this service")
+	completeServices(cmd, &c)
 	out.AddTableFlag(cmd)
 	return cmd
 }

@@ -58,6 +58,7 @@ func (f *placeFlags) add(cmd *cobra.Command) {
 	cmd.MarkFlagsMutuallyExclusive("flag", "replicas")
 	// The errors are of flags that do not exist; they were added above.
 	_ = cmd.RegisterFlagCompletionFunc("flag", completeFlags(func() string { return f.engine }))
+	completeServiceFlag(cmd, func(context.Context) []cobra.Completion { return configuredServices(f.config) })
 	_ = cmd.RegisterFlagCompletionFunc("engine", cobra.FixedCompletions(engine.Names(), cobra.ShellCompDirectiveNoFileComp))
 }
 

@@ -54,6 +54,7 @@ func newLadderCommand(p *command.Process) *cobra.Command {
 	c.AddFlags(cmd)
 	cmd.Flags().StringVar(&service, "service", "", "only levers on this service")
 	cmd.Flags().StringVar(&playbook, "playbook", "", "only levers of this playbook")
+	completeServices(cmd, &c)
 	out.AddFlag(cmd)
 	cmd.AddCommand(newLadderPromoteCommand(p))
 	return cmd
@@ -102,6 +103,12 @@ only one lever has it.`,
 	c.AddFlags(cmd)
 	out.AddFlag(cmd)
 	cmd.Flags().StringVar(&reason, "reason", "", "why; it is recorded")
+	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if len(args) != 1 { // the service is the second
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return servedServices(cmd.Context(), &c), cobra.ShellCompDirectiveNoFileComp
+	}
 	return cmd
 }
 

@@ -66,6 +66,7 @@ func newLoansListCommand(p *command.Process) *cobra.Command {
 	c.AddFlags(cmd)
 	cmd.Flags().BoolVar(&all, "all", false, "also those that were returned or kept")
 	cmd.Flags().StringVar(&service, "service", "", "only loans of this service")
+	completeServices(cmd, &c)
 	cmd.Flags().IntVar(&limit, "limit", 100, "most loans, at most 1000")
 	out.AddTableFlag(cmd)
 	return cmd

@@ -7,7 +7,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/inference-responder/responder/internal/api"
+	"github.com/inference-responder/responder/internal/app"
 	"github.com/inference-responder/responder/internal/cli/client"
+	"github.com/inference-responder/responder/internal/config"
 )
 
 // completeWithin is how long a shell waits for names that somebody is asked for.
@@ -22,6 +25,7 @@ func completeRuns(cmd *cobra.Command, c *client.Client) {
 		}
 		ctx, cancel := context.WithTimeout(cmd.Context(), completeWithin)
 		defer cancel()
+		c.Quiet = true
 		runs, err := c.RunsNamed(ctx, begin)
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
@@ -32,4 +36,49 @@ func completeRuns(cmd *cobra.Command, c *client.Client) {
 		}
 		return out, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
 	}
+}
+
+// completeServices completes the flag --service with the services of the running service
+// that the command asks.
+func completeServices(cmd *cobra.Command, c *client.Client) {
+	completeServiceFlag(cmd, func(ctx context.Context) []cobra.Completion { return servedServices(ctx, c) })
+}
+
+// completeServiceFlag completes the flag --service with what list returns.
+func completeServiceFlag(cmd *cobra.Command, list func(context.Context) []cobra.Completion) {
+	// The error is of a flag that does not exist; the command has added it.
+	_ = cmd.RegisterFlagCompletionFunc("service", func(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		return list(cmd.Context()), cobra.ShellCompDirectiveNoFileComp
+	})
+}
+
+// servedServices returns the services of a running service; none where they cannot be
+// listed.
+func servedServices(ctx context.Context, c *client.Client) []cobra.Completion {
+	ctx, cancel := context.WithTimeout(ctx, completeWithin)
+	defer cancel()
+	c.Quiet = true
+	var answer api.ServiceList
+	if err := c.Get(ctx, client.ServicesPath, nil, &answer); err != nil {
+		return nil
+	}
+	var out []cobra.Completion
+	for _, s := range answer.Services {
+		out = append(out, cobra.CompletionWithDesc(s.Service, s.Workload.Kind+" "+s.Workload.Name))
+	}
+	return out
+}
+
+// configuredServices returns the services of a configuration file; none where it cannot
+// be read. Those that are discovered in the cluster are not among them.
+func configuredServices(file string) []cobra.Completion {
+	c, err := config.Load(file)
+	if err != nil {
+		return nil
+	}
+	var out []cobra.Completion
+	for _, s := range app.ConfiguredServices(c) {
+		out = append(out, cobra.CompletionWithDesc(s.Name, s.Workload.Kind+" "+s.Workload.Name))
+	}
+	return out
 }

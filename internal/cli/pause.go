@@ -65,6 +65,7 @@ func pauseCommand(p *command.Process, method string, cmd *cobra.Command) *cobra.
 	}
 	c.AddFlags(cmd)
 	cmd.Flags().StringVar(&r.Service, "service", "", "only this service")
+	completeServices(cmd, &c)
 	cmd.Flags().StringVar(&r.Playbook, "playbook", "", "only this playbook")
 	cmd.Flags().StringVar(&r.Reason, "reason", "", "why; it is recorded")
 	cmd.Flags().BoolVar(&r.Intake, "intake", false, "the receiver instead of runs")

@@ -70,6 +70,12 @@ guards of the configuration, such as cooldown and budget, are not evaluated.`,
 	cmd.Flags().StringVar(&f.playbook, "playbook", "", "this playbook only")
 	cmd.Flags().StringVar(&f.config, "config", "responder.yaml", "configuration of the service")
 	c.AddFlags(cmd)
+	completeServiceFlag(cmd, func(ctx context.Context) []cobra.Completion {
+		if c.Server == "" {
+			return configuredServices(f.config)
+		}
+		return servedServices(ctx, &c)
+	})
 	cmd.Flags().Lookup("server").Usage = "URL of a running service, to use its services instead of the configuration's"
 	out.AddFlag(cmd)
 	return cmd

@@ -55,6 +55,7 @@ prints everything about one.`,
 	cmd.Flags().BoolVar(&ended, "ended", false, "only runs that have")
 	cmd.Flags().StringVar(&service, "service", "", "only runs on this service")
 	cmd.Flags().StringVar(&playbook, "playbook", "", "only runs of this playbook")
+	completeServices(cmd, &c)
 	cmd.Flags().IntVar(&limit, "limit", 100, "most runs, at most 1000")
 	cmd.MarkFlagsMutuallyExclusive("open", "ended")
 	out.AddTableFlag(cmd)

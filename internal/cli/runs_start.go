@@ -77,5 +77,6 @@ such a run are never approved.`,
 	cmd.Flags().StringVar(&r.Reason, "reason", "", "why; it is recorded")
 	cmd.Flags().StringToStringVar(&r.Labels, "label", nil, "NAME=VALUE in place of an alert's label; may be given several times")
 	cmd.Flags().StringVar(&r.key, "key", "", "name of the request; resending it with the same key starts only one run (default: a random one)")
+	completeServices(cmd, &c)
 	return cmd
 }
