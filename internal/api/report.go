@@ -241,12 +241,50 @@ type Incident struct {
 	Outcome  string    `json:"outcome"`
 	Message  string    `json:"message,omitempty"`
 
-	Phases    []IncidentPhase    `json:"phases"` // where the time from the alert to the end went
+	Cause     *IncidentCause     `json:"cause,omitempty"` // absent: the run has not decided on one
+	Phases    []IncidentPhase    `json:"phases"`          // where the time from the alert to the end went
 	Changes   []IncidentChange   `json:"changes"`
 	Decisions []IncidentDecision `json:"decisions"`
 	Timeline  []IncidentMoment   `json:"timeline"`
 	Evidence  []IncidentEvidence `json:"evidence"`
-	Budget    []IncidentBudget   `json:"budget"` // of the error budget, as far as checks measured it; nothing between is known
+	Budget    []IncidentBudget   `json:"budget"`          // of the error budget, as far as checks measured it
+	Spent     []IncidentSpending `json:"spent,omitempty"` // of error budgets, in each part of the time; absent: the service could not be asked
+}
+
+// RunBudget is the answer of GET /api/v1/runs/{run}/budget.
+type RunBudget struct {
+	Spent []IncidentSpending `json:"spent"`
+}
+
+// IncidentSpending is what was spent of the error budget of an objective in each part of
+// an incident's time, as Prometheus counts requests.
+type IncidentSpending struct {
+	Objective string                 `json:"objective"`
+	Value     string                 `json:"value,omitempty"` // of the objective's label
+	Why       string                 `json:"why,omitempty"`   // why nothing, or no share, is known
+	Parts     []IncidentSpendingPart `json:"parts"`
+}
+
+// IncidentSpendingPart is one part of the time.
+type IncidentSpendingPart struct {
+	Name     string   `json:"name"`               // as in phases
+	Requests *float64 `json:"requests,omitempty"` // absent: not known, as for a part shorter than two scrapes
+	Bad      *float64 `json:"bad,omitempty"`      // likewise
+	Share    *float64 `json:"share,omitempty"`    // of the budget of the whole period, 1 is all of it; absent: not known
+}
+
+// IncidentCause is what a run took for the cause: the branch of the playbook that led to
+// the last change that helped, else to the first change or end.
+type IncidentCause struct {
+	At       time.Time `json:"at"`
+	State    string    `json:"state"`    // that decided
+	Branch   string    `json:"branch"`   // its name in the playbook
+	To       string    `json:"to"`       // the state that it led to
+	Helped   bool      `json:"helped"`   // a change that it led to was verified, or improved the service
+	Values   []string  `json:"values"`   // what its condition read: name = value
+	Evidence []string  `json:"evidence"` // that its condition read, in words
+	RuledOut []string  `json:"ruledOut"` // branches before it whose conditions were false
+	Unknown  []string  `json:"unknown"`  // branches before it whose conditions could not be told, and why
 }
 
 // IncidentBudget is what a check measured of an error budget.
@@ -280,7 +318,7 @@ type IncidentDecision struct {
 	By            string    `json:"by"`
 	Channel       string    `json:"channel"`
 	Reason        string    `json:"reason,omitempty"`
-	WaitedSeconds float64   `json:"waitedSeconds"` // since the question
+	WaitedSeconds float64   `json:"waitedSeconds"` // since the question; 0: it answered none
 }
 
 // IncidentMoment is a line of the timeline.

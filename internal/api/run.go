@@ -34,6 +34,8 @@ type RunSummary struct {
 type RunDetail struct {
 	Run      Run    `json:"run"`
 	Document string `json:"document,omitempty"` // the playbook as it was loaded, which run.digest is the digest of
+
+	Now time.Time `json:"now,omitzero"` // by the service's clock, which is the sandbox's in one
 }
 
 // RunReport is what `responder runs show -o json` prints.

@@ -194,7 +194,7 @@ func confirm(ctx context.Context, p *command.Process, c *client.Client, id strin
 	if g == nil || d.Gate != "" && d.Gate != g.Gate {
 		return nil // the service says what is asked instead
 	}
-	r := runview.NewRenderer(p.Stderr)
+	r := newRunRenderer(p.Stderr, p, detail.Now)
 	run := detail.Run.Machine()
 	r.Book, _ = parseDocument(run, detail.Document) // without it states are shown by name
 	r.Brief = true

@@ -70,13 +70,17 @@ func newPlaybookGraphCommand(p *command.Process) *cobra.Command {
 	return cmd
 }
 
-func playbookOfRun(cmd *cobra.Command, c *client.Client, id string) (*playbook.Playbook, []string, error) {
-	report, document, err := fetchRun(cmd.Context(), c, id)
+func playbookOfRun(cmd *cobra.Command, c *client.Client, name string) (*playbook.Playbook, []string, error) {
+	id, err := c.RunNamed(cmd.Context(), name)
+	if err != nil {
+		return nil, nil, err
+	}
+	report, shown, err := fetchRun(cmd.Context(), c, id)
 	if err != nil {
 		return nil, nil, err
 	}
 	run := report.Run.Machine()
-	loaded, err := parseDocument(run, document)
+	loaded, err := parseDocument(run, shown.document)
 	if err != nil {
 		return nil, nil, err
 	}

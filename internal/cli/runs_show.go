@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -20,36 +21,55 @@ import (
 func newRunsShowCommand(p *command.Process) *cobra.Command {
 	c := client.Client{Process: p}
 	var out command.Output
+	var progress, graph bool
 	cmd := &cobra.Command{
 		Use:   "show RUN",
-		Short: "Show a run: what it saw, decided, changed and proved",
-		Args:  one(runArgument),
+		Short: "Show a run: what it asks, what it saw, decided, changed and proved",
+		Long: `Show a run: where it stands, what it asks and what to type; the evidence for the
+cause; what was changed and with which result. Times are in the zone of this machine.
+
+--progress lists everything that happened. --graph draws the path through the playbook
+and the samples of proofs. -o wide shows all of that, and the queries behind the
+numbers.`,
+		Args: one(runArgument),
 		Example: `  responder runs show r-01JDXYZ
-  responder runs show r-01JDXYZ -o wide   # and the queries behind the numbers
+  responder runs show r-01JDXYZ --progress
+  responder runs show r-01JDXYZ --graph
+  responder runs show r-01JDXYZ -o wide   # everything
   responder runs show r-01JDXYZ -o json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, err := c.RunNamed(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
-			report, document, err := fetchRun(cmd.Context(), &c, id)
+			report, shown, err := fetchRun(cmd.Context(), &c, id)
 			if err != nil {
 				return err
 			}
-			return out.Print(p.Stdout, report, func(w io.Writer) error { return writeRun(w, report, document, out.Wide()) })
+			all := out.Wide()
+			o := runview.Overview{Progress: progress || all, Graph: graph || all, Full: all}
+			return out.Print(p.Stdout, report, func(w io.Writer) error { return writeRun(w, p, report, shown, o) })
 		},
 	}
 	c.AddFlags(cmd)
+	cmd.Flags().BoolVar(&progress, "progress", false, "list every step of the run")
+	cmd.Flags().BoolVar(&graph, "graph", false, "draw the path through the playbook and the samples of proofs")
 	out.AddFlag(cmd)
 	completeRuns(cmd, &c)
 	return cmd
 }
 
+// shownRun is what is known of a run besides its report.
+type shownRun struct {
+	document string    // of its playbook
+	now      time.Time // by the service's clock; zero: a service of before does not tell
+}
+
 // fetchRun asks for a run, its events and the document of its playbook.
-func fetchRun(ctx context.Context, c *client.Client, id string) (api.RunReport, string, error) {
+func fetchRun(ctx context.Context, c *client.Client, id string) (api.RunReport, shownRun, error) {
 	var detail api.RunDetail
 	if err := c.Get(ctx, client.RunPath(id), nil, &detail); err != nil {
-		return api.RunReport{}, "", err
+		return api.RunReport{}, shownRun{}, err
 	}
 	report := api.RunReport{Run: detail.Run, Events: []api.Event{}}
 	err := c.Stream(ctx, client.RunPath(id)+"/events", nil, func(line json.RawMessage) error {
@@ -60,39 +80,33 @@ func fetchRun(ctx context.Context, c *client.Client, id string) (api.RunReport, 
 		report.Events = append(report.Events, e)
 		return nil
 	})
-	return report, detail.Document, err
+	return report, shownRun{detail.Document, detail.Now}, err
 }
 
-func writeRun(w io.Writer, report api.RunReport, document string, wide bool) error {
-	r := runview.NewRenderer(w)
-	run := report.Run.Machine()
+// writeRun writes a run for people.
+func writeRun(w io.Writer, p *command.Process, report api.RunReport, shown shownRun, o runview.Overview) error {
+	r := newRunRenderer(w, p, shown.now)
+	o.Run, o.Trace = report.Run.Machine(), report.Run.Trace
 	// Without the document, or with one of another version, states are shown
 	// by name and nothing is drawn.
-	pb, _ := parseDocument(run, document)
-	r.Book, r.Brief, r.Wide = pb, true, wide
-	r.Head(run)
-	if report.Run.Trace != "" {
-		r.Printf("trace     %s\n", report.Run.Trace)
-	}
-	r.Printf("\n")
-	var samples []machine.Sample
+	o.Run.Playbook, _ = parseDocument(o.Run, shown.document)
+	r.Book = o.Run.Playbook
 	for _, e := range report.Events {
-		fact := e.Machine()
-		r.Event(fact)
-		if fact.Sample != nil {
-			samples = append(samples, *fact.Sample)
-		}
+		o.Events = append(o.Events, e.Machine())
 	}
-	if lines := runview.Curves(samples); len(lines) > 0 {
-		r.Printf("\nproof, %s\n", runview.Count(len(samples), "sample"))
-		for _, l := range lines {
-			r.Printf("  %s\n", l)
-		}
+	if o.Full {
+		r.Width = 0 // whole, however long the lines
 	}
-	if pb != nil {
-		r.Drawing("\npath through the playbook\n" + runview.DrawPath(pb, run.Path))
-	}
+	r.Overview(o)
 	return r.Err
+}
+
+// newRunRenderer returns a renderer that fits the reader's window and writes times in the
+// reader's zone, as they are at a moment of the service's clock.
+func newRunRenderer(w io.Writer, p *command.Process, now time.Time) *runview.Renderer {
+	r := runview.NewRenderer(w)
+	r.Clock, r.Width = runview.Clock{Zone: p.Zone, Now: now}, runview.LineWidth(w)
+	return r
 }
 
 // parseDocument compiles the playbook that a run follows.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -132,6 +133,8 @@ func writeFired(w io.Writer, fired api.SandboxFired) error {
 		}
 		runs = append(runs, a.Runs...)
 	}
+	slices.Sort(runs) // several alerts may have started one
+	runs = slices.Compact(runs)
 	text := "look at its run with: responder runs list"
 	switch {
 	case !firing:

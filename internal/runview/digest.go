@@ -58,7 +58,9 @@ func DigestOf(s machine.State, events []machine.Event) api.RunDigest {
 	for _, c := range t.changes {
 		d.Changes = append(d.Changes, c.DigestChange)
 	}
-	d.Cause = t.cause()
+	if c, _ := t.cause(); c != nil {
+		d.Cause = branchName(*c)
+	}
 	d.Attention = append(d.Attention, attention(s, t)...)
 	return d
 }
@@ -124,17 +126,17 @@ func attention(s machine.State, t digester) []string {
 type digestChange struct {
 	api.DigestChange
 
-	branch string
-	asked  time.Time // since when people are asked; zero: they are not
+	branch *machine.Event // nil: none is known
+	asked  time.Time      // since when people are asked; zero: they are not
 }
 
 // digester folds the events of a run into its changes.
 type digester struct {
 	book    *playbook.Playbook // nil: not known
 	changes []digestChange
-	first   string // the first branch that led to a change, a question, another playbook or the end
-	branch  string // the latest such
-	current bool   // the last change is that of the current visit
+	first   *machine.Event // the first branch that led to a change, a question, another playbook or the end
+	branch  *machine.Event // the latest such
+	current bool           // the last change is that of the current visit
 	held    bool
 }
 
@@ -247,19 +249,22 @@ func (t *digester) edge(e machine.Event) {
 			return
 		}
 	}
-	t.branch = strings.TrimSpace(e.Message)
-	if t.first == "" {
+	t.branch = &e
+	if t.first == nil || branchName(*t.first) == "" {
 		t.first = t.branch
 	}
 }
 
-// cause returns the branch that led to the last change that helped, else to the first
-// change or end.
-func (t *digester) cause() string {
+// branchName is the name of the branch that a run took.
+func branchName(taken machine.Event) string { return strings.TrimSpace(taken.Message) }
+
+// cause returns the branch that led to the last change that helped, and true, else that
+// to the first change or end; nil: none was taken.
+func (t *digester) cause() (taken *machine.Event, helped bool) {
 	for _, c := range slices.Backward(t.changes) {
-		if c.Verdict == string(machine.VerdictVerified) || c.Verdict == string(machine.VerdictImproved) {
-			return c.branch
+		if c.branch != nil && (c.Verdict == string(machine.VerdictVerified) || c.Verdict == string(machine.VerdictImproved)) {
+			return c.branch, true
 		}
 	}
-	return t.first
+	return t.first, false
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/playbook"
@@ -13,50 +14,73 @@ import (
 // and its guards; or which change is taken back.
 func (r *Renderer) Question(s machine.State) {
 	r.Head(s)
-	switch l := s.Lever; {
-	case s.Gate != nil && s.Gate.Undo:
-		r.Printf("\n%s\n", s.Gate.Text)
-	case l == nil || l.Plan == nil:
-		if s.Gate != nil {
-			r.Printf("\n%s\n", s.Gate.Text)
-		}
-	default:
-		r.Printf("\nplan      %s\n", Printable(l.Plan.Summary))
-		r.plan(s.Current, *l.Plan)
-		r.guards(l.Guards)
-	}
+	r.question(s, true)
 }
 
-// gate writes what people are asked, who of them has said yes, and who is told
-// when nobody does.
-func (r *Renderer) gate(run string, g machine.Gate) {
-	r.Printf("gate      %s, until %s, else %s\n", g.Who(), Time(g.Deadline), unanswered(g))
-	if g.Undo {
-		r.Printf("          %s\n", g.Text)
+// question writes what people are asked, and what to type. In full it has the whole plan
+// with its guards, and what will become of the change.
+func (r *Renderer) question(s machine.State, full bool) {
+	r.Heading("QUESTION")
+	switch l := s.Lever; {
+	case s.Gate.Undo, l == nil, l.Plan == nil:
+		r.field("asks", "%s", s.Gate.Text)
+	case full:
+		r.field("plan", "%s", l.Plan.Summary)
+		r.plan(s.Current, *l.Plan)
+		r.guards(l.Guards)
+	default:
+		r.planInShort(*l.Plan)
 	}
-	for _, line := range FollowLines(g) {
-		r.Printf("          %s\n", line)
+	r.gate(s.Start.Run, *s.Gate, full)
+}
+
+// planInShort writes what a lever would change, and what that may cost.
+func (r *Renderer) planInShort(p machine.Plan) {
+	r.field("plan", "%s", p.Summary)
+	for _, c := range p.Diff {
+		r.field("", "%s: %s -> %s", c.Path, OrText(c.From, "(none)"), OrText(c.To, "(none)"))
+	}
+	r.field("risk", "%s", RiskLine(p))
+	r.field("ready", "%s", CapacityLine(p.Capacity))
+	r.field("undo", "%s", p.Undo)
+	for _, n := range p.Notes {
+		r.field("note", "%s", n)
+	}
+	r.digest("digest    ", p.Digest())
+}
+
+// gate writes who is asked, who of them has said yes, who is told when nobody does, and
+// what to type.
+func (r *Renderer) gate(run string, g machine.Gate, full bool) {
+	r.field("gate", "%s, until %s, else %s", g.Who(), r.Clock.Ago(g.Deadline), unanswered(g))
+	if full {
+		for _, line := range FollowLines(g) {
+			r.field("", "%s", line)
+		}
 	}
 	if !plainGate(g) {
 		for _, n := range g.Needs {
-			r.Printf("          needs %s\n", needLine(n, g.Votes))
+			r.field("", "needs %s", needLine(n, g.Votes))
 		}
 	}
 	if g.NotBy != "" {
-		r.Printf("          %s\n", NotByLine(g))
+		r.field("", "%s", NotByLine(g))
 	}
 	if !g.RemindAt.IsZero() && !g.Reminded {
-		r.Printf("          people are reminded at %s\n", Time(g.RemindAt))
+		r.field("", "people are reminded at %s", r.Clock.Text(g.RemindAt))
 	}
-	for _, line := range TierLines(g) {
-		r.Printf("          %s\n", line)
+	for _, line := range tierLines(g, r.Clock.Text) {
+		r.field("", "%s", line)
 	}
-	r.Printf("          responder approve %s, or responder deny %s --reason ...\n", run, run)
+	r.field("next", "one of:")
+	r.command("responder approve %s", run)
+	r.command("responder deny %s --reason TEXT", run)
 	if g.Digest != "" && !g.Undo {
-		r.Printf("          a fresh plan: responder replan %s\n", run)
+		r.command("responder replan %s   # a fresh plan", run)
 	}
 	if len(g.BreakGlass) > 0 {
-		r.Printf("          alone: %s, by responder approve %s --break-glass --reason ...\n", strings.Join(g.BreakGlass, ", "), run)
+		r.field("alone", "%s, by:", strings.Join(g.BreakGlass, ", "))
+		r.command("responder approve %s --break-glass --reason TEXT", run)
 	}
 }
 
@@ -106,10 +130,12 @@ func FollowLines(g machine.Gate) []string {
 func NotByLine(g machine.Gate) string { return g.NotBy + " started the run and cannot approve it" }
 
 // TierLines lists who is told while nobody decides.
-func TierLines(g machine.Gate) []string {
+func TierLines(g machine.Gate) []string { return tierLines(g, Time) }
+
+func tierLines(g machine.Gate, at func(time.Time) string) []string {
 	var lines []string
 	for i, t := range g.Tiers {
-		word := "is told at " + Time(g.Opened.Add(t.After))
+		word := "is told at " + at(g.Opened.Add(t.After))
 		if i < g.Told {
 			word = "was told after " + playbook.FormatDuration(t.After)
 		}

@@ -27,14 +27,24 @@ func PhaseNames() []string {
 	return []string{"detect", "notify", "decide", "approval", "act", "verify", "undo"}
 }
 
+// PhaseSpan is a stretch of time in one phase.
+type PhaseSpan struct {
+	Name     string
+	From, To time.Time
+}
+
 // PhasesOf splits the time of a run since its alert began. A run that another one handed
 // over has only the time since its own beginning.
-func PhasesOf(s machine.State, events []machine.Event) []Phase {
-	from := s.Start.Alert.StartsAt
-	if from.IsZero() || s.Start.DivertedFrom != "" {
-		from = s.Began
+func PhasesOf(s machine.State, events []machine.Event) []Phase { return Phases(beginning(s), events) }
+
+// SpansOf is PhasesOf with each stretch of time, oldest first.
+func SpansOf(s machine.State, events []machine.Event) []PhaseSpan { return spans(beginning(s), events) }
+
+func beginning(s machine.State) time.Time {
+	if from := s.Start.Alert.StartsAt; !from.IsZero() && s.Start.DivertedFrom == "" {
+		return from
 	}
-	return Phases(from, events)
+	return s.Began
 }
 
 // phasesOf is PhasesOf for the API.
@@ -50,9 +60,29 @@ func phasesOf(s machine.State, events []machine.Event) []api.IncidentPhase {
 // waited for. Where the beginning of the incident is not known, it is the alert's.
 func Phases(incident time.Time, events []machine.Event) []Phase {
 	spent := map[string]time.Duration{}
+	for _, s := range spans(incident, events) {
+		spent[s.Name] += s.To.Sub(s.From)
+	}
+	var out []Phase
+	for _, n := range PhaseNames() {
+		if spent[n] > 0 {
+			out = append(out, Phase{n, spent[n]})
+		}
+	}
+	return out
+}
+
+func spans(incident time.Time, events []machine.Event) []PhaseSpan {
+	var out []PhaseSpan
 	now, since := "detect", incident
 	enter := func(next string, at time.Time) {
-		spent[now] += at.Sub(since)
+		switch n := len(out); {
+		case now == "" || !at.After(since):
+		case n > 0 && out[n-1].Name == now:
+			out[n-1].To = at
+		default:
+			out = append(out, PhaseSpan{now, since, at})
+		}
 		now, since = next, at
 	}
 	for _, e := range events {
@@ -81,12 +111,6 @@ func Phases(incident time.Time, events []machine.Event) []Phase {
 			enter("", e.At)
 		}
 	}
-	var out []Phase
-	for _, n := range PhaseNames() {
-		if spent[n] > 0 {
-			out = append(out, Phase{n, spent[n]})
-		}
-	}
 	return out
 }
 
@@ -97,7 +121,7 @@ func IncidentOf(s machine.State, events []machine.Event) api.Incident {
 		Run: s.Start.Run, Playbook: s.Start.Playbook, Service: s.Start.Service.Name, Alert: AlertLine(s.Start.Alert), Source: s.Start.Alert.GeneratorURL,
 		Fired: s.Start.Alert.StartsAt, Began: s.Began, Ended: s.Ended, Outcome: status, Message: why,
 		Timeline: []api.IncidentMoment{}, Evidence: []api.IncidentEvidence{}, Changes: []api.IncidentChange{}, Decisions: []api.IncidentDecision{}, Phases: phasesOf(s, events),
-		Budget: []api.IncidentBudget{},
+		Budget: []api.IncidentBudget{}, Cause: CauseOf(s, events),
 	}
 	var asked time.Time
 	for _, e := range events {
@@ -110,15 +134,35 @@ func IncidentOf(s machine.State, events []machine.Event) api.Incident {
 			out.Budget = append(out.Budget, budgetsOf(s, e)...)
 		case machine.GateOpened:
 			asked = e.At
-		case machine.GateDecided:
+		case machine.GateVoted, machine.GateDecided, machine.CancelRequested, machine.HoldResolved:
 			if e.Decision != nil {
-				out.Decisions = append(out.Decisions, api.IncidentDecision{At: e.At, What: decisionWord(e.Decision), By: e.Decision.By, Channel: e.Decision.Channel, Reason: e.Decision.Reason, WaitedSeconds: e.At.Sub(asked).Seconds()})
+				out.Decisions = append(out.Decisions, decisionOf(e, asked))
 			}
 		default:
 			out.Changes = changed(out.Changes, e)
 		}
 	}
 	return out
+}
+
+// decisionOf returns what a person decided. asked is when the last question was opened.
+func decisionOf(e machine.Event, asked time.Time) api.IncidentDecision {
+	d := api.IncidentDecision{At: e.At, What: decisionWord(e.Decision), By: e.Decision.By, Channel: e.Decision.Channel, Reason: e.Decision.Reason}
+	switch e.Kind {
+	case machine.CancelRequested:
+		d.What = "CANCELED"
+	case machine.HoldResolved:
+		d.What = "TOLD that the change was not applied"
+		if e.Decision.Approve {
+			d.What = "TOLD that the change was applied"
+		}
+	case machine.GateVoted:
+		d.What += ", and others were needed too,"
+		d.WaitedSeconds = e.At.Sub(asked).Seconds()
+	default:
+		d.WaitedSeconds = e.At.Sub(asked).Seconds()
+	}
+	return d
 }
 
 // changed records what an event tells about the changes of a run.

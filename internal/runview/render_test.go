@@ -149,9 +149,11 @@ func TestHeldRun(t *testing.T) {
 		Held: &machine.Hold{Action: machine.ActionApply, Effect: "r-1/scale#1/apply#1", Message: "the answer was cut off"},
 	})
 	want := `run       r-1
-status    held in state scale since 2026-03-01 12:00:00Z
+status    held in state scale since 2026-03-01 12:00:00 UTC
 held      apply of r-1/scale#1/apply#1: the answer was cut off
-          look, then: responder runs resolve r-1 --applied|--not-applied --reason ...
+          look which is true, then one of:
+  responder runs resolve r-1 --applied --reason TEXT
+  responder runs resolve r-1 --not-applied --reason TEXT
 service   serving/chat
 playbook  pb sha256:0123456789ab
 alert     X{a="\x1b[2Jevil", b="2"}
@@ -174,9 +176,10 @@ func TestRunSetAside(t *testing.T) {
 	NewRenderer(&b).Head(s)
 	want := `run       r-1
 status    quarantined in state scale
-quarantine since 2026-03-01 12:00:00Z: its playbook no longer compiles
+quarantine since 2026-03-01 12:00:00 UTC: its playbook no longer compiles
           it holds service:chat; nothing is decided about it any more
-          look what it left behind, then: responder runs release r-1 --reason ...
+          look what it left behind, then:
+  responder runs release r-1 --reason TEXT
 service   chat
 playbook  pb -
 alert     X{}
@@ -215,17 +218,20 @@ func TestGateInFull(t *testing.T) {
 	}
 	var b strings.Builder
 	r := NewRenderer(&b)
-	r.gate("r-1", g)
-	want := `gate      user:ada (playbook bad-rollout, state rollback) and 2 of group:oncall through strong authentication (policy two, policy.yaml:4), until 2026-11-21 08:15:00Z, else escalate
+	r.gate("r-1", g, true)
+	want := `gate      user:ada (playbook bad-rollout, state rollback) and 2 of group:oncall through strong authentication (policy two, policy.yaml:4), until 2026-11-21 08:15:00 UTC, else escalate
           needs user:ada (playbook bad-rollout, state rollback): user:ada approved
           needs 2 of group:oncall through strong authentication (policy two, policy.yaml:4): user:bob approved
           user:eve started the run and cannot approve it
-          people are reminded at 2026-11-21 08:05:00Z
+          people are reminded at 2026-11-21 08:05:00 UTC
           tier 1: pager was told after 1m
-          tier 2: boss, pager is told at 2026-11-21 08:10:00Z
-          responder approve r-1, or responder deny r-1 --reason ...
-          a fresh plan: responder replan r-1
-          alone: group:captains, by responder approve r-1 --break-glass --reason ...
+          tier 2: boss, pager is told at 2026-11-21 08:10:00 UTC
+next      one of:
+  responder approve r-1
+  responder deny r-1 --reason TEXT
+  responder replan r-1   # a fresh plan
+alone     group:captains, by:
+  responder approve r-1 --break-glass --reason TEXT
 `
 	if diff := cmp.Diff(want, b.String()); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)

@@ -25,6 +25,7 @@ type Renderer struct {
 	Began time.Time
 	Brief bool                      // see [Timeline]
 	Wide  bool                      // with the queries behind numbers and conditions
+	Clock Clock                     // of times in the head and in questions
 	Width int                       // lines of events are wrapped to it; 0: they are not
 	Paint func(Tone, string) string // marks a line; nil: nothing is marked
 	Err   error
@@ -32,6 +33,7 @@ type Renderer struct {
 	lines Timeline
 	plans map[string]bool // digests already shown
 	query string          // of the check under way
+	begun bool            // a heading was written
 }
 
 // NewRenderer returns a renderer that writes to w.
@@ -41,7 +43,10 @@ func NewRenderer(w io.Writer) *Renderer {
 
 // Printf writes what the format says, unless an earlier write failed. Only the format
 // breaks lines: texts among the arguments are [Inline].
-func (r *Renderer) Printf(format string, args ...any) {
+func (r *Renderer) Printf(format string, args ...any) { r.write(Printable(inlined(format, args))) }
+
+// inlined is Sprintf with texts among the arguments on one line.
+func inlined(format string, args []any) string {
 	for i, a := range args {
 		switch v := reflect.ValueOf(a); {
 		case v.Kind() == reflect.String:
@@ -50,7 +55,7 @@ func (r *Renderer) Printf(format string, args ...any) {
 			args[i] = Inline(fmt.Sprint(a))
 		}
 	}
-	r.write(Printable(fmt.Sprintf(format, args...)))
+	return fmt.Sprintf(format, args...)
 }
 
 // Drawing writes a text of several lines, such as that of [DrawPath].
@@ -85,66 +90,14 @@ func (r *Renderer) write(text string) {
 	}
 }
 
-// Head writes what has become of the run, what it asks and what to do about it, and
-// then what it is about.
-func (r *Renderer) Head(s machine.State) {
-	r.Run = s
-	r.Printf("run       %s\n", s.Start.Run)
-	r.Printf("status    %s\n", StatusLine(s))
-	if s.ObservedOutcome != nil {
-		r.Printf("observed  %s\n", ObservedOutcomeLine(*s.ObservedOutcome))
-	}
-	if s.Paused != "" {
-		r.Printf("paused    %s\n", s.Paused)
-	}
-	if s.Quarantine != nil {
-		r.Printf("quarantine since %s: %s\n", Time(s.Quarantine.At), s.Quarantine.Message)
-		if s.Ending == nil {
-			r.Printf("          it holds %s; nothing is decided about it any more\n", orNothing(s.Locks()))
-			r.Printf("          look what it left behind, then: responder runs release %s --reason ...\n", s.Start.Run)
-		}
-	}
-	if s.Held != nil && s.Quarantine == nil {
-		r.Printf("held      %s of %s: %s\n", s.Held.Action, s.Held.Effect, s.Held.Message)
-		r.Printf("          look, then: responder runs resolve %s --applied|--not-applied --reason ...\n", s.Start.Run)
-	}
-	if a := s.Consent().Approved; a != nil && a.BreakGlass {
-		r.Printf("alone     BREAK-GLASS: approved by %s\n", decisionLine(a))
-	}
-	if w := s.Waiting; w != nil && s.Phase == machine.PhaseWatching && s.Quarantine == nil {
-		r.Printf("waits     at most until %s; end it with: responder runs proceed %s --reason ...\n", Time(w.Until), s.Start.Run)
-	}
-	if what, until := s.Awaits(); what != "" && s.Quarantine == nil {
-		r.Printf("waits     for %s\n          until %s, then it is given up\n", what, Time(until))
-	}
-	if run, same := s.WaitsFor(); run != "" && s.Quarantine == nil {
-		what := ", which holds or awaits what it needs"
-		if same {
-			what = ", which acts on the service"
-		}
-		r.Printf("waits     for run %s%s, until %s at most\n", run, what, Time(s.Consent().WaitUntil))
-	}
-	if s.Gate != nil && s.Quarantine == nil {
-		r.gate(s.Start.Run, *s.Gate)
-	}
-	r.about(s)
+// field writes a named value. Its further lines begin below its first.
+func (r *Renderer) field(name, format string, args ...any) {
+	r.line(fmt.Sprintf("%-9s ", name), inlined(format, args), "")
 }
 
-// about writes what a run is about.
-func (r *Renderer) about(s machine.State) {
-	r.Printf("service   %s\n", s.Start.Service.Name)
-	r.Printf("playbook  %s %s\n", s.Start.Playbook, Short(s.Start.Digest, 19))
-	if o := s.Start.Override; o != nil {
-		r.Printf("autonomy  %s\n", o)
-	}
-	if s.Start.ByHand() {
-		r.Printf("alert     none: %s\n", startedBy(s.Start))
-	} else {
-		r.Printf("alert     %s\n", AlertLine(s.Start.Alert))
-	}
-	if n := s.Episodes.Len(); n > 1 {
-		r.Printf("          and %d more\n", n-1)
-	}
+// command writes what a person may type next, on a line of its own.
+func (r *Renderer) command(format string, args ...any) {
+	r.write("  " + Printable(inlined(format, args)) + "\n")
 }
 
 func orNothing(locks []string) string {
@@ -156,13 +109,18 @@ func orNothing(locks []string) string {
 
 // StatusLine reports where a run stands or how it ended.
 func StatusLine(s machine.State) string {
+	r := Renderer{}
+	return r.statusLine(s)
+}
+
+func (r *Renderer) statusLine(s machine.State) string {
 	if s.Ending != nil {
 		return fmt.Sprintf("%s after %s: %s", s.Ending.Outcome, Round(s.Ended.Sub(s.Began)), s.Ending.Message)
 	}
 	if s.Quarantine != nil {
 		return fmt.Sprintf("quarantined in state %s", s.Current)
 	}
-	return fmt.Sprintf("%s in state %s since %s", s.Phase, s.Current, Time(s.Updated))
+	return fmt.Sprintf("%s in state %s since %s", s.Phase, s.Current, r.Clock.Ago(s.Updated))
 }
 
 // ObservedOutcomeLine reports what became of the alert after a run that only observed.
@@ -270,7 +228,15 @@ func (r *Renderer) plan(state string, p machine.Plan) {
 	for _, n := range p.Notes {
 		r.detail("             note    %s", n)
 	}
-	r.detail("             digest  %s", digest)
+	r.digest("             digest  ", digest)
+}
+
+// digest writes the digest of a plan. People copy it, so it is not wrapped.
+func (r *Renderer) digest(head, digest string) {
+	if r.Width > 0 && len(head)+len(digest) > r.Width {
+		head = "  digest "
+	}
+	r.write(head + Printable(digest) + "\n")
 }
 
 // behind writes the query that a line above says in words, for those who want it.

@@ -3,6 +3,7 @@ package runview
 import (
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 	"unicode"
@@ -27,6 +28,14 @@ func widthOf(w io.Writer) int {
 		return win.Columns()
 	}
 	return Width
+}
+
+// LineWidth returns how many columns a line on w may have; 0: any number.
+func LineWidth(w io.Writer) int {
+	if n := widthOf(w); n < math.MaxInt {
+		return n
+	}
+	return 0
 }
 
 // Column is one column of a table.

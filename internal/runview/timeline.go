@@ -1,6 +1,7 @@
 package runview
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"time"
@@ -36,6 +37,7 @@ type Timeline struct {
 
 	verdict machine.Verdict // of the previous sample
 	said    string          // the previous line, if it has no details
+	refused map[string]bool // decisions that did not count, and were shown
 	look    []string        // what the last look said, without what differs from look to look
 	looked  time.Time       // when a look was last shown with all it said
 }
@@ -83,7 +85,7 @@ func (t *Timeline) Line(e machine.Event) (Line, bool) {
 			return Line{}, false
 		}
 	}
-	if what == "" {
+	if what == "" || t.again(e) {
 		return Line{}, false
 	}
 	if e.Kind == machine.StateEntered && t.Book != nil {
@@ -114,6 +116,23 @@ func (t *Timeline) Line(e machine.Event) (Line, bool) {
 		}
 	}
 	return Line{At: e.At, What: what, Details: details, Tone: toneOf(e)}, true
+}
+
+// again reports whether an event is one more decision of the same person that does not
+// count, for the same reason as before: a button can be pressed any number of times.
+func (t *Timeline) again(e machine.Event) bool {
+	if e.Kind != machine.DecisionIgnored || e.Decision == nil {
+		return false
+	}
+	key := fmt.Sprintf("%s %t %s", e.Decision.By, e.Decision.Approve, e.Message)
+	if t.refused[key] {
+		return true
+	}
+	if t.refused == nil {
+		t.refused = map[string]bool{}
+	}
+	t.refused[key] = true
+	return false
 }
 
 // toneOf marks the important events.

@@ -49,7 +49,7 @@ func (s *Server) answerRun(c echo.Context, status int, id string) error {
 	if err != nil {
 		return err
 	}
-	detail := api.RunDetail{Run: api.RunOf(run)}
+	detail := api.RunDetail{Run: api.RunOf(run), Now: s.o.Now().UTC()}
 	if s.o.Trace != nil && run.Phase == machine.PhaseEnded {
 		detail.Run.Trace = s.o.Trace(id)
 	}

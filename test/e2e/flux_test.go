@@ -148,7 +148,7 @@ func wantOnce(t *testing.T, run *rig.Run, kinds ...machine.EventKind) {
 // wantSaid fails unless a run shows these.
 func (w *fluxWorld) wantSaid(t *testing.T, run *rig.Run, texts ...string) {
 	t.Helper()
-	shown := w.responder.Must(t, "runs", "show", run.ID)
+	shown := w.responder.Must(t, "runs", "show", run.ID, "--progress")
 	for _, text := range texts {
 		if !strings.Contains(shown, text) {
 			t.Errorf("the run does not say %q:\n%s", text, shown)

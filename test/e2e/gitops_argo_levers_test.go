@@ -43,7 +43,7 @@ func gitArgoSync(t *testing.T, all *gitWorlds) {
 		t.Errorf("the rollback was refused for %s: %q; want that there is no earlier deployment", why.Reason, why.Message)
 	}
 	w.wantOnce(t, run, machine.Applied, machine.Settled, machine.Verified)
-	shown := w.responder.Must(t, "runs", "show", run.ID)
+	shown := w.responder.Must(t, "runs", "show", run.ID, "--progress")
 	for _, say := range []string{"from " + w.broken[:9] + " to " + repair[:9], `"Serve fewer" by Ada`, "in effect", "VERIFIED"} {
 		if !strings.Contains(shown, say) {
 			t.Errorf("the run does not say %q:\n%s", say, shown)
@@ -109,7 +109,7 @@ func gitArgoRollback(t *testing.T, all *gitWorlds) {
 	good := w.good(t)
 	w.wantHistory(t, good, w.broken, good)
 	w.wantOutOfSync(t, "64", w.broken)
-	shown := w.responder.Must(t, "runs", "show", run.ID)
+	shown := w.responder.Must(t, "runs", "show", run.ID, "--progress")
 	for _, say := range []string{", " + w.broken[:9] + " to ", ", " + good[:9] + ", deployed ", "the next sync by anybody brings it back"} {
 		if !strings.Contains(shown, say) {
 			t.Errorf("the run does not say %q:\n%s", say, shown)

@@ -95,7 +95,7 @@ func gitNeverInSync(t *testing.T, all *gitWorlds) {
 	if got := liveSeqs(t, w.cp, w.ns, "chat"); got != "--max-num-seqs=32" || !strings.Contains(w.git.File(t, w.git.Branch, manifestPath), got) {
 		t.Errorf("the Deployment has %s and Git\n%s", got, w.git.File(t, w.git.Branch, manifestPath))
 	}
-	shown := w.responder.Must(t, "runs", "show", run.ID)
+	shown := w.responder.Must(t, "runs", "show", run.ID, "--progress")
 	if want := fmt.Sprintf("apps/Deployment %s/neighbour OutOfSync and Degraded", w.ns); !strings.Contains(shown, want) {
 		t.Errorf("the plan does not say that %s, and does not count:\n%s", want, shown)
 	}

@@ -92,7 +92,7 @@ func gitNeverHealthy(t *testing.T, all *gitWorlds) {
 	if why := run.Last(machine.VerifyEnded); why.Reason != fault.Degraded || !strings.Contains(why.Message, "degraded") {
 		t.Errorf("it was given up for %s: %q; want that the application is Degraded", why.Reason, why.Message)
 	}
-	shown := w.responder.Must(t, "runs", "show", run.ID)
+	shown := w.responder.Must(t, "runs", "show", run.ID, "--progress")
 	if want := fmt.Sprintf("health Progressing: apps/Deployment %s/chat: Waiting for rollout to finish", w.ns); !strings.Contains(shown, want) {
 		t.Errorf("on the way people did not see %q:\n%s", want, shown)
 	}

@@ -108,8 +108,8 @@ func (w *world) wantReturned(t *testing.T, incident, loan *rig.Run) {
 		says []string
 	}{
 		{[]string{"loans", "list", "--all"}, []string{loan.ID, "returned"}},
-		{[]string{"runs", "show", loan.ID}, []string{"resolved", incident.ID, "spec.replicas", "4", "2"}},
-		{[]string{"runs", "show", incident.ID}, []string{"resolved", "on loan"}},
+		{[]string{"runs", "show", loan.ID, "--progress"}, []string{"resolved", incident.ID, "spec.replicas", "4", "2"}},
+		{[]string{"runs", "show", incident.ID, "--progress"}, []string{"resolved", "on loan"}},
 	} {
 		out := w.responder.Must(t, c.args...)
 		for _, want := range c.says {
