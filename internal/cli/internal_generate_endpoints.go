@@ -33,6 +33,7 @@ var endpoints = []endpoint{
 	{request: "POST /api/v1/runs", scope: "start", answer: "RunDetail", status: 201, body: "StartRequest", note: "201 for a new run; the header `Idempotency-Key` names the request"},
 	{request: "GET /api/v1/runs/{run}", scope: "read", answer: "RunDetail"},
 	{request: "GET /api/v1/runs/{run}/events", scope: "read", answer: "Event", media: lines, query: []string{"from", "follow"}, note: "one a line; `from` is the first seq, `follow=1` goes on until the run ends"},
+	{request: "GET /api/v1/runs/{run}/budget", scope: "read", answer: "RunBudget"},
 	{request: "POST /api/v1/runs/{run}/approve", scope: "approve", answer: "RunDetail", body: "DecisionRequest"},
 	{request: "POST /api/v1/runs/{run}/deny", scope: "approve", answer: "RunDetail", body: "DecisionRequest"},
 	{request: "POST /api/v1/runs/{run}/replan", scope: "approve", answer: "RunDetail", body: "DecisionRequest"},

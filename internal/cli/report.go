@@ -27,9 +27,10 @@ type reportFlags struct {
 	out               command.Output
 }
 
-const reportLong = `Write what happened in a run, for the review of an incident: what burned, what was
-changed and by whose decision, what proved it, where the time went and what waiting
-for people cost, what is known of the error budget, the timeline and the evidence.
+const reportLong = `Write what happened in a run, for the review of an incident: what burned, the
+cause with its evidence, what was changed and by whose decision, what proved it, where
+the time went and what waiting for people cost, what is known of the error budget, and
+the timeline.
 
 With --since write one report over all runs that began in a period, for the weekly
 review: what became of alerts, runs and changes, the verdicts on each lever, the time
@@ -63,12 +64,13 @@ func newReportCommand(p *command.Process) *cobra.Command {
 		},
 	}
 	f.client.AddFlags(cmd)
-	cmd.Flags().StringVar(&f.since, "since", "", "runs that began at this time or later: 7d for seven days ago, 2026-11-01, or 2026-11-01T12:00:00Z")
+	cmd.Flags().StringVar(&f.since, "since", "", "runs that began at this time or later: 7d for seven days ago, 2026-11-01 for its midnight on this machine's clock, or 2026-11-01T12:00:00Z")
 	cmd.Flags().StringVar(&f.until, "until", "", "with --since: and before this time (default now)")
 	cmd.Flags().StringVar(&f.service, "service", "", "with --since: only runs on this service")
 	cmd.Flags().StringVar(&f.playbook, "playbook", "", "with --since: only runs of this playbook")
 	f.out.AddDocumentFlag(cmd)
 	completeRuns(cmd, &f.client)
+	completeServices(cmd, &f.client)
 	cmd.AddCommand(newReportPreviewCommand(p))
 	return cmd
 }
@@ -90,7 +92,7 @@ func (f *reportFlags) report(ctx context.Context, args []string) (any, review.Do
 	if err != nil {
 		return nil, review.Document{}, err
 	}
-	run, _, err := fetchRun(ctx, &f.client, id)
+	run, shown, err := fetchRun(ctx, &f.client, id)
 	if err != nil {
 		return nil, review.Document{}, err
 	}
@@ -98,7 +100,13 @@ func (f *reportFlags) report(ctx context.Context, args []string) (any, review.Do
 	for _, e := range run.Events {
 		events = append(events, e.Machine())
 	}
-	incident := runview.IncidentOf(run.Run.Machine(), events)
+	state := run.Run.Machine()
+	state.Playbook, _ = parseDocument(state, shown.document) // without it every branch counts as the cause
+	incident := runview.IncidentOf(state, events)
+	var budget api.RunBudget
+	if err := f.client.Get(ctx, client.RunPath(id)+"/budget", nil, &budget); err == nil { // else it is said to be unknown
+		incident.Spent = budget.Spent
+	}
 	return incident, review.OfIncident(incident), nil
 }
 

@@ -85,3 +85,61 @@ func days(d time.Duration) string {
 	}
 	return d.String()
 }
+
+// Spending is what was spent of the error budget of an objective, or of one value of its
+// label, in each of several stretches of time.
+type Spending struct {
+	Value  string    // of the label
+	Counts []Counts  // one for each stretch; NaN: not known
+	Shares []float64 // of the budget of the whole period, likewise
+	Why    string    // why nothing, or no share, is known; empty: they are, where they are no NaN
+}
+
+// Spent measures what each span before at spent of the error budget of an objective over
+// its period. Prometheus reads all samples of the period for it.
+func Spent(ctx context.Context, q Asker, service string, o Objective, at time.Time, spans ...Span) ([]Spending, error) {
+	period := max(o.Period, budgetFirst) // without one, no share is known
+	all := append([]Span{{Window: period}, {Window: budgetFirst, Offset: period * 9 / 10}}, spans...)
+	m, err := Measure(ctx, q, Ask{Service: service, Objectives: []Objective{o}}, at, all...)
+	if err != nil {
+		return nil, err
+	}
+	var out []Spending
+	for _, x := range m.Measured {
+		out = append(out, spendingOf(x, len(spans)))
+	}
+	return out, nil
+}
+
+// spendingOf returns the spending of one measured objective in its last n spans. The first
+// two are the period and its beginning.
+func spendingOf(x Measured, n int) Spending {
+	out := Spending{Value: x.Value, Why: x.Detail}
+	if x.Reason != "" || len(x.Counts) != n+2 {
+		for range n {
+			out.Counts, out.Shares = append(out.Counts, Counts{math.NaN(), math.NaN()}), append(out.Shares, math.NaN())
+		}
+		return out
+	}
+	allowed := x.Counts[0].Total * (1 - x.Objective.Objective) // bad events in the whole period
+	switch {
+	case x.Objective.Period <= 0:
+		allowed, out.Why = math.NaN(), "the objective has no period"
+	case !(x.Counts[1].Total > 0):
+		allowed, out.Why = math.NaN(), fmt.Sprintf("no requests are known of the beginning of its %s", days(x.Objective.Period))
+	case !(allowed > 0):
+		allowed, out.Why = math.NaN(), "its budget is no number above 0"
+	}
+	for _, c := range x.Counts[2:] {
+		switch {
+		case c.Total == 0:
+			c.Bad = 0 // no requests are none that were bad
+		case !c.usable():
+			c = Counts{math.NaN(), math.NaN()}
+		default:
+			c = c.bounded()
+		}
+		out.Counts, out.Shares = append(out.Counts, c), append(out.Shares, c.Bad/allowed)
+	}
+	return out
+}

@@ -86,3 +86,44 @@ func TestBudgetOf(t *testing.T) {
 		}
 	}
 }
+
+// TestSpent: each stretch of time has the requests of that time, from scrapes; a share
+// needs the whole period, and what no scrape saw is not known.
+func TestSpent(t *testing.T) {
+	const change = 60.0 // scrape at which it changes: five minutes ago
+	for name, tt := range map[string]struct {
+		from  float64 // first scrape
+		share float64 // of the budget that the burning stretch spent
+		why   string
+	}{
+		"the whole period":    {0, 50.0 / 3, ""},
+		"too short a history": {40, math.NaN(), "no requests are known of the beginning of its 15m0s"},
+	} {
+		w := &scraped{}
+		counter := func(good float64) func(float64) float64 {
+			return func(i float64) float64 {
+				if i < tt.from {
+					return math.NaN()
+				}
+				return 100 * (min(i, change) + good*max(0, i-change))
+			}
+		}
+		w.add(t, `ttft_bucket{service="chat",le="0.5"}`, counter(0.5))
+		w.add(t, `ttft_bucket{service="chat",le="+Inf"}`, counter(1))
+		w.add(t, `ttft_count{service="chat"}`, counter(1))
+		o := ttft().Objectives[0]
+		o.Period = 15 * time.Minute
+		got, err := Spent(t.Context(), w, `service="chat"`, o, end, Span{Window: 2 * time.Minute, Offset: 6 * time.Minute}, Span{Window: 5 * time.Minute}, Span{Window: time.Millisecond, Offset: time.Minute})
+		if err != nil || len(got) != 1 {
+			t.Fatalf("%s: %v %v", name, got, err)
+		}
+		calm, burning, short := got[0].Counts[0], got[0].Counts[1], got[0].Counts[2]
+		if calm.Bad > 1 || calm.Total < 500 || math.Abs(burning.Ratio()-0.5) > 0.05 || !math.IsNaN(short.Total) {
+			t.Errorf("%s: before %+v, then %+v, in a moment %+v", name, calm, burning, short)
+		}
+		share := got[0].Shares[1]
+		if math.IsNaN(share) != math.IsNaN(tt.share) || math.Abs(share-tt.share) > 0.1*tt.share || got[0].Why != tt.why {
+			t.Errorf("%s: it spent %g of the budget, want %g; why %q", name, share, tt.share, got[0].Why)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -16,6 +17,7 @@ import (
 const (
 	defaultLimit = 100
 	maxLimit     = 1000
+	budgetWithin = 20 * time.Second // of what writeTimeout leaves
 	keepAlive    = 15 * time.Second // an empty line in a silent stream, so that a lost peer is noticed
 )
 
@@ -72,6 +74,24 @@ func (s *Server) run(id string) (machine.State, error) {
 		return run, problem(http.StatusNotFound, "not_found", fmt.Sprintf("no run %.64q", id), "'responder runs list' lists them")
 	}
 	return run, nil
+}
+
+// runBudget answers with what each part of a run's time spent of error budgets.
+func (s *Server) runBudget(c echo.Context, _ Identity) error {
+	if s.o.Spent == nil {
+		return ErrNotFound
+	}
+	run, err := s.run(c.Param("id"))
+	if err != nil {
+		return err
+	}
+	events, err := s.o.Views.Events(c.Param("id"), 0)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(c.Request().Context(), budgetWithin)
+	defer cancel()
+	return reply(c, s.o.Spent(ctx, run, events))
 }
 
 // runEvents writes a run's events, one JSON object a line. With follow=1 it

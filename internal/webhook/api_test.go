@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -175,6 +176,31 @@ func TestRuns(t *testing.T) {
 		if w := ask(s, http.MethodGet, "/api/v1/runs"+bad, readToken, nil); w.Code != http.StatusBadRequest {
 			t.Errorf("%s: %d", bad, w.Code)
 		}
+	}
+}
+
+// What a report says of error budgets is asked about a run that there is, within seconds.
+func TestBudgetOfARun(t *testing.T) {
+	const path = "/api/v1/runs/r-1/budget"
+	if w := ask(mustNew(t, options(t, newHouse())), http.MethodGet, path, readToken, nil); w.Code != http.StatusNotFound {
+		t.Errorf("a service that does not know: %d", w.Code)
+	}
+	o := options(t, newHouse())
+	o.Spent = func(ctx context.Context, run machine.State, _ []machine.Event) api.RunBudget {
+		if _, bounded := ctx.Deadline(); !bounded {
+			t.Error("it may take any time")
+		}
+		return api.RunBudget{Spent: []api.IncidentSpending{{Objective: "of " + run.Start.Service.Name}}}
+	}
+	s := mustNew(t, o)
+	if got := get[api.RunBudget](t, s, path).Spent; len(got) != 1 || got[0].Objective != "of chat" {
+		t.Errorf("%+v", got)
+	}
+	if w := ask(s, http.MethodGet, "/api/v1/runs/r-none/budget", readToken, nil); w.Code != http.StatusNotFound {
+		t.Errorf("no run: %d", w.Code)
+	}
+	if w := ask(s, http.MethodGet, path, intakeToken, nil); w.Code != http.StatusForbidden {
+		t.Errorf("a sender of alerts: %d", w.Code)
 	}
 }
 

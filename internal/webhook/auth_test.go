@@ -168,7 +168,7 @@ func scopesOfRoutes() map[string]Scope {
 		"POST /": ScopeIntake, "POST /api/v1/alertmanager": ScopeIntake,
 		"GET /api/v1/runs": ScopeRead, "GET /api/v1/runs/r-1": ScopeRead, "GET /api/v1/runs/r-1/events": ScopeRead, "GET /api/v1/alerts": ScopeRead, "GET /api/v1/pauses": ScopeRead,
 		"GET /api/v1/audit": ScopeRead, "GET /api/v1/audit/checkpoint": ScopeRead, "GET /api/v1/playbooks": ScopeRead,
-		"GET /api/v1/services": ScopeRead, "GET /api/v1/nodes": ScopeRead, "GET /api/v1/version": ScopeRead, "GET /api/v1/ladder": ScopeRead, "GET /api/v1/report": ScopeRead, "GET /api/v1/report/preview": ScopeRead, "GET /api/v1/last-good": ScopeRead, "GET /api/v1/sandbox": ScopeRead,
+		"GET /api/v1/services": ScopeRead, "GET /api/v1/nodes": ScopeRead, "GET /api/v1/version": ScopeRead, "GET /api/v1/ladder": ScopeRead, "GET /api/v1/report": ScopeRead, "GET /api/v1/runs/r-1/budget": ScopeRead, "GET /api/v1/report/preview": ScopeRead, "GET /api/v1/last-good": ScopeRead, "GET /api/v1/sandbox": ScopeRead,
 		"POST /api/v1/runs/r-1/approve": "approve", "POST /api/v1/runs/r-1/deny": "approve", "POST /api/v1/runs/r-1/replan": "approve", "POST /api/v1/runs/r-1/cancel": "cancel", "POST /api/v1/runs/r-1/proceed": "release",
 		"POST /api/v1/runs/r-1/resolve": "resolve", "POST /api/v1/runs/r-1/release": "release", "POST /api/v1/pauses": "pause", "DELETE /api/v1/pauses": "unpause",
 		"POST /api/v1/ladder/promote": "promote", "POST /api/v1/runs": "start", "POST /api/v1/sandbox/fire": "start", "GET /api/v1/audit/export": ScopeAdmin,

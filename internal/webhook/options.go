@@ -84,6 +84,8 @@ type Options struct {
 
 	// Trace returns the address of the page of a run's trace; empty: there is none. Nil: no run has one.
 	Trace func(run string) string
+	// Spent returns what each part of a run's time spent of error budgets, within seconds. Nil: 404.
+	Spent func(ctx context.Context, run machine.State, events []machine.Event) api.RunBudget
 
 	Playbooks func() *playbook.Set
 	Services  func() []playbook.Service

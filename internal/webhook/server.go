@@ -199,6 +199,7 @@ func (s *Server) routes() {
 	s.route(http.MethodPost, "/api/v1/runs", Scope(rights.Start), s.startRun)
 	s.route(http.MethodGet, "/api/v1/runs/:id", ScopeRead, s.showRun)
 	s.route(http.MethodGet, "/api/v1/runs/:id/events", ScopeRead, s.runEvents)
+	s.route(http.MethodGet, "/api/v1/runs/:id/budget", ScopeRead, s.runBudget)
 	for _, verb := range verbs() {
 		s.route(http.MethodPost, "/api/v1/runs/:id/"+verb, Scope(rightOf(verb)), s.decides(verb))
 	}

@@ -225,6 +225,10 @@ func TestIncidentDocument(t *testing.T) {
 		Decisions: []api.IncidentDecision{{What: "APPROVED", By: "user:ada", Channel: "slack", Reason: "*yes*", WaitedSeconds: 240}},
 		Timeline:  []api.IncidentMoment{{At: at(1), What: "started"}},
 		Evidence:  []api.IncidentEvidence{{State: "triage", Lines: []string{"ttft: 92 % slow"}}},
+		Cause: &api.IncidentCause{
+			At: at(2), State: "triage", Branch: "saturated <b>", To: "scale", Helped: true, Values: []string{"engine.bound = queue"},
+			Evidence: []string{"engine: 40 requests wait"}, RuledOut: []string{"too hot", "a release"}, Unknown: []string{"GPU at fault: no agent answers"},
+		},
 		Budget: []api.IncidentBudget{
 			{At: at(2), State: "triage", Objective: "ttft", Left: 0.421}, {At: at(12), State: "triage", Objective: "ttft", Left: 0.4}, {At: at(13), State: "triage", Objective: "errors", Left: -0.1},
 		},
@@ -233,8 +237,20 @@ func TestIncidentDocument(t *testing.T) {
 	golden(t, "incident.md", md)
 	golden(t, "incident.html", page)
 	alone(t, strings.ReplaceAll(string(page), "&lt;img src=x onerror=alert(1)&gt;", ""))
-	in.Budget = nil
-	if md, _ := render(t, OfIncident(in)); !strings.Contains(string(md), "Not known: no check of this run measured it.") {
+	number := func(v float64) *float64 { return &v }
+	in.Spent = []api.IncidentSpending{
+		{Objective: "ttft", Parts: []api.IncidentSpendingPart{{Name: "notify"}, {Name: "approval", Requests: number(1200.4), Bad: number(1100), Share: number(0.0213)}}},
+		{Objective: "goodput", Value: "gold", Why: "no requests are known of the beginning of its 28 days", Parts: []api.IncidentSpendingPart{{Name: "approval", Requests: number(3), Bad: number(0)}}},
+	}
+	md, page = render(t, OfIncident(in))
+	golden(t, "incident_budget.md", md)
+	alone(t, strings.ReplaceAll(string(page), "&lt;img src=x onerror=alert(1)&gt;", ""))
+	in.Budget, in.Cause.Helped = nil, false
+	if md, _ := render(t, OfIncident(in)); !strings.Contains(string(md), "No change has proven it") {
+		t.Errorf("a cause that nothing proved is\n%s", md)
+	}
+	in.Cause = nil
+	if md, _ := render(t, OfIncident(in)); !strings.Contains(string(md), "What was left is not known: no check of this run measured it.") || !strings.Contains(string(md), "Not known: the run took no branch") {
 		t.Errorf("without measurements it is\n%s", md)
 	}
 }
