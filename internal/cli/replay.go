@@ -68,7 +68,7 @@ func newReplayCommand(p *command.Process) *cobra.Command {
 	}
 	f.source.client.Process = p
 	f.source.client.AddFlags(cmd)
-	cmd.Flags().StringVar(&f.from, "from", "", "episodes that began at this time or later: 2026-11-01, 2026-11-01T12:00:00Z, or 7d for seven days ago")
+	cmd.Flags().StringVar(&f.from, "from", "", "episodes that began at this time or later: 2026-11-01 for its midnight on this machine's clock, 2026-11-01T12:00:00Z, or 7d for seven days ago")
 	cmd.Flags().StringVar(&f.to, "to", "", "and before this time (default now)")
 	cmd.Flags().StringVar(&f.source.file, "journal", "", "read notifications from this copy of a journal instead of asking a service")
 	cmd.Flags().StringVar(&f.notifications, "notifications", "", "read them from a file, or the files of a directory, of bodies that Alertmanager posted: one, or one a line")
@@ -210,10 +210,11 @@ func readAssumed(file string) (rehearsal.Findings, error) {
 	return rehearsal.ReadFindings(file, data, kinds.Declarations())
 }
 
-// moment parses the value of a flag: a date, a time, or how long ago the time was.
+// moment parses the value of a flag: a date, which begins at midnight in the zone of now, a
+// time, or how long ago the time was.
 func moment(flag, text string, now time.Time) (time.Time, error) {
 	for _, form := range []string{time.RFC3339, time.DateOnly} {
-		if t, err := time.Parse(form, text); err == nil {
+		if t, err := time.ParseInLocation(form, text, now.Location()); err == nil {
 			return t.UTC(), nil
 		}
 	}

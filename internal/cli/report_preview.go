@@ -54,7 +54,7 @@ func newReportPreviewCommand(p *command.Process) *cobra.Command {
 		},
 	}
 	c.AddFlags(cmd)
-	cmd.Flags().StringVar(&since, "since", "", "the period begins at this time: 7d for seven days ago, 2026-11-01, or 2026-11-01T12:00:00Z (default where the last report ended)")
+	cmd.Flags().StringVar(&since, "since", "", "the period begins at this time: 7d for seven days ago, 2026-11-01 for its midnight on this machine's clock, or 2026-11-01T12:00:00Z (default where the last report ended)")
 	out.AddFlag(cmd)
 	return cmd
 }
