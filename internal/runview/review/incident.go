@@ -2,6 +2,7 @@ package review
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -138,7 +139,11 @@ func spendingOf(s *Section, all []api.IncidentSpending) {
 		if o.Value != "" {
 			name += " of " + o.Value
 		}
+		counted := slices.ContainsFunc(o.Parts, func(p api.IncidentSpendingPart) bool { return p.Requests != nil })
 		for _, p := range o.Parts {
+			if !counted && o.Why != "" {
+				break // the note below says it
+			}
 			t.row(name, p.Name, number(p.Requests, whole), number(p.Bad, whole), number(p.Share, percent))
 		}
 		if o.Why != "" {

@@ -241,6 +241,7 @@ func TestIncidentDocument(t *testing.T) {
 	in.Spent = []api.IncidentSpending{
 		{Objective: "ttft", Parts: []api.IncidentSpendingPart{{Name: "notify"}, {Name: "approval", Requests: number(1200.4), Bad: number(1100), Share: number(0.0213)}}},
 		{Objective: "goodput", Value: "gold", Why: "no requests are known of the beginning of its 28 days", Parts: []api.IncidentSpendingPart{{Name: "approval", Requests: number(3), Bad: number(0)}}},
+		{Objective: "tpot", Why: "no answer from Prometheus", Parts: []api.IncidentSpendingPart{{Name: "approval"}}},
 	}
 	md, page = render(t, OfIncident(in))
 	golden(t, "incident_budget.md", md)
