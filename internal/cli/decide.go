@@ -141,7 +141,7 @@ func newApproveCommand(p *command.Process) *cobra.Command {
 		Long: `Approve the plan that a run asks about. The approval counts for this plan only: if
 the cluster has changed since, the run plans again and asks again. --digest names
 the plan you saw, as 'responder runs show RUN' prints it; another plan is then
-refused. At a terminal, without --digest, the plan is shown and you are asked first;
+refused. Without it the plan is shown and you are asked first, which needs a terminal.
 --yes approves what is open without looking.
 
 If more approvals are needed, yours counts and the run still asks the others.
@@ -169,8 +169,11 @@ sandbox. Every other service refuses --as.`,
 			return nil
 		},
 		asks: func(ctx context.Context, c *client.Client, id string) error {
-			if yes || d.Digest != "" || !command.IsTerminal(p.Stdin) {
+			switch {
+			case yes, d.Digest != "":
 				return nil
+			case !command.IsTerminal(p.Stdin):
+				return fmt.Errorf("nobody can be shown the plan: the input is not a terminal; give --digest with the one you saw ('responder runs show %s' prints it), or --yes for whatever is asked", id)
 			}
 			return confirm(ctx, p, c, id, &d)
 		},

@@ -30,7 +30,7 @@ func TestBurstIsScaledAfterApproval(t *testing.T) {
 		}
 	}
 
-	w.responder.Must(t, "approve", run.ID)
+	w.responder.Must(t, "approve", run.ID, "--yes")
 	run = w.responder.AwaitEnd(t, 90*time.Second, machine.OutcomeResolved)
 	if n := w.replicas(t); n != 4 {
 		t.Errorf("%d replicas after the run, want 4", n)

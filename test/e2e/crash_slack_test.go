@@ -15,7 +15,7 @@ func (c *crashes) approve(ctx context.Context, r *rig.Service, run *rig.Run, nam
 	if s.slack {
 		return c.workspace(name).click(ada, "responder.approve")
 	}
-	said, err := r.CLI(ctx, "approve", run.ID)
+	said, err := r.CLI(ctx, "approve", run.ID, "--yes")
 	if err == nil && said.Code != 0 {
 		err = errors.New(said.Stderr)
 	}

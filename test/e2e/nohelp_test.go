@@ -28,7 +28,7 @@ func TestChangesThatDoNotHelp(t *testing.T) {
 	if g := run.Last(machine.GateOpened).Gate; !g.Undo || g.Unanswered != machine.Keep {
 		t.Errorf("the question is %+v, want whether to take the rollback back, and keep it without an answer", g)
 	}
-	w.responder.Must(t, "approve", run.ID)
+	w.responder.Must(t, "approve", run.ID, "--yes")
 	w.responder.AwaitRun(t, time.Minute, "the rollback undone", func(r *rig.Run) bool { return r.Has(machine.Undone) == 1 })
 	if after := w.spec(t); after != before {
 		t.Errorf("the Deployment's spec is\n%s\nwant it as before the run\n%s", after, before)
