@@ -78,7 +78,7 @@ func spans(incident time.Time, events []machine.Event) []PhaseSpan {
 	enter := func(next string, at time.Time) {
 		switch n := len(out); {
 		case now == "" || !at.After(since):
-		case n > 0 && out[n-1].Name == now:
+		case n > 0 && out[n-1].Name == now && out[n-1].To.Equal(since):
 			out[n-1].To = at
 		default:
 			out = append(out, PhaseSpan{now, since, at})
