@@ -132,3 +132,11 @@ func (s *Service) Dispatches() iter.Seq2[Dispatch, error] {
 		}
 	}
 }
+
+// RunEvents returns the events of a run, oldest first.
+func (s *Service) RunEvents(run string) ([]machine.Event, error) { return s.executor.RunEvents(run) }
+
+// Resolve returns the services that an alert is about.
+func (s *Service) Resolve(a playbook.Alert) (services []playbook.Service, why string, err error) {
+	return s.world.Resolve(a)
+}

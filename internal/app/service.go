@@ -17,7 +17,6 @@ import (
 	"github.com/inference-responder/responder/internal/executor"
 	"github.com/inference-responder/responder/internal/executor/dispatch"
 	"github.com/inference-responder/responder/internal/executor/ladder"
-	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/notify"
 	"github.com/inference-responder/responder/internal/notify/alertmanager"
 	"github.com/inference-responder/responder/internal/notify/report"
@@ -384,14 +383,6 @@ func (s *Service) JournalPath() string { return s.journal.Path() }
 
 // Playbooks returns the playbooks in force.
 func (s *Service) Playbooks() *playbook.Set { return s.library.set() }
-
-// RunEvents returns the events of a run, oldest first.
-func (s *Service) RunEvents(run string) ([]machine.Event, error) { return s.executor.RunEvents(run) }
-
-// Resolve returns the services that an alert is about.
-func (s *Service) Resolve(a playbook.Alert) (services []playbook.Service, why string, err error) {
-	return s.world.Resolve(a)
-}
 
 // Close closes the journal's file and the world. Call it after run has
 // returned.
