@@ -81,37 +81,33 @@ type typedResource[T, L any] struct {
 	name, namespace string
 }
 
-// ask begins a request about an object; an empty name is about all.
-func (r typedResource[T, L]) ask(request *rest.Request, object string, options runtime.Object) *rest.Request {
-	request = request.UseProtobufAsDefault().NamespaceIfScoped(r.namespace, r.namespace != "").Resource(r.name)
-	if object != "" {
-		request = request.Name(object)
-	}
-	return request.VersionedParams(options, parameters)
+// ask begins a request about all objects.
+func (r typedResource[T, L]) ask(request *rest.Request, options runtime.Object) *rest.Request {
+	return request.UseProtobufAsDefault().NamespaceIfScoped(r.namespace, r.namespace != "").Resource(r.name).VersionedParams(options, parameters)
 }
 
 // Get reads an object.
 func (r typedResource[T, L]) Get(ctx context.Context, name string, options metav1.GetOptions) (*T, error) {
 	out := new(T)
-	return out, r.ask(r.client.Get(), name, &options).Do(ctx).Into(any(out).(runtime.Object))
+	return out, r.ask(r.client.Get(), &options).Name(name).Do(ctx).Into(any(out).(runtime.Object))
 }
 
 // List reads all objects that the options select.
 func (r typedResource[T, L]) List(ctx context.Context, options metav1.ListOptions) (*L, error) {
 	out := new(L)
-	return out, r.ask(r.client.Get(), "", &options).Do(ctx).Into(any(out).(runtime.Object))
+	return out, r.ask(r.client.Get(), &options).Do(ctx).Into(any(out).(runtime.Object))
 }
 
 // Create stores an object, and returns it as it is stored.
 func (r typedResource[T, L]) Create(ctx context.Context, object *T, options metav1.CreateOptions) (*T, error) {
 	out := new(T)
-	return out, r.ask(r.client.Post(), "", &options).Body(object).Do(ctx).Into(any(out).(runtime.Object))
+	return out, r.ask(r.client.Post(), &options).Body(object).Do(ctx).Into(any(out).(runtime.Object))
 }
 
 // Patch changes an object, and returns it as it is stored.
 func (r typedResource[T, L]) Patch(ctx context.Context, name string, kind types.PatchType, body []byte, options metav1.PatchOptions) (*T, error) {
 	out := new(T)
-	return out, r.ask(r.client.Patch(kind), name, &options).Body(body).Do(ctx).Into(any(out).(runtime.Object))
+	return out, r.ask(r.client.Patch(kind), &options).Name(name).Body(body).Do(ctx).Into(any(out).(runtime.Object))
 }
 
 // Delete removes an object.

@@ -88,7 +88,8 @@ var plainLabel = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
 
 // silenceFilter writes the labels of an alert as Alertmanager's page does in its own links:
 // {name="value", …}, values as JSON, percent-encoded. Empty: they cannot be written. A label
-// is never left out, because the silence would be for more than the alert.
+// is never left out here, because the silence would be for more than the alert. The receiver
+// has dropped receiver.drop_labels before, which are of Prometheus's replicas.
 func silenceFilter(a playbook.Alert) string {
 	var matchers []string
 	for _, name := range slices.Sorted(maps.Keys(a.Labels)) {

@@ -18,6 +18,22 @@ type question struct {
 	Glass     bool // the visitor may approve alone
 }
 
+// yes is what an approval does, on a button.
+func (q *question) yes() string {
+	if q.Undo {
+		return "Take it back"
+	}
+	return "Approve"
+}
+
+// no is what a denial does, on a button.
+func (q *question) no() string {
+	if q.Undo {
+		return "Keep it"
+	}
+	return "Deny"
+}
+
 // need is one demand for approval and the votes it has.
 type need struct {
 	Who, Rule string

@@ -8,6 +8,7 @@ import (
 	g "maragu.dev/gomponents"
 	h "maragu.dev/gomponents/html"
 
+	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/rights"
 	"github.com/inference-responder/responder/internal/runview"
 )
@@ -47,12 +48,12 @@ func answersView(d *runData, q *question) g.Node {
 		return notice(toneWait, h.B(g.Text("You cannot decide this.")), g.Text(" "), text(q.NoApprove), g.Text("."), who)
 	}
 	return g.Group{
-		post(d.ID, "approve", bound(q),
+		post(d.ID, "approve", h.ID("answer"), bound(q),
 			h.Label(h.For("why"), g.Text("Reason "), h.Small(g.Text("required to deny"))),
 			reason("why"),
 			h.P(h.Class("buttons"),
-				some(q.NoApprove == "", h.Button(h.Class("yes"), g.Text("Approve"))),
-				some(q.NoDeny == "", h.Button(h.Class("no"), h.FormAction(verb(d.ID, "deny")), g.Text("Deny"))),
+				some(q.NoApprove == "", h.Button(h.Class("yes"), g.Text(q.yes()))),
+				some(q.NoDeny == "", h.Button(h.Class("no"), h.FormAction(verb(d.ID, "deny")), g.Text(q.no()))),
 				some(q.Digest != "" && q.NoDeny == "", h.Button(h.FormAction(verb(d.ID, "replan")), g.Text("New plan"))),
 			),
 			some(q.NoApprove != "", quiet(g.Text("Your approval would not count: "), text(q.NoApprove), g.Text("."))),
@@ -68,7 +69,7 @@ func answersView(d *runData, q *question) g.Node {
 }
 
 // askBar renders what a person is asked, or has to resolve. It stays at the bottom of the
-// window. A question is answered there.
+// window. A question that it shows in full is answered there.
 func askBar(p page, d *runData) g.Node {
 	bar := func(tone string, nodes ...g.Node) g.Node {
 		return h.Aside(h.Class("bar "+tone), h.ID("bar"), h.Aria("label", "Open question"), g.Group(nodes))
@@ -78,39 +79,69 @@ func askBar(p page, d *runData) g.Node {
 	case d.Run.Quarantine != nil && d.Ended == "":
 		return bar(toneBad, h.P(h.B(g.Text("Quarantined")), g.Text(" since "), clock(d.Run.Quarantine.At), g.Text(", a person has to release it.")), look("release", "Look"))
 	case q != nil:
-		return bar(toneWait, h.Div(h.Class("asks"), askedLines(p, d, q)), barAnswers(d, q))
+		said, risk := asked(d, q)
+		answers := barAnswers(d, q)
+		switch {
+		case d.Lacks(rights.Approve) != "", q.NoApprove != "" && q.NoDeny != "":
+			answers = look("decide", "Look")
+		case clip(said, maxAsked) != said: // nobody answers half a question
+			answers = look("decide", "Decide")
+		}
+		// The script hides the answers when another question has come in the place of one that was read.
+		return bar(toneWait, h.Data("ask", q.ID+" "+q.Digest), h.Div(h.Class("asks"), askedLines(p, q, said, risk)), answers, look("decide", "Another question: read it"))
 	case d.Run.Quarantine == nil && d.Held != nil:
 		return bar(toneBad, h.P(h.B(g.Text("Held")), g.Text(" since "), clock(d.Held.At), g.Text(": it is unknown whether its "+string(d.Held.Action)+" happened.")), look("held", "Resolve"))
 	}
 	return nil
 }
 
-// askedLines describe a question: the plan, its risk, the deadline, and what each verdict
-// leads to, for which a phone has no room.
-func askedLines(p page, d *runData, q *question) g.Node {
-	said, risk := q.Text, ""
-	if l := d.Run.Lever; l != nil && l.Plan != nil && q.Digest != "" && l.Plan.Digest() == q.Digest {
-		said, risk = cmp.Or(l.Plan.Summary, said), string(l.Plan.Risk)
+// maxAsked is how long a question in the bar may be, in characters.
+const maxAsked = 2 * maxShort
+
+// asked returns a question in one line, and the risk of its plan; empty: it is about none.
+func asked(d *runData, q *question) (said, risk string) {
+	l := d.Run.Lever
+	switch {
+	case l == nil || l.Plan == nil:
+	case q.Undo:
+		return "Take back: " + l.Plan.Summary, ""
+	case q.Digest != "" && l.Plan.Digest() == q.Digest:
+		return cmp.Or(l.Plan.Summary, q.Text), string(l.Plan.Risk)
 	}
+	return q.Text, ""
+}
+
+// askedLines describe a question: the plan, its risk, the deadline, and what each answer or
+// verdict leads to, for which a phone has no room.
+func askedLines(p page, q *question, said, risk string) g.Node {
 	follow := runview.FollowLines(q.Gate)
+	if q.Undo {
+		follow = []string{"it had no effect that could be proven", "without an answer it " + unansweredWord(q.Gate)}
+	}
 	return g.Group{
-		h.P(h.A(h.Href("#decide"), h.B(g.Text(clip(said, maxShort*2))))),
+		h.P(h.A(h.Href("#decide"), h.B(g.Text(clip(said, maxAsked))))),
 		h.P(some(risk != "", g.Text("Risk "), h.B(text(risk)), g.Text(" · ")), g.Text("asked "+span(p.Now.Sub(q.Opened))+" ago · until "), minute(q.Deadline),
 			g.Text(", "+until(q.Deadline.Sub(p.Now)))),
 		some(len(follow) > 0, h.P(h.Class("follow"), long(strings.Join(follow, " · ")))),
 	}
 }
 
-// barAnswers are the answers of the bar, by the rules of the form below Decide.
-func barAnswers(d *runData, q *question) g.Node {
-	if d.Lacks(rights.Approve) != "" || q.NoApprove != "" && q.NoDeny != "" {
-		return h.A(h.Class("there"), h.Href("#decide"), g.Text("Look"))
+// unansweredWord is what becomes of an unproven change without an answer.
+func unansweredWord(q machine.Gate) string {
+	if q.Unanswered == machine.Undo {
+		return "is taken back"
 	}
+	return "stays"
+}
+
+// barAnswers are the answers of the bar, by the rules of the form below Decide. An approval
+// is that form's, with the reason that is written there.
+func barAnswers(d *runData, q *question) g.Node {
 	return g.Group{
-		some(q.NoApprove == "", post(d.ID, "approve", bound(q), h.Button(h.Class("yes"), g.Text("Approve")))),
-		some(q.NoDeny == "", folded("bar-deny", false, "Deny", post(d.ID, "deny", bound(q),
+		some(q.NoApprove == "", h.Button(h.Class("yes"), h.FormAttr("answer"), g.Text(q.yes()))),
+		some(q.NoDeny == "", folded("bar-deny", false, q.no(), post(d.ID, "deny", bound(q),
 			h.Label(h.For("bar-why"), g.Text("Reason")), reason("bar-why", h.Required()),
-			h.P(h.Class("buttons"), h.Button(h.Class("no"), g.Text("Deny"))),
+			h.P(h.Class("buttons"), h.Button(h.Class("no"), g.Text(q.no()))),
 		))),
 	}
 }

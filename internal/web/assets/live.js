@@ -12,12 +12,20 @@
     sessionStorage.removeItem(memory);
     for (const d of folds()) if (d.id in was) d.open = was[d.id];
   } catch { /* nothing is remembered */ }
+  const bar = document.getElementById("bar"), asks = (bar && bar.dataset.ask) || "", read = "read " + location.pathname;
+  try {
+    const was = sessionStorage.getItem(read);
+    if (asks && was && was !== asks) { // a click that was meant for the question before must not answer this one
+      bar.classList.add("another");
+      bar.querySelector(".there:last-child").addEventListener("click", () => { sessionStorage.setItem(read, asks); bar.classList.remove("another"); });
+    } else sessionStorage.setItem(read, asks);
+  } catch { /* nothing is remembered */ }
   const again = () => {
     try { sessionStorage.setItem(memory, JSON.stringify(Object.fromEntries(folds().map((d) => [d.id, d.open])))); } catch { /* no storage */ }
     location.replace(here);
   };
   const busy = () => [...document.querySelectorAll("textarea")].some((t) => t.value) ||
-    [...document.querySelectorAll("main details[open] textarea")].length || document.activeElement.matches("input, select, textarea") || String(getSelection());
+    [...document.querySelectorAll("main details[open] textarea")].length || document.activeElement.matches("input, select, textarea") || document.querySelector("#bar:hover") || String(getSelection());
   const look = async () => {
     if (document.hidden) return;
     const answer = await fetch(here, { method: "HEAD", cache: "no-store" });

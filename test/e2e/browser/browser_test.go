@@ -134,6 +134,7 @@ func TestFromAlertToResolved(t *testing.T) {
 	}
 	b.look("run-asked")
 	b.barStays()
+	b.anotherQuestion()
 	b.illustrate("run", 1280, 800, "light")
 	b.illustrate("run-phone", 390, 844, "dark")
 

@@ -209,6 +209,20 @@ func (b tab) barStays() {
 	}
 }
 
+// anotherQuestion checks that a click that was meant for a question does not answer the one
+// that has come in its place.
+func (b tab) anotherQuestion() {
+	b.Helper()
+	ask[string](b, `(() => { sessionStorage.setItem("read " + location.pathname, "the one before"); location.reload(); return ""; })()`)
+	b.await("#bar.another .there:last-child")
+	if ask[bool](b, `[...document.querySelectorAll("#bar .yes, #bar summary")].some((e) => e.checkVisibility())`) {
+		b.Error("a question that nobody has read can be answered in the bar")
+	}
+	b.screen("run-bar-another")
+	b.do(chromedp.Click(chromedp.CSS("#bar .there:last-child")))
+	b.await("#bar:not(.another) .yes")
+}
+
 // tabTo presses Tab until an element has the focus. Each on the way must show that it has,
 // and not be behind the bar.
 func (b tab) tabTo(selector string) {
