@@ -39,7 +39,7 @@ func diagramView(p diagram, label, caption string) g.Node {
 	}
 	width, height := strconv.Itoa(p.Width), strconv.Itoa(p.Height)
 	if p.Hidden > 0 {
-		caption += " Not drawn: " + runview.Count(p.Hidden, "edge") + " to no later column."
+		caption += " Not drawn: " + runview.Count(p.Hidden, "edge") + " that lead back; the states of the playbook list them."
 	}
 	return g.Group{
 		wide("wide", "Diagram of the playbook, which scrolls", picture("diagram", label,
