@@ -72,6 +72,7 @@ func referencePages(root *cobra.Command) map[string]string {
 		"steps.md":  string(playbook.Reference(kinds.Declarations())),
 		"policy.md": string(policy.Reference()),
 
+		"playbook.md":     languageReference(),
 		"engine-flags.md": engineReference(),
 
 		"openapi.json":       openAPI(),

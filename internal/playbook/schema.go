@@ -49,16 +49,21 @@ func Schema(kinds []Kind) []byte {
 		"apiVersion": schemaObject{"const": APIVersion},
 		"kind":       schemaObject{"const": "Playbook"},
 		"metadata": closed([]string{"name", "runbook"}, schemaObject{
-			"name": def("name"), "title": text(), "description": text(), "runbook": text(),
+			"name":        described(def("name"), "Its name, by which configuration, policy and other playbooks mean it."),
+			"title":       described(text(), "One line for people."),
+			"description": described(text(), "What it is for, and why it is built as it is."),
+			"runbook":     described(text(), "The runbook that it encodes: an address, or its name."),
 		}),
 		"spec": closed([]string{"match", "start", "states"}, schemaObject{
-			"match": schemaObject{"oneOf": []any{text(), schemaObject{"type": "array", "items": text()}}, "description": "Alertmanager matchers, of which one must match. Empty list: no alert starts it, only people, loans and other playbooks."}, "services": oneOrMore(text()), "autonomy": def("autonomy"), "start": def("name"),
+			"match": schemaObject{"oneOf": []any{text(), schemaObject{"type": "array", "items": text()}}, "description": "Alertmanager matchers, of which one must match. Empty list: no alert starts it, only people, loans and other playbooks."}, "services": described(oneOrMore(text()), "Names of the services that it is only for. Default: all."),
+			"autonomy": described(def("autonomy"), "How far a run may go without a person, at most."), "start": described(def("name"), "The state in which a run begins."),
 			"let": schemaObject{
 				"type": "object", "propertyNames": schemaObject{"pattern": letForm.String()}, "additionalProperties": text(),
 				"description": "Names for CEL expressions, which conditions and ${...} can use.",
 			},
 			"states": schemaObject{
-				"type": "object", "minProperties": 1, "maxProperties": maxStates,
+				"description": "The states by their names.",
+				"type":        "object", "minProperties": 1, "maxProperties": maxStates,
 				"propertyNames": def("name"), "additionalProperties": def("state"),
 			},
 		}),
@@ -93,6 +98,12 @@ func channelsSchema() schemaObject {
 
 func wordsSchema(doc string, words ...string) schemaObject {
 	return schemaObject{"type": "string", "enum": words, "description": doc}
+}
+
+// described returns a schema with a description.
+func described(s schemaObject, doc string) schemaObject {
+	s["description"] = doc
+	return s
 }
 
 // closed returns an object with these properties and no others.
@@ -132,7 +143,7 @@ func measureSchema() schemaObject {
 
 func verifySchema() schemaObject {
 	expectation := closed([]string{"query", "op", "value"}, schemaObject{
-		"query": text(), "op": wordsSchema("Comparison that must hold.", ops()...), "value": numberSchema(numberLimit),
+		"query": described(text(), "PromQL, one number."), "op": wordsSchema("Comparison that must hold.", ops()...), "value": numberSchema(numberLimit),
 		"name": schemaObject{"type": "string", "minLength": 1, "maxLength": maxWords, "description": "What the query measures, in words; shown in place of the expression."},
 		"unit": schemaObject{"type": "string", "minLength": 1, "maxLength": maxWords, "description": "Unit of the number. A unit that begins with ratio is shown in percent."},
 	})
@@ -146,9 +157,9 @@ func verifySchema() schemaObject {
 			"max":         numberSchema(numberMaxBurn),
 		}),
 		"traffic": closed([]string{"query", "min_rate"}, schemaObject{
-			"query": text(), "min_rate": numberSchema(numberMinRate), "min_share": numberSchema(numberMinShare),
+			"query": described(text(), "PromQL, requests per second."), "min_rate": numberSchema(numberMinRate), "min_share": numberSchema(numberMinShare),
 		}),
-		"allow_no_traffic": schemaObject{"type": "boolean"},
+		"allow_no_traffic": schemaObject{"type": "boolean", "description": "Let the proof hold without traffic."},
 	})
 	own := schemaObject{"required": []string{"within", "hold", "until"}, "anyOf": []any{
 		schemaObject{"required": []string{"traffic"}}, schemaObject{"required": []string{"allow_no_traffic"}},
@@ -193,12 +204,13 @@ func stateSchema(kinds []Kind, with schemaObject) schemaObject {
 		StateLever:  wordsSchema("One mutating, reversible, single-variable change.", slices.Sorted(slices.Values(names[StateLever]))...),
 		StateGate:   {"type": "string", "minLength": 1, "description": "A human decision: the question."},
 		StateWait:   waitSchema(kinds),
-		StateDivert: def("name"),
+		StateDivert: described(def("name"), "Hands over to another playbook: its name."),
 		StateNotify: {"type": "string", "minLength": 1, "description": "Tells people: the text."},
 		StateEnd:    wordsSchema("How the run ends.", string(EndResolved), string(EndEscalated), string(EndNoAction)),
 	}
 	field := schemaObject{
-		"title": text(), "with": schemaObject{"type": "object"}, "next": def("next"), "on_error": def("name"),
+		"title": described(text(), "One line for people. Default: the name."), "with": schemaObject{"type": "object", "description": "What the step is given."},
+		"next": described(def("next"), "Where the run goes: the first edge that holds."), "on_error": described(def("name"), "Where it goes when the check fails."),
 		"timeout": numberSchema(NumberTimeout), "retry": def("retry"), "autonomy": def("autonomy"),
 		"approve": def("approve"), "verify": def("verify"), "guards": def("guards"), "to": channelsSchema(),
 		"once": schemaObject{"type": "string", "minLength": 1, "description": "Tells people only if no other run has told the same text in this incident, within the last hour. out.first says whether this run did."},
