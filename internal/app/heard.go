@@ -31,8 +31,8 @@ type heard struct {
 // note records an answer. An error counts only if it tells that the system does not answer
 // as it should: one about a target that is not there is an answer too. It returns the error.
 func (h *heard) note(ctx context.Context, err error) error {
-	if err != nil && ctx.Err() != nil && errors.Is(ctx.Err(), context.Canceled) {
-		return err // nobody waits for it any more
+	if err != nil && ctx.Err() != nil {
+		return err // the caller waited no longer, which tells nothing of the system
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()

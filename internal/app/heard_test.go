@@ -72,4 +72,8 @@ func TestHeard(t *testing.T) {
 	cancel()
 	h.note(gone, &fault.Error{Reason: fault.Timeout}) //nolint:errcheck // it returns the error that it is given
 	want("after nobody waited", web.Healthy)
+	late, cancel := context.WithDeadline(t.Context(), time.Unix(0, 0))
+	defer cancel()
+	h.note(late, &fault.Error{Reason: fault.Timeout}) //nolint:errcheck // it returns the error that it is given
+	want("after a page waited no longer", web.Healthy)
 }
