@@ -268,8 +268,8 @@ type IncidentSpending struct {
 // IncidentSpendingPart is one part of the time.
 type IncidentSpendingPart struct {
 	Name     string   `json:"name"`               // as in phases
-	Requests *float64 `json:"requests,omitempty"` // absent: not known, as for a part shorter than two scrapes
-	Bad      *float64 `json:"bad,omitempty"`      // likewise
+	Requests *float64 `json:"requests,omitempty"` // that ended; absent: not known, as for a part shorter than two scrapes
+	Bad      *float64 `json:"bad,omitempty"`      // of these; absent: not known, as for a part in which none ended
 	Share    *float64 `json:"share,omitempty"`    // of the budget of the whole period, 1 is all of it; absent: not known
 }
 

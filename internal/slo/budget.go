@@ -90,7 +90,7 @@ func days(d time.Duration) string {
 // label, in each of several stretches of time.
 type Spending struct {
 	Value  string    // of the label
-	Counts []Counts  // one for each stretch; NaN: not known
+	Counts []Counts  // one for each stretch, of requests that ended; NaN: not known
 	Shares []float64 // of the budget of the whole period, likewise
 	Why    string    // why nothing, or no share, is known; empty: they are, where they are no NaN
 }
@@ -133,7 +133,7 @@ func spendingOf(x Measured, n int) Spending {
 	for _, c := range x.Counts[2:] {
 		switch {
 		case c.Total == 0:
-			c.Bad = 0 // no requests are none that were bad
+			c.Bad = math.NaN() // requests that hang are not counted: this may be an outage
 		case !c.usable():
 			c = Counts{math.NaN(), math.NaN()}
 		default:

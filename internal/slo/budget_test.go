@@ -87,6 +87,21 @@ func TestBudgetOf(t *testing.T) {
 	}
 }
 
+// TestSpentWithoutRequests: where no request ended, they may all hang: nothing is known to
+// be spent.
+func TestSpentWithoutRequests(t *testing.T) {
+	got := spendingOf(Measured{
+		Objective: Objective{Name: "ttft", Objective: 0.99, Period: 28 * 24 * time.Hour},
+		Counts:    []Counts{{Total: 1000}, {Total: 50}, {Total: 0}, {Total: 100}},
+	}, 2)
+	if c := got.Counts[0]; c.Total != 0 || !math.IsNaN(c.Bad) || !math.IsNaN(got.Shares[0]) {
+		t.Errorf("no request ended: %+v, %g of the budget", c, got.Shares[0])
+	}
+	if c := got.Counts[1]; c.Bad != 0 || got.Shares[1] != 0 {
+		t.Errorf("none was bad: %+v, %g of the budget", c, got.Shares[1])
+	}
+}
+
 // TestSpent: each stretch of time has the requests of that time, from scrapes; a share
 // needs the whole period, and what no scrape saw is not known.
 func TestSpent(t *testing.T) {

@@ -153,6 +153,9 @@ func spendingOf(s *Section, all []api.IncidentSpending) {
 	if len(t.Rows) > 0 {
 		s.Blocks = append(s.Blocks, Block{Table: t})
 	}
+	if len(t.Rows) > 0 {
+		s.say("Only requests that ended are counted. Where none ended, requests may hang, and what was spent is not known.")
+	}
 	for _, n := range notes {
 		s.say("Not known of %s.", n)
 	}
