@@ -13,6 +13,7 @@ import (
 const (
 	answerTimeout = 2 * time.Second // a page waits no longer
 	mostAnswers   = 64              // that are kept
+	failedFresh   = time.Minute     // a failure is kept no longer
 )
 
 // errUnanswered is for people.
@@ -70,7 +71,11 @@ func (a *answers[T]) recent(key string) (answer[T], bool) {
 	defer a.mu.Unlock()
 	k, ok := a.kept[key]
 	age := a.now().Sub(k.at)
-	return k, ok && age >= 0 && age < a.fresh
+	fresh := a.fresh
+	if k.err != nil {
+		fresh = min(fresh, failedFresh)
+	}
+	return k, ok && age >= 0 && age < fresh
 }
 
 // keep keeps an answer in place of those that are too old, or of any when there are many.

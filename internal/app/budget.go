@@ -14,6 +14,12 @@ import (
 	"github.com/inference-responder/responder/internal/web"
 )
 
+// Why budgets are unknown, for people.
+const (
+	noPrometheus = "no Prometheus is configured, prometheus.url names one"
+	unanswered   = "no answer from Prometheus, the service's log shows why"
+)
+
 // budgetFresh is how long error budgets serve all viewers: they are about weeks.
 const budgetFresh = time.Minute
 
@@ -32,7 +38,7 @@ func newBudgets(q step.Querier, now func() time.Time, log *slog.Logger) *budgets
 // of returns the budgets of a service's objectives, in their order.
 func (b *budgets) of(ctx context.Context, svc playbook.Service) []web.Budget {
 	if b.q == nil {
-		return unknownBudgets(svc, "no Prometheus is configured, prometheus.url names one")
+		return unknownBudgets(svc, noPrometheus)
 	}
 	all, err := b.kept.get(ctx, svc.Name, func(ctx context.Context) ([]web.Budget, error) { return b.ask(ctx, svc), nil })
 	if err != nil {
@@ -47,23 +53,37 @@ func (b *budgets) ask(ctx context.Context, svc playbook.Service) []web.Budget {
 	each := make([][]web.Budget, len(svc.SLOs))
 	var all sync.WaitGroup
 	for i, o := range svc.SLOs {
-		all.Go(func() {
-			found, err := slo.Budgets(ctx, b.q, measured.Service, measured.Objectives[i], now)
-			for _, x := range found {
-				each[i] = append(each[i], budgetOf(o, x))
-			}
-			if err != nil {
-				b.log.Info("no error budget for the page of the service", "err", err)
-				why := "no answer from Prometheus, the service's log shows why"
-				if ctx.Err() != nil {
-					why = errUnanswered.Error()
-				}
-				each[i] = []web.Budget{unknownBudget(o, why)}
-			}
-		})
+		all.Go(func() { each[i] = b.askOne(ctx, measured.Service, o, measured.Objectives[i], now) })
 	}
 	all.Wait()
 	return slices.Concat(each...)
+}
+
+// inTurn asks for one objective after the other.
+func (b *budgets) inTurn(ctx context.Context, svc playbook.Service) (out []web.Budget) {
+	if b.q == nil {
+		return unknownBudgets(svc, noPrometheus)
+	}
+	measured, now := step.Objectives(svc), b.now()
+	for i, o := range svc.SLOs {
+		out = append(out, b.askOne(ctx, measured.Service, o, measured.Objectives[i], now)...)
+	}
+	return out
+}
+
+func (b *budgets) askOne(ctx context.Context, service string, o playbook.SLO, measured slo.Objective, now time.Time) (out []web.Budget) {
+	found, err := slo.Budgets(ctx, b.q, service, measured, now)
+	if err != nil {
+		b.log.Info("no error budget for the pages", "err", err)
+		if ctx.Err() != nil {
+			return []web.Budget{unknownBudget(o, errUnanswered.Error())}
+		}
+		return []web.Budget{unknownBudget(o, unanswered)}
+	}
+	for _, x := range found {
+		out = append(out, budgetOf(o, x))
+	}
+	return out
 }
 
 func budgetOf(o playbook.SLO, x slo.Budget) web.Budget {

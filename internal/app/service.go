@@ -211,7 +211,7 @@ func (s *Service) receiverOptions(c config.Config) webhook.Options {
 		Alerts:    s.received(),
 		Trace:     c.Tracing.LinkOf,
 		Reports:   s.previews(),
-		Spent:     newBudgets(s.world.Deps.Querier, s.world.Now, s.log).spent,
+		Spent:     newSpendings(s.world.Deps.Querier, s.world.Now, s.log).of,
 		Ladder:    trackRecord{s.executor, s.ladder, s.permits()},
 		Log:       journalLog{s.journal},
 		Journal:   s.retention,

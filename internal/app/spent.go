@@ -2,6 +2,8 @@ package app
 
 import (
 	"context"
+	"fmt"
+	"log/slog"
 	"math"
 	"time"
 
@@ -13,50 +15,99 @@ import (
 	"github.com/inference-responder/responder/internal/step"
 )
 
-// mostSpans bounds the stretches of a run that Prometheus is asked about.
-const mostSpans = 32
+const (
+	mostSpans     = 32               // stretches of a run that Prometheus is asked about
+	spentAtOnce   = 2                // runs that it is asked about at the same time
+	spentWithin   = time.Minute      // an answer is kept, also if its caller waited no longer
+	spentFresh    = 24 * time.Hour   // what was spent in the past stays as it is
+	scrapesArrive = 10 * time.Minute // by then Prometheus has all samples of a time
+)
 
-// spent returns what each part of a run's time spent of the error budgets of its service.
-func (b *budgets) spent(ctx context.Context, run machine.State, events []machine.Event) api.RunBudget {
-	out := api.RunBudget{Spent: []api.IncidentSpending{}}
+// spendings asks Prometheus what runs spent of error budgets. However often somebody asks,
+// each run costs it one answer for every part that is over.
+type spendings struct {
+	q     step.Querier // nil: none is configured
+	now   func() time.Time
+	log   *slog.Logger
+	kept  *answers[api.RunBudget]
+	turns chan struct{} // one is held while Prometheus is asked
+}
+
+func newSpendings(q step.Querier, now func() time.Time, log *slog.Logger) *spendings {
+	kept := newAnswers[api.RunBudget](now, spentFresh)
+	kept.within = spentWithin
+	return &spendings{q: q, now: now, log: log, kept: kept, turns: make(chan struct{}, spentAtOnce)}
+}
+
+// of returns what each part of a run's time spent of the error budgets of its service.
+func (b *spendings) of(ctx context.Context, run machine.State, events []machine.Event) api.RunBudget {
 	svc, spans := run.Start.Service, runview.SpansOf(run, events)
-	why := ""
 	switch {
 	case b.q == nil:
-		why = "no Prometheus is configured, prometheus.url names one"
+		return unknownSpending(svc, noPrometheus)
 	case len(spans) == 0:
-		why = "the run has no part that is over"
+		return unknownSpending(svc, "the run has no part that is over")
 	case len(spans) > mostSpans:
-		why = "the run went back and forth too often to ask about each part"
+		return unknownSpending(svc, "the run went back and forth too often to ask about each part")
 	}
-	measured := step.Objectives(svc)
-	for i, o := range svc.SLOs {
-		if why != "" {
-			out.Spent = append(out.Spent, api.IncidentSpending{Objective: o.Name, Why: why, Parts: []api.IncidentSpendingPart{}})
-			continue
+	complete := b.now().Sub(spans[len(spans)-1].To) > scrapesArrive
+	out, err := b.kept.get(ctx, fmt.Sprintf("%s %d %t", run.Start.Run, len(events), complete), func(ctx context.Context) (api.RunBudget, error) {
+		select {
+		case b.turns <- struct{}{}:
+			defer func() { <-b.turns }()
+		case <-ctx.Done():
+			return unknownSpending(svc, errUnanswered.Error()), ctx.Err()
 		}
-		out.Spent = append(out.Spent, b.spentOf(ctx, measured.Service, o, measured.Objectives[i], spans)...)
+		return b.ask(ctx, svc, spans)
+	})
+	if err != nil && out.Spent == nil {
+		return unknownSpending(svc, err.Error())
 	}
 	return out
 }
 
-// spentOf asks about one objective. One that is not answered is unknown.
-func (b *budgets) spentOf(ctx context.Context, service string, o playbook.SLO, measured slo.Objective, spans []runview.PhaseSpan) []api.IncidentSpending {
+// ask asks about all objectives, one after the other. One that is not answered is unknown;
+// then there is an error, too.
+func (b *spendings) ask(ctx context.Context, svc playbook.Service, spans []runview.PhaseSpan) (api.RunBudget, error) {
+	out, measured := unknownSpending(playbook.Service{}, ""), step.Objectives(svc)
+	var failed error
+	for i, o := range svc.SLOs {
+		found, err := b.askOne(ctx, measured.Service, o, measured.Objectives[i], spans)
+		if err != nil {
+			b.log.Info("no error budget for the report of a run", "err", err)
+			failed = err
+			found = unknownSpending(playbook.Service{SLOs: svc.SLOs[i : i+1]}, unanswered).Spent
+		}
+		out.Spent = append(out.Spent, found...)
+	}
+	return out, failed
+}
+
+func unknownSpending(svc playbook.Service, why string) api.RunBudget {
+	out := api.RunBudget{Spent: []api.IncidentSpending{}}
+	for _, o := range svc.SLOs {
+		out.Spent = append(out.Spent, api.IncidentSpending{Objective: o.Name, Why: why, Parts: []api.IncidentSpendingPart{}})
+	}
+	return out
+}
+
+// askOne asks about one objective.
+func (b *spendings) askOne(ctx context.Context, service string, o playbook.SLO, measured slo.Objective, spans []runview.PhaseSpan) ([]api.IncidentSpending, error) {
 	end := spans[len(spans)-1].To
 	var asked []slo.Span
 	for _, s := range spans {
-		asked = append(asked, slo.Span{Window: s.To.Sub(s.From).Round(time.Millisecond), Offset: end.Sub(s.To)})
+		window := max(s.To.Sub(s.From).Round(time.Millisecond), time.Millisecond) // PromQL knows no shorter one
+		asked = append(asked, slo.Span{Window: window, Offset: end.Sub(s.To)})
 	}
 	found, err := slo.Spent(ctx, b.q, service, measured, end, asked...)
 	if err != nil {
-		b.log.Info("no error budget for the report of a run", "err", err)
-		return []api.IncidentSpending{{Objective: o.Name, Why: "no answer from Prometheus, the service's log shows why", Parts: []api.IncidentSpendingPart{}}}
+		return nil, err
 	}
 	var out []api.IncidentSpending
 	for _, x := range found {
 		out = append(out, api.IncidentSpending{Objective: o.Name, Value: x.Value, Why: x.Why, Parts: partsOf(spans, x)})
 	}
-	return out
+	return out, nil
 }
 
 // partsOf adds up the stretches of each part. A part of which one is unknown is unknown.
