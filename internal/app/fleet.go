@@ -11,38 +11,48 @@ import (
 )
 
 const (
-	fleetStale  = 5 * time.Minute // older budgets are unknown
-	fleetAtOnce = 8               // services whose budgets are asked for at the same time
+	fleetFresh  = 5 * time.Minute        // a service is asked for no more often
+	fleetStale  = 15 * time.Minute       // older budgets are unknown
+	fleetAtOnce = 3                      // queries at the same time
+	fleetWithin = 20 * time.Second       // for the budgets of one service
+	fleetRound  = time.Minute            // in which a look has services asked for; the next look goes on
+	fleetWait   = 500 * time.Millisecond // for which a page waits: a small fleet is read by then
 )
 
-// fleet is what is left of the error budgets of all services, for the first page. However
-// many people look, Prometheus is asked once a minute, for so many services as it answers in
-// the time that a page waits; next time the others come first.
+// fleet is what is left of the error budgets of all services, for the first page. They are
+// read in the background while somebody looks.
 type fleet struct {
 	services func() ([]playbook.Service, error)
-	of       func(context.Context, playbook.Service) []web.Budget
+	of       func(context.Context, playbook.Service) []web.Budget // with one query at a time
 	now      func() time.Time
-	asked    *answers[struct{}]
 
-	mu   sync.Mutex // guards last
-	last map[string]fleetAnswer
+	mu    sync.Mutex // guards last and round
+	last  map[string]fleetAnswer
+	round chan struct{} // closed when the budgets were read; nil: they are not being read
 }
 
 type fleetAnswer struct {
-	at  time.Time
-	all []web.Budget
+	tried time.Time // when it was asked for last
+	at    time.Time // when all was
+	all   []web.Budget
 }
 
 func newFleet(services func() ([]playbook.Service, error), of func(context.Context, playbook.Service) []web.Budget, now func() time.Time) *fleet {
-	return &fleet{services: services, of: of, now: now, asked: newAnswers[struct{}](now, budgetFresh), last: map[string]fleetAnswer{}}
+	return &fleet{services: services, of: of, now: now, last: map[string]fleetAnswer{}}
 }
 
 // all returns the budgets of every objective. One that is not known, or no longer, has the
-// reason.
-func (f *fleet) all(ctx context.Context) (out []web.ServiceBudget) {
-	services, _ := f.services() // the page says elsewhere why some may be missing
-	if _, err := f.asked.get(ctx, "", func(ctx context.Context) (struct{}, error) { return struct{}{}, f.ask(ctx, services) }); err != nil && ctx.Err() != nil {
-		return nil // the viewer has left
+// reason. The error tells why services may be missing.
+func (f *fleet) all(ctx context.Context) (out []web.ServiceBudget, missing error) {
+	services, missing := f.services()
+	if round := f.begin(ctx, services); round != nil {
+		wait := time.NewTimer(fleetWait)
+		defer wait.Stop()
+		select {
+		case <-round:
+		case <-wait.C:
+		case <-ctx.Done():
+		}
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -55,44 +65,81 @@ func (f *fleet) all(ctx context.Context) (out []web.ServiceBudget) {
 			out = append(out, web.ServiceBudget{Service: svc.Name, Budget: b})
 		}
 	}
-	return out
+	return out, missing
 }
 
-// ask asks for the budgets of services, those first that were not asked for the longest.
-func (f *fleet) ask(ctx context.Context, services []playbook.Service) error {
+// begin has the services asked for that are due, those first that were not for the longest.
+// It returns a channel that is closed when they were; nil: somebody else looked before, or
+// none is due.
+func (f *fleet) begin(ctx context.Context, services []playbook.Service) <-chan struct{} {
 	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.round != nil {
+		return nil
+	}
 	last := map[string]fleetAnswer{} // without services that are no more
+	var due []playbook.Service
 	for _, svc := range services {
-		if of, ok := f.last[svc.Name]; ok {
+		of, ok := f.last[svc.Name]
+		if ok {
 			last[svc.Name] = of
+		}
+		if len(svc.SLOs) > 0 && f.now().Sub(of.tried) >= fleetFresh {
+			due = append(due, svc)
 		}
 	}
 	f.last = last
-	order := slices.Clone(services)
-	slices.SortStableFunc(order, func(a, b playbook.Service) int { return last[a.Name].at.Compare(last[b.Name].at) })
-	f.mu.Unlock()
-	var workers sync.WaitGroup
+	if len(due) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(due, func(a, b playbook.Service) int { return last[a.Name].tried.Compare(last[b.Name].tried) })
+	round := make(chan struct{})
+	f.round = round
+	go func() {
+		f.ask(context.WithoutCancel(ctx), due) // for those who look later, too
+		f.mu.Lock()
+		f.round = nil
+		f.mu.Unlock()
+		close(round)
+	}()
+	return round
+}
+
+// ask asks for the budgets of services until the round is over.
+func (f *fleet) ask(ctx context.Context, due []playbook.Service) {
+	over := time.After(fleetRound)
 	next := make(chan playbook.Service)
+	var workers sync.WaitGroup
+	defer workers.Wait()
+	defer close(next)
 	for range fleetAtOnce {
 		workers.Go(func() {
 			for svc := range next {
-				at, all := f.now(), f.of(ctx, svc)
-				if ctx.Err() != nil {
-					continue
-				}
-				f.mu.Lock()
-				f.last[svc.Name] = fleetAnswer{at, all}
-				f.mu.Unlock()
+				f.askOne(ctx, svc)
 			}
 		})
 	}
-	for _, svc := range order {
-		if ctx.Err() != nil || len(svc.SLOs) == 0 {
-			continue
+	for _, svc := range due {
+		select {
+		case next <- svc:
+		case <-over:
+			return
 		}
-		next <- svc
 	}
-	close(next)
-	workers.Wait()
-	return ctx.Err()
+}
+
+// askOne asks for the budgets of one service. If that takes too long, what was known stays
+// until it is stale.
+func (f *fleet) askOne(ctx context.Context, svc playbook.Service) {
+	ctx, cancel := context.WithTimeout(ctx, fleetWithin)
+	defer cancel()
+	tried, all := f.now(), f.of(ctx, svc)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	was := f.last[svc.Name]
+	if ctx.Err() == nil || tried.Sub(was.at) >= fleetStale {
+		was.at, was.all = tried, all
+	}
+	was.tried = tried
+	f.last[svc.Name] = was
 }

@@ -44,7 +44,7 @@ func (s *Service) openPages(c config.Config) (webhook.Pages, error) {
 		Tests:     tests,
 		Applies:   s.applies,
 		Budgets:   budgets.of,
-		Fleet:     newFleet(s.world.Known, budgets.of, s.world.Now).all,
+		Fleet:     newFleet(s.world.Known, budgets.inTurn, s.world.Now).all,
 		Curve:     newCurves(s.world.Deps.Querier, s.world.Now, s.log).of,
 		Links:     s.linksOf(c),
 		Simulated: s.world.Simulated,

@@ -25,9 +25,13 @@ type fleetBurn struct {
 	Burn    []ServiceBudget // faster than the objective allows, or spent; worst first
 	Unknown []ServiceBudget // whether they burn
 	Calm    int
+	Doubt   string // why services may be missing
 }
 
-func burningOf(all []ServiceBudget) (out fleetBurn) {
+func burningOf(all []ServiceBudget, doubt error) (out fleetBurn) {
+	if doubt != nil {
+		out.Doubt = doubt.Error()
+	}
 	for _, b := range all {
 		switch spent := b.Why == "" && b.Left <= 0; {
 		case spent || b.Burn > 1:
@@ -67,15 +71,18 @@ func worse(a, b ServiceBudget) int {
 func burningView(p page, d fleetBurn) g.Node {
 	calm := "No error budget burns faster than its objective allows."
 	switch {
+	case len(d.Burn)+len(d.Unknown)+d.Calm == 0 && d.Doubt != "":
+		calm = "No service with an objective is known."
 	case len(d.Burn)+len(d.Unknown)+d.Calm == 0:
 		calm = "No service has an objective."
 	case len(d.Burn)+d.Calm == 0:
 		calm = "Of no error budget it is known whether it burns."
-	case len(d.Unknown) > 0:
+	case len(d.Unknown) > 0 || d.Doubt != "":
 		calm = "No error budget of those that are known burns faster than its objective allows."
 	}
 	return g.Group{
 		h.H2(g.Text(counted("Error budgets that burn", len(d.Burn)))),
+		doubtView(d.Doubt),
 		some(len(d.Burn) == 0, quiet(g.Text(calm))),
 		some(len(d.Burn) > 0, h.Ul(h.Class("runs"), g.Map(d.Burn[:min(len(d.Burn), maxBurning)], func(b ServiceBudget) g.Node { return burnRow(p, b) }))),
 		some(len(d.Burn) > maxBurning, quiet(g.Text(strconv.Itoa(len(d.Burn)-maxBurning)+" more burn slower: "), h.A(h.Href(p.Root+"services"), g.Text("Services")), g.Text("."))),

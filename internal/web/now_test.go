@@ -1,6 +1,7 @@
 package web
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"net/http"
@@ -74,7 +75,7 @@ func fleetOf() []ServiceBudget {
 // TestBurning: what is spent comes first, then what is gone soonest. What is not known is
 // never among what does not burn.
 func TestBurning(t *testing.T) {
-	got := burningOf(fleetOf())
+	got := burningOf(fleetOf(), nil)
 	names := func(all []ServiceBudget) (out []string) {
 		for _, b := range all {
 			out = append(out, b.Service)
@@ -97,6 +98,25 @@ func TestBurning(t *testing.T) {
 		h.fleet = all
 		if body := look(t, site(t, h), ada, http.MethodGet, "/").Body.String(); !strings.Contains(body, want) {
 			t.Errorf("lacks %q", want)
+		}
+	}
+}
+
+// TestBurningOfSome: where services may be missing, nobody reads that none has an objective,
+// or that no budget burns.
+func TestBurningOfSome(t *testing.T) {
+	h := atNight(t)
+	h.doubt = errors.New("discover services: not done yet")
+	for want, all := range map[string][]ServiceBudget{
+		"No service with an objective is known.":                                          nil,
+		"No error budget of those that are known burns faster than its objective allows.": fleetOf()[:1],
+	} {
+		h.fleet = all
+		body := look(t, site(t, h), ada, http.MethodGet, "/").Body.String()
+		for _, want := range []string{want, "Services may be missing: </b>discover services: not done yet"} {
+			if !strings.Contains(body, want) {
+				t.Errorf("lacks %q", want)
+			}
 		}
 	}
 }

@@ -131,8 +131,8 @@ type Options struct {
 	Budgets func(context.Context, playbook.Service) []Budget
 
 	// Fleet returns what is left of the error budget of each objective of every service,
-	// within seconds.
-	Fleet func(context.Context) []ServiceBudget
+	// as far as it was read, at once. The error tells people why services may be missing.
+	Fleet func(context.Context) ([]ServiceBudget, error)
 
 	// Curve returns the burn rate around a run, within seconds. Its error tells people
 	// why there is none. Nil: there are none.
