@@ -141,7 +141,8 @@ func newApproveCommand(p *command.Process) *cobra.Command {
 		Long: `Approve the plan that a run asks about. The approval counts for this plan only: if
 the cluster has changed since, the run plans again and asks again. --digest names
 the plan you saw, as 'responder runs show RUN' prints it; another plan is then
-refused. Without it the plan is shown and you are asked first, which needs a terminal.
+refused. --gate names the question instead, which a question without a plan needs.
+Without either the plan is shown and you are asked first, which needs a terminal.
 --yes approves what is open without looking.
 
 If more approvals are needed, yours counts and the run still asks the others.
@@ -170,10 +171,10 @@ sandbox. Every other service refuses --as.`,
 		},
 		asks: func(ctx context.Context, c *client.Client, id string) error {
 			switch {
-			case yes, d.Digest != "":
+			case yes, d.Digest != "", d.Gate != "":
 				return nil
 			case !command.IsTerminal(p.Stdin):
-				return fmt.Errorf("nobody can be shown the plan: the input is not a terminal; give --digest with the one you saw ('responder runs show %s' prints it), or --yes for whatever is asked", id)
+				return fmt.Errorf("nobody can be shown the plan: the input is not a terminal; give --digest or --gate with the one you saw ('responder runs show %s' prints both), or --yes for whatever is asked", id)
 			}
 			return confirm(ctx, p, c, id, &d)
 		},

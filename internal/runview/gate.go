@@ -72,6 +72,7 @@ func (r *Renderer) gate(run string, g machine.Gate, full bool) {
 	for _, line := range tierLines(g, r.Clock.Text) {
 		r.field("", "%s", line)
 	}
+	r.write("gate ID   " + Inline(g.ID) + "\n") // people copy it, so it is not wrapped
 	r.field("next", "one of:")
 	r.command("responder approve %s", run)
 	r.command("responder deny %s --reason TEXT", run)

@@ -68,6 +68,7 @@ ready     0 now, at least 0 on the way, 0 after
 undo      put revision 3 back
   digest ` + run.Gate.Digest + `
 gate      group:sre, until 17:45:00 +05:30, in 11m, else escalate
+gate ID   g
 next      one of:
   responder approve r-1
   responder deny r-1 --reason TEXT

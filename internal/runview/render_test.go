@@ -226,6 +226,7 @@ func TestGateInFull(t *testing.T) {
           people are reminded at 2026-11-21 08:05:00 UTC
           tier 1: pager was told after 1m
           tier 2: boss, pager is told at 2026-11-21 08:10:00 UTC
+gate ID   g
 next      one of:
   responder approve r-1
   responder deny r-1 --reason TEXT
