@@ -100,7 +100,7 @@ func (p previews) Preview(ctx context.Context, name string, since time.Time) (ap
 // unknown refuses a name that no report has.
 func (p previews) unknown(name string) error {
 	if len(p.configured) == 0 {
-		return &refused{as: webhook.ErrNotFound, message: "the configuration has no reports: the block reports is empty"}
+		return &refused{as: webhook.ErrNotFound, message: "the configuration has no reports; add one to its block reports, as docs/reference/config.md describes it"}
 	}
 	var known []string
 	for _, c := range p.configured {
