@@ -241,7 +241,9 @@ type Incident struct {
 	Outcome  string    `json:"outcome"`
 	Message  string    `json:"message,omitempty"`
 
-	Cause     *IncidentCause     `json:"cause,omitempty"` // absent: the run has not decided on one
+	Cause        *IncidentCause `json:"cause,omitempty"`        // absent: none is known
+	CauseUnknown string         `json:"causeUnknown,omitempty"` // why none is
+
 	Phases    []IncidentPhase    `json:"phases"`          // where the time from the alert to the end went
 	Changes   []IncidentChange   `json:"changes"`
 	Decisions []IncidentDecision `json:"decisions"`

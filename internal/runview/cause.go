@@ -10,7 +10,7 @@ import (
 
 // CauseOf returns what a run took for the cause: the branch of the playbook that led to
 // the last change that helped, else that to the first change or end, with the evidence of
-// that moment. Nil: no such branch was taken.
+// that moment. Nil: none is known; see [causeUnknown].
 func CauseOf(s machine.State, events []machine.Event) *api.IncidentCause {
 	t := digester{book: s.Playbook}
 	for _, e := range events {
@@ -48,6 +48,14 @@ func CauseOf(s machine.State, events []machine.Event) *api.IncidentCause {
 		}
 	}
 	return &c
+}
+
+// causeUnknown returns why [CauseOf] returns nil.
+func causeUnknown(s machine.State) string {
+	if s.Playbook == nil {
+		return "the playbook of the run cannot be read"
+	}
+	return "the run took no branch to a change or an end"
 }
 
 // checked adds what the checks of an event found.

@@ -237,17 +237,14 @@ func (c *digestChange) closed(answer string, at time.Time) {
 }
 
 // edge remembers a branch that leads to something: to a change, a question, another
-// playbook or the end. Without the playbook every branch does.
+// playbook or the end. It does nothing without the playbook, which tells where one leads.
 func (t *digester) edge(e machine.Event) {
 	t.current = false
-	if e.Again {
+	if e.Again || t.book == nil {
 		return
 	}
-	if t.book != nil {
-		st := t.book.State(e.To)
-		if st == nil || !slices.Contains([]playbook.StateKind{playbook.StateLever, playbook.StateGate, playbook.StateDivert, playbook.StateEnd}, st.Kind) {
-			return
-		}
+	if st := t.book.State(e.To); st == nil || !slices.Contains([]playbook.StateKind{playbook.StateLever, playbook.StateGate, playbook.StateDivert, playbook.StateEnd}, st.Kind) {
+		return
 	}
 	t.branch = &e
 	if t.first == nil || branchName(*t.first) == "" {
@@ -259,7 +256,7 @@ func (t *digester) edge(e machine.Event) {
 func branchName(taken machine.Event) string { return strings.TrimSpace(taken.Message) }
 
 // cause returns the branch that led to the last change that helped, and true, else that
-// to the first change or end; nil: none was taken.
+// to the first change or end; nil: none was taken, or none is known.
 func (t *digester) cause() (taken *machine.Event, helped bool) {
 	for _, c := range slices.Backward(t.changes) {
 		if c.branch != nil && (c.Verdict == string(machine.VerdictVerified) || c.Verdict == string(machine.VerdictImproved)) {

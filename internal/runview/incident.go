@@ -123,6 +123,9 @@ func IncidentOf(s machine.State, events []machine.Event) api.Incident {
 		Timeline: []api.IncidentMoment{}, Evidence: []api.IncidentEvidence{}, Changes: []api.IncidentChange{}, Decisions: []api.IncidentDecision{}, Phases: phasesOf(s, events),
 		Budget: []api.IncidentBudget{}, Cause: CauseOf(s, events),
 	}
+	if out.Cause == nil {
+		out.CauseUnknown = causeUnknown(s)
+	}
 	var asked time.Time
 	for _, e := range events {
 		if what, _ := DescribeEvent(e); what != "" && told(e) {

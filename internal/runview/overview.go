@@ -150,6 +150,8 @@ func (r *Renderer) evidence(s machine.State, events []machine.Event) {
 	if c := CauseOf(s, events); c != nil {
 		r.field("cause", "%s", causeLine(c))
 		telling = c.Evidence
+	} else if s.Playbook == nil {
+		r.field("cause", "not known: %s", causeUnknown(s))
 	}
 	telling = append(slices.Clip(telling), burning...)
 	for _, line := range all {

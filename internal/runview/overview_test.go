@@ -28,7 +28,7 @@ func askingRun(at time.Time) (machine.State, []machine.Event) {
 			{Name: "gpus", Step: "gpu.health", Why: "no agent answers"},
 			{Name: "changes", Step: "kube.changes", Facts: []string{"revision 3 came first"}},
 		}},
-		{Kind: machine.EdgeTaken, At: at, State: "triage", To: "rollback", Message: "a release", Examined: []machine.Examined{
+		{Kind: machine.EdgeTaken, At: at, State: "triage", To: "roll", Message: "a release", Examined: []machine.Examined{
 			{Edge: "too hot", To: "hot", Result: playbook.Unknown, Why: "gpus is unknown", Values: []string{"gpus.hot = unknown"}},
 			{Edge: "no breach", To: "done", Result: playbook.False, Values: []string{"slo.status = breached"}},
 			{Edge: "a release", To: "rollback", Result: playbook.True, Values: []string{"changes.suspect = true"}},
@@ -48,6 +48,7 @@ func askingRun(at time.Time) (machine.State, []machine.Event) {
 func TestOverview(t *testing.T) {
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	run, events := askingRun(at)
+	run.Playbook = causeBook(t)
 	var b strings.Builder
 	r := NewRenderer(&b)
 	r.Width, r.Clock = Width, Clock{Zone: time.FixedZone("", 5*3600+1800), Now: at.Add(4 * time.Minute)}
@@ -75,7 +76,7 @@ next      one of:
   responder replan r-1   # a fresh plan
 
 EVIDENCE
-cause     a release: triage -> rollback [changes.suspect = true]
+cause     a release: triage -> roll [changes.suspect = true]
 - changes: revision 3 came first
 - slo: 92 % of requests were slow
 - gpus: UNKNOWN: no agent answers
@@ -95,6 +96,22 @@ steps     7; --progress shows them
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("everything lacks %q:\n%s", want, b.String())
 		}
+	}
+}
+
+// A branch means something only by what it leads to: without the playbook none is the cause.
+func TestNoCauseWithoutThePlaybook(t *testing.T) {
+	run, events := askingRun(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
+	in := IncidentOf(run, events)
+	if d := DigestOf(run, events); in.Cause != nil || d.Cause != "" {
+		t.Errorf("cause %+v, in a period %q", in.Cause, d.Cause)
+	}
+	var b strings.Builder
+	r := NewRenderer(&b)
+	r.Overview(Overview{Run: run, Events: events})
+	const want = "the playbook of the run cannot be read"
+	if in.CauseUnknown != want || !strings.Contains(b.String(), "cause     not known: "+want) {
+		t.Errorf("not said: %q\n%s", in.CauseUnknown, b.String())
 	}
 }
 

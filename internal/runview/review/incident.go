@@ -39,7 +39,7 @@ func causeOfIncident(in api.Incident) Section {
 	s := Section{Title: "Cause"}
 	c := in.Cause
 	if c == nil {
-		s.say("Not known: the run took no branch to a change or an end.")
+		s.say("Not known: %s.", runview.OrText(in.CauseUnknown, "the run took no branch to a change or an end"))
 		return s
 	}
 	proven := "No change has proven it: it is what the evidence spoke for."
