@@ -206,7 +206,7 @@ func burnLines(s machine.State, e machine.Event) []string {
 func (r *Renderer) changes(s machine.State, events []machine.Event) {
 	in := IncidentOf(s, events)
 	changes := in.Changes
-	if n := len(changes); n > 0 && s.Gate != nil && !s.Gate.Undo && changes[n-1].Applied.IsZero() {
+	if n := len(changes); n > 0 && asksAboutLever(s) && changes[n-1].Applied.IsZero() {
 		changes = changes[:n-1]
 	}
 	refused := refusals(events)
@@ -230,6 +230,13 @@ func (r *Renderer) changes(s machine.State, events []machine.Event) {
 	for _, d := range in.Decisions {
 		r.field("decided", "%s: %s", r.Clock.Ago(d.At), JoinClauses(fmt.Sprintf("%s by %s (%s)", d.What, d.By, d.Channel), d.Reason))
 	}
+}
+
+// asksAboutLever reports whether the open question is about the plan of the run's lever,
+// which it shows. That of a gate state is not.
+func asksAboutLever(s machine.State) bool {
+	l := s.Lever
+	return s.Gate != nil && l != nil && l.Plan != nil && s.Gate.Digest == l.Plan.Digest()
 }
 
 // refusals lists the guards that refused a change or a question, and why, each once.

@@ -115,6 +115,30 @@ func TestNoCauseWithoutThePlaybook(t *testing.T) {
 	}
 }
 
+// The change that an open question is about is in the question. One that was denied
+// before a gate state asks is not.
+func TestDeniedChangeStaysWhileAGateAsks(t *testing.T) {
+	run, events := askingRun(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
+	shown := func() bool {
+		var b strings.Builder
+		r := NewRenderer(&b)
+		r.Overview(Overview{Run: run, Events: events})
+		return strings.Contains(b.String(), "change    roll chat back")
+	}
+	if shown() {
+		t.Error("the change of the question is shown twice")
+	}
+	no := &machine.Decision{By: "user:ada", Reason: "not now"}
+	ask := &machine.Gate{ID: "g2", Text: "page the vendor?", OnExpiry: playbook.ExpiryEscalate}
+	events = append(events,
+		machine.Event{Kind: machine.GateDecided, At: run.Began, State: "rollback", Decision: no},
+		machine.Event{Kind: machine.GateOpened, At: run.Began, State: "vendor", Gate: ask})
+	run.Current, run.Gate, run.Lever = "vendor", ask, nil
+	if !shown() {
+		t.Error("the denied change is not shown")
+	}
+}
+
 // A button can be pressed any number of times: one person's decision that does not count
 // is one line, whatever happens in between, and another reason is another line.
 func TestRefusedDecisionIsOneLine(t *testing.T) {
