@@ -101,12 +101,17 @@ func (f *reportFlags) report(ctx context.Context, args []string) (any, review.Do
 		events = append(events, e.Machine())
 	}
 	state := run.Run.Machine()
-	state.Playbook, _ = parseDocument(state, shown.document) // without it every branch counts as the cause
+	state.Playbook, _ = parseDocument(state, shown.document) // without it no cause is known
 	incident := runview.IncidentOf(state, events)
 	var budget api.RunBudget
-	if err := f.client.Get(ctx, client.RunPath(id)+"/budget", nil, &budget); err == nil { // else it is said to be unknown
-		incident.Spent = budget.Spent
+	err = f.client.Get(ctx, client.RunPath(id)+"/budget", nil, &budget)
+	switch {
+	case ctx.Err() != nil:
+		return nil, review.Document{}, err
+	case err != nil: // the report says that it is unknown
+		fmt.Fprintf(f.client.Process.Stderr, "what the run spent of the error budget is not known: %v\n", err)
 	}
+	incident.Spent = budget.Spent
 	return incident, review.OfIncident(incident), nil
 }
 
