@@ -68,7 +68,7 @@ func runTable(list api.RunList) *runview.Table {
 			{Head: "RUN", Brief: briefRuns(list.Runs)},
 			{Head: "AGE"},
 			{Head: "STATUS"},
-			{Head: "SERVICE", Flex: true},
+			{Head: "SERVICE", Flex: true, Last: true},
 			{Head: "PLAYBOOK", Flex: true},
 			{Head: "STATE", Flex: true},
 			{Head: "BEGAN (UTC)", Wide: true},
@@ -87,7 +87,11 @@ func runTable(list api.RunList) *runview.Table {
 		if !list.Now.IsZero() {
 			age = runview.Age(list.Now.Sub(r.Began))
 		}
-		t.Add(r.Run, age, r.Status, r.Service, r.Playbook, r.State, runview.Time(r.Began), fmt.Sprint(runview.Round(until.Sub(r.Began))), r.Alert, r.Why)
+		state := r.State
+		if state == r.Status {
+			state = "" // it would only repeat it
+		}
+		t.Add(r.Run, age, r.Status, r.Service, r.Playbook, state, runview.Time(r.Began), fmt.Sprint(runview.Round(until.Sub(r.Began))), r.Alert, r.Why)
 	}
 	return t
 }

@@ -20,6 +20,30 @@ func TestQuarantinedRunIsListed(t *testing.T) {
 	}
 }
 
+// Two services of one namespace differ at their end: other columns are cut before them. A
+// state that only repeats the status leaves them more room.
+func TestServicesAreListedWhole(t *testing.T) {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	list := api.RunList{Now: now, Runs: []api.RunSummary{
+		{Run: "r-01M8JZWJS559A1N2XFDWAMHQN5", Status: "deciding", Service: "serving/inference-chat", Playbook: "inference-slo-breach", State: "rollback-release", Began: now},
+		{Run: "r-01M8K0S32QDASDVJC901PH1ZGX", Status: "resolved", Service: "serving/inference-code", Playbook: "kv-cache-thrash", State: "resolved", Began: now},
+	}}
+	var table bytes.Buffer
+	if err := runTable(list).Write(&table, false); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"  serving/inference-chat  ", "  serving/inference-code  ", "  -\n"} {
+		if !strings.Contains(table.String(), want) {
+			t.Errorf("%q is not in\n%s", want, table.String())
+		}
+	}
+	for line := range strings.Lines(table.String()) {
+		if len([]rune(line)) > runview.Width+1 {
+			t.Errorf("too wide: %s", line)
+		}
+	}
+}
+
 // The list fits a terminal: IDs are as short as they can be and still mean one run.
 func TestRunsAreListedByShortIDs(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)

@@ -43,6 +43,7 @@ type Column struct {
 	Head string
 	Wide bool // only with -o wide
 	Flex bool // may be cut so that the table fits
+	Last bool // with Flex: only cut when no other column can be
 
 	// Brief shortens a cell; not with -o wide and -o name. Nil: cells are shown whole.
 	Brief func(string) string
@@ -69,7 +70,7 @@ func (t *Table) WriteNames(w io.Writer) error {
 }
 
 // Write prints the table. Unless wide, flexible columns are cut, the widest
-// first, until a row fits the reader's window.
+// first and those marked Last after all others, until a row fits the reader's window.
 func (t *Table) Write(w io.Writer, wide bool) error {
 	if len(t.Rows) == 0 && t.Empty != "" {
 		_, err := io.WriteString(w, t.Empty+"\n")
@@ -131,7 +132,8 @@ func (t *Table) widths(shown []int) []int {
 	return widths
 }
 
-// fit narrows the widest flexible column, one at a time, but none below 8.
+// fit narrows the widest flexible column, one at a time, but none below 8, and those that
+// are cut last only when no other can be.
 func (t *Table) fit(shown, widths []int, columns int) {
 	const gap, least = 2, 8
 	total := -gap
@@ -141,7 +143,11 @@ func (t *Table) fit(shown, widths []int, columns int) {
 	for total > columns {
 		widest := -1
 		for _, i := range shown {
-			if t.Columns[i].Flex && widths[i] > least && (widest < 0 || widths[i] > widths[widest]) {
+			c := t.Columns[i]
+			if !c.Flex || widths[i] <= least {
+				continue
+			}
+			if widest < 0 || (t.Columns[widest].Last && !c.Last) || (t.Columns[widest].Last == c.Last && widths[i] > widths[widest]) {
 				widest = i
 			}
 		}
