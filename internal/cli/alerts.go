@@ -19,9 +19,10 @@ became of each: the run that it started or joined, or why it has none. AGE is th
 since Alertmanager last mentioned it, by the service's clock. Alerts of the last 14
 days that had a run are known, and the most recent ones of those that had none.
 
-With --why each alert without a run is explained: no playbook matches (the nearest
-one, and the matchers of it that fail), no service of the catalog, or something was
-in the way; and what to do about it. FINGERPRINT, or any beginning of it, selects one
+With --why each alert is explained: its labels, when it started and was last
+mentioned, and its run. For one without a run: no playbook matches (the nearest one,
+and the matchers of it that fail), no service of the catalog, or something was in the
+way, such as a pause; and what to do about it. Times are in the zone of this machine. FINGERPRINT, or any beginning of it, selects one
 alert; Alertmanager shows it in its API and in the payload of a webhook.`
 
 func newAlertsCommand(p *command.Process) *cobra.Command {
@@ -57,26 +58,26 @@ func newAlertsCommand(p *command.Process) *cobra.Command {
 				if len(args) > 0 || firing || noRun {
 					table.Empty = "no alert that is known fits"
 				}
-				return writeAlerts(w, answer, table, out.Wide(), why)
+				return writeAlerts(w, answer, table, out.Wide(), why, runview.Clock{Zone: p.Zone, Now: answer.Now})
 			})
 		},
 	}
 	c.AddFlags(cmd)
 	cmd.Flags().BoolVar(&firing, "firing", false, "only alerts that fire")
 	cmd.Flags().BoolVar(&noRun, "no-run", false, "only alerts that have no run")
-	cmd.Flags().BoolVar(&why, "why", false, "explain each alert that has no run")
+	cmd.Flags().BoolVar(&why, "why", false, "explain what became of each alert")
 	cmd.Flags().IntVar(&limit, "limit", 50, "most alerts, at most 1000")
 	out.AddFlag(cmd)
 	return cmd
 }
 
-func writeAlerts(w io.Writer, list api.AlertList, table *runview.Table, wide, why bool) error {
+func writeAlerts(w io.Writer, list api.AlertList, table *runview.Table, wide, why bool, clock runview.Clock) error {
 	if err := table.Write(w, wide); err != nil {
 		return err
 	}
 	unexplained := 0
 	for _, a := range list.Alerts {
-		if runview.AlertWhy(a) != "" {
+		if len(a.Runs) == 0 && a.Reason != "" {
 			unexplained++
 		}
 	}
@@ -87,7 +88,7 @@ func writeAlerts(w io.Writer, list api.AlertList, table *runview.Table, wide, wh
 	}
 	if why {
 		for _, a := range list.Alerts {
-			if _, err := io.WriteString(w, runview.AlertWhy(a)); err != nil {
+			if _, err := io.WriteString(w, runview.AlertWhy(a, clock)); err != nil {
 				return err
 			}
 		}

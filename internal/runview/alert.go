@@ -65,11 +65,9 @@ func AlertReason(a api.ReceivedAlert) string {
 	return a.Reason + "; nearest is playbook " + a.Nearest + ": " + strings.Join(a.Mismatches, "; ")
 }
 
-// AlertWhy explains an alert that has no run; empty: it has one, or none is wanted.
-func AlertWhy(a api.ReceivedAlert) string {
-	if len(a.Runs) > 0 || a.Reason == "" {
-		return ""
-	}
+// AlertWhy explains what became of an alert: when it was received, its run or why it has
+// none, and what to do.
+func AlertWhy(a api.ReceivedAlert, clock Clock) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n%s\n", Inline(alertName(a)+" "+fingerprint(a)))
 	line := func(head, text string) {
@@ -77,8 +75,14 @@ func AlertWhy(a api.ReceivedAlert) string {
 			fmt.Fprintf(&b, "  %-8s %s\n", head, Inline(text))
 		}
 	}
+	line("became", becameLine(a))
 	line("why", a.Reason)
 	line("labels", labelText(a.Labels))
+	line("started", clock.Ago(a.Starts))
+	line("seen", clock.Ago(a.Seen))
+	if !a.Resolved.IsZero() {
+		line("resolved", clock.Ago(a.Resolved))
+	}
 	if a.Nearest != "" {
 		line("nearest", "playbook "+a.Nearest)
 		for _, m := range a.Mismatches {
@@ -87,6 +91,20 @@ func AlertWhy(a api.ReceivedAlert) string {
 	}
 	line("do", a.Remedy)
 	return b.String()
+}
+
+// becameLine is what became of an alert.
+func becameLine(a api.ReceivedAlert) string {
+	switch {
+	case len(a.Runs) == 1:
+		return "it started or joined run " + a.Runs[0]
+	case len(a.Runs) > 1:
+		return "it started or joined runs " + strings.Join(a.Runs, ", ")
+	case a.Became == "resolved":
+		return "no run: it resolved before it could start one"
+	default:
+		return "no run: " + a.Became
+	}
 }
 
 func alertName(a api.ReceivedAlert) string {
