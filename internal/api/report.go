@@ -244,7 +244,7 @@ type Incident struct {
 	Cause        *IncidentCause `json:"cause,omitempty"`        // absent: none is known
 	CauseUnknown string         `json:"causeUnknown,omitempty"` // why none is
 
-	Phases    []IncidentPhase    `json:"phases"`          // where the time from the alert to the end went
+	Phases    []IncidentPhase    `json:"phases"` // where the time from the alert to the end went
 	Changes   []IncidentChange   `json:"changes"`
 	Decisions []IncidentDecision `json:"decisions"`
 	Timeline  []IncidentMoment   `json:"timeline"`

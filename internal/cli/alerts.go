@@ -22,8 +22,10 @@ days that had a run are known, and the most recent ones of those that had none.
 With --why each alert is explained: its labels, when it started and was last
 mentioned, and its run. For one without a run: no playbook matches (the nearest one,
 and the matchers of it that fail), no service of the catalog, or something was in the
-way, such as a pause; and what to do about it. Times are in the zone of this machine. FINGERPRINT, or any beginning of it, selects one
-alert; Alertmanager shows it in its API and in the payload of a webhook.`
+way, such as a pause; and what to do about it. Times are in the zone of this machine.
+
+FINGERPRINT, or any beginning of it, selects one alert; Alertmanager shows it in its
+API and in the payload of a webhook.`
 
 func newAlertsCommand(p *command.Process) *cobra.Command {
 	c := client.Client{Process: p}
