@@ -36,7 +36,7 @@ func TestDecisionsAnswerPrograms(t *testing.T) {
 	}))
 	defer server.Close()
 	for _, c := range []struct{ args, asks, table, has string }{
-		{"approve r-1", "POST /api/v1/runs/r-1/approve", "approved r-1; follow it", "run: r-1"},
+		{"approve r-1 --yes", "POST /api/v1/runs/r-1/approve", "approved r-1; follow it", "run: r-1"},
 		{"deny r-1 --reason x", "POST /api/v1/runs/r-1/deny", "denied r-1", "run: r-1"},
 		{"replan r-1", "POST /api/v1/runs/r-1/replan", "r-1 plans afresh", "run: r-1"},
 		{"runs cancel r-1 --reason x", "POST /api/v1/runs/r-1/cancel", "asked r-1 to stop", "run: r-1"},
