@@ -29,6 +29,7 @@ type fleet struct {
 	mu    sync.Mutex // guards last and round
 	last  map[string]fleetAnswer
 	round chan struct{} // closed when the budgets were read; nil: they are not being read
+	ended time.Time     // when a round ended last
 }
 
 type fleetAnswer struct {
@@ -57,15 +58,23 @@ func (f *fleet) all(ctx context.Context) (out []web.ServiceBudget, missing error
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, svc := range services {
+		var at time.Time
 		budgets := unknownBudgets(svc, "it was not read in the last "+playbook.FormatDuration(fleetStale))
 		if last, ok := f.last[svc.Name]; ok && f.now().Sub(last.at) < fleetStale {
-			budgets = last.all
+			budgets, at = last.all, last.at
 		}
 		for _, b := range budgets {
-			out = append(out, web.ServiceBudget{Service: svc.Name, Budget: b})
+			out = append(out, web.ServiceBudget{Service: svc.Name, Read: at, Budget: b})
 		}
 	}
 	return out, missing
+}
+
+// read returns when budgets were read last: a page that was made before is out of date.
+func (f *fleet) read() time.Time {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.ended
 }
 
 // begin has the services asked for that are due, those first that were not for the longest.
@@ -98,7 +107,7 @@ func (f *fleet) begin(ctx context.Context, services []playbook.Service) <-chan s
 	go func() {
 		f.ask(context.WithoutCancel(ctx), due) // for those who look later, too
 		f.mu.Lock()
-		f.round = nil
+		f.round, f.ended = nil, f.now()
 		f.mu.Unlock()
 		close(round)
 	}()
@@ -128,8 +137,8 @@ func (f *fleet) ask(ctx context.Context, due []playbook.Service) {
 	}
 }
 
-// askOne asks for the budgets of one service. If that takes too long, what was known stays
-// until it is stale.
+// askOne asks for the budgets of one service. If that takes too long, or one is not answered,
+// what was known stays until it is stale. What was not answered is asked for again soon.
 func (f *fleet) askOne(ctx context.Context, svc playbook.Service) {
 	ctx, cancel := context.WithTimeout(ctx, fleetWithin)
 	defer cancel()
@@ -137,9 +146,12 @@ func (f *fleet) askOne(ctx context.Context, svc playbook.Service) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	was := f.last[svc.Name]
-	if ctx.Err() == nil || tried.Sub(was.at) >= fleetStale {
+	failed := slices.ContainsFunc(all, func(b web.Budget) bool { return b.Why == unanswered })
+	if ctx.Err() == nil && !failed || tried.Sub(was.at) >= fleetStale {
 		was.at, was.all = tried, all
 	}
-	was.tried = tried
+	if was.tried = tried; failed && ctx.Err() == nil {
+		was.tried = tried.Add(failedFresh - fleetFresh)
+	}
 	f.last[svc.Name] = was
 }

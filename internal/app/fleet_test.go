@@ -83,3 +83,32 @@ func TestFleet(t *testing.T) {
 		time.Sleep(2 * time.Minute) // the last round ends
 	})
 }
+
+// TestFleetAsksAgain: what Prometheus did not answer is asked for again in a minute, and what
+// was known of it stays, with its age.
+func TestFleetAsksAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		svc := playbook.Service{Name: "chat", SLOs: []playbook.SLO{{Name: "ttft"}}}
+		var asked atomic.Int64
+		answers := []web.Budget{{Objective: "ttft", Burn: 2}, {Objective: "ttft", Why: unanswered}, {Objective: "ttft", Burn: 9}}
+		f := newFleet(func() ([]playbook.Service, error) { return []playbook.Service{svc}, nil }, func(context.Context, playbook.Service) []web.Budget {
+			return answers[asked.Add(1)-1 : asked.Load()]
+		}, time.Now)
+		look := func(burn float64, since time.Duration) {
+			t.Helper()
+			all, err := f.all(t.Context())
+			if err != nil || len(all) != 1 || all[0].Burn != burn || time.Since(all[0].Read) != since {
+				t.Fatalf("%+v, %v: want a burn rate of %v, read %s ago", all, err, burn, since)
+			}
+		}
+		look(2, 0)
+		before := f.read()
+		time.Sleep(fleetFresh)
+		look(2, fleetFresh) // the second answer is none
+		if !f.read().After(before) {
+			t.Error("pages are not told of a round")
+		}
+		time.Sleep(failedFresh)
+		look(9, 0)
+	})
+}

@@ -32,6 +32,7 @@ func (s *Service) openPages(c config.Config) (webhook.Pages, error) {
 	if err != nil {
 		return nil, err
 	}
+	fleet := newFleet(s.world.Known, budgets.inTurn, s.world.Now)
 	site, err := web.New(web.Options{
 		Runs:      pageRuns{views{s.executor}},
 		Log:       pageLog{s.journal, s.world.Now},
@@ -44,7 +45,8 @@ func (s *Service) openPages(c config.Config) (webhook.Pages, error) {
 		Tests:     tests,
 		Applies:   s.applies,
 		Budgets:   budgets.of,
-		Fleet:     newFleet(s.world.Known, budgets.inTurn, s.world.Now).all,
+		Fleet:     fleet.all,
+		FleetRead: fleet.read,
 		Curve:     newCurves(s.world.Deps.Querier, s.world.Now, s.log).of,
 		Links:     s.linksOf(c),
 		Simulated: s.world.Simulated,

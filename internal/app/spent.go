@@ -50,8 +50,11 @@ func (b *spendings) of(ctx context.Context, run machine.State, events []machine.
 	case len(spans) > mostSpans:
 		return unknownSpending(svc, "the run went back and forth too often to ask about each part")
 	}
-	complete := b.now().Sub(spans[len(spans)-1].To) > scrapesArrive
-	out, err := b.kept.get(ctx, fmt.Sprintf("%s %d %t", run.Start.Run, len(events), complete), func(ctx context.Context) (api.RunBudget, error) {
+	var asked int64 // 0: for good
+	if b.now().Sub(spans[len(spans)-1].To) <= scrapesArrive {
+		asked = b.now().Unix() / 60 // its last samples come still
+	}
+	out, err := b.kept.get(ctx, fmt.Sprintf("%s %d %d", run.Start.Run, len(events), asked), func(ctx context.Context) (api.RunBudget, error) {
 		select {
 		case b.turns <- struct{}{}:
 			defer func() { <-b.turns }()

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -107,7 +108,7 @@ func (f *reportFlags) report(ctx context.Context, args []string) (any, review.Do
 	err = f.client.Get(ctx, client.RunPath(id)+"/budget", nil, &budget)
 	switch {
 	case ctx.Err() != nil:
-		return nil, review.Document{}, err
+		return nil, review.Document{}, cmp.Or(err, ctx.Err())
 	case err != nil: // the report says that it is unknown
 		fmt.Fprintf(f.client.Process.Stderr, "what the run spent of the error budget is not known: %v\n", err)
 	}

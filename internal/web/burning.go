@@ -14,6 +14,7 @@ import (
 // ServiceBudget is what is left of the error budget of an objective of a service.
 type ServiceBudget struct {
 	Service string
+	Read    time.Time // zero: it was not
 	Budget
 }
 
@@ -25,7 +26,8 @@ type fleetBurn struct {
 	Burn    []ServiceBudget // faster than the objective allows, or spent; worst first
 	Unknown []ServiceBudget // whether they burn
 	Calm    int
-	Doubt   string // why services may be missing
+	Doubt   string    // why services may be missing
+	Read    time.Time // when the oldest of those that are known was read; zero: none is known
 }
 
 func burningOf(all []ServiceBudget, doubt error) (out fleetBurn) {
@@ -33,6 +35,9 @@ func burningOf(all []ServiceBudget, doubt error) (out fleetBurn) {
 		out.Doubt = doubt.Error()
 	}
 	for _, b := range all {
+		if !b.Read.IsZero() && (out.Read.IsZero() || b.Read.Before(out.Read)) {
+			out.Read = b.Read
+		}
 		switch spent := b.Why == "" && b.Left <= 0; {
 		case spent || b.Burn > 1:
 			out.Burn = append(out.Burn, b)
@@ -83,6 +88,7 @@ func burningView(p page, d fleetBurn) g.Node {
 	return g.Group{
 		h.H2(g.Text(counted("Error budgets that burn", len(d.Burn)))),
 		doubtView(d.Doubt),
+		some(!d.Read.IsZero(), quiet(g.Text("As of "), clock(d.Read), g.Text(", "+span(max(0, p.Now.Sub(d.Read)))+" ago."))),
 		some(len(d.Burn) == 0, quiet(g.Text(calm))),
 		some(len(d.Burn) > 0, h.Ul(h.Class("runs"), g.Map(d.Burn[:min(len(d.Burn), maxBurning)], func(b ServiceBudget) g.Node { return burnRow(p, b) }))),
 		some(len(d.Burn) > maxBurning, quiet(g.Text(strconv.Itoa(len(d.Burn)-maxBurning)+" more burn slower: "), h.A(h.Href(p.Root+"services"), g.Text("Services")), g.Text("."))),

@@ -43,6 +43,7 @@ type house struct {
 	budgets    []Budget
 	fleet      []ServiceBudget
 	fleetAsked int
+	fleetRead  time.Time
 
 	asked int           // runs that a search may look at
 	read  int           // entries
@@ -179,7 +180,8 @@ func site(t testing.TB, h *house) *Site {
 		Services: func() ([]playbook.Service, error) { return h.services, h.doubt }, Playbooks: func() *playbook.Set { return set },
 		Nodes:   func(context.Context) runview.NodePage { return h.nodes },
 		Applies: func(playbook.Service) []Applied { return h.applied }, Budgets: func(context.Context, playbook.Service) []Budget { return h.budgets },
-		Fleet: func(context.Context) ([]ServiceBudget, error) { h.fleetAsked++; return h.fleet, h.doubt },
+		FleetRead: func() time.Time { return h.fleetRead },
+		Fleet:     func(context.Context) ([]ServiceBudget, error) { h.fleetAsked++; return h.fleet, h.doubt },
 		Tests: func(digest string) (Tested, bool) {
 			return Tested{Cases: 7, States: 5, Seen: 5, Edges: 9, Taken: 8, Worlds: 40}, digest != "" && digest == h.tested
 		},

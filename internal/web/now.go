@@ -67,7 +67,7 @@ func (s *Site) now(w http.ResponseWriter, r *http.Request, v Visitor) error {
 	health := s.o.Health()
 	p := s.frame(r, v, "Now", "")
 	pauses := p.Pauses
-	p.Tag, p.Live, p.Refresh, p.Pauses = tagOf(append(lines(pauses), s.changes(), healthTag(health))...), true, 30, nil
+	p.Tag, p.Live, p.Refresh, p.Pauses = tagOf(append(lines(pauses), s.changes(), healthTag(health), s.o.FleetRead().String())...), true, 30, nil
 	if r.Method != http.MethodHead {
 		d := nowOf(s.o.Runs.Open())
 		d.Pauses, d.Health, d.Lacks, d.Fleet = pauses, health, s.lacksAbout(v), burningOf(s.o.Fleet(r.Context()))

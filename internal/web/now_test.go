@@ -60,10 +60,13 @@ func TestNow(t *testing.T) {
 	}
 }
 
+// readAt is when the error budgets of fleetOf were read.
+var readAt = time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC)
+
 // fleetOf are error budgets that burn in all ways.
 func fleetOf() []ServiceBudget {
 	of := func(service string, left, burn float64, lasts time.Duration, why string) ServiceBudget {
-		return ServiceBudget{service, Budget{Objective: "ttft", Left: left, Burn: burn, Lasts: lasts, Why: why}}
+		return ServiceBudget{service, readAt, Budget{Objective: "ttft", Left: left, Burn: burn, Lasts: lasts, Why: why}}
 	}
 	return []ServiceBudget{
 		of("calm", 0.9, 0.5, 0, ""), of("slow", 0.9, 2, 300*time.Hour, ""), of("unread", math.NaN(), math.NaN(), 0, "no answer from Prometheus in time"),

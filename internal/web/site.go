@@ -133,6 +133,8 @@ type Options struct {
 	// Fleet returns what is left of the error budget of each objective of every service,
 	// as far as it was read, at once. The error tells people why services may be missing.
 	Fleet func(context.Context) ([]ServiceBudget, error)
+	// FleetRead returns when Fleet's budgets were read last.
+	FleetRead func() time.Time
 
 	// Curve returns the burn rate around a run, within seconds. Its error tells people
 	// why there is none. Nil: there are none.
@@ -214,7 +216,7 @@ type Site struct {
 
 // New returns a site. It refuses incomplete options.
 func New(o Options) (*Site, error) {
-	if o.Runs == nil || o.Log == nil || o.Pauses == nil || o.Health == nil || o.Services == nil || o.Nodes == nil || o.Playbooks == nil || o.Tests == nil || o.Applies == nil || o.Budgets == nil || o.Fleet == nil || o.Now == nil || o.Logger == nil {
+	if o.Runs == nil || o.Log == nil || o.Pauses == nil || o.Health == nil || o.Services == nil || o.Nodes == nil || o.Playbooks == nil || o.Tests == nil || o.Applies == nil || o.Budgets == nil || o.Fleet == nil || o.FleetRead == nil || o.Now == nil || o.Logger == nil {
 		return nil, errors.New("web: an option is missing")
 	}
 	style, err := assets.ReadFile("assets/style.css")

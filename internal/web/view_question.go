@@ -88,7 +88,7 @@ func askBar(p page, d *runData) g.Node {
 			answers = look("decide", "Decide")
 		}
 		// The script hides the answers when another question has come in the place of one that was read.
-		return bar(toneWait, h.Data("ask", q.ID+" "+q.Digest), h.Div(h.Class("asks"), askedLines(p, q, said, risk)), answers, look("decide", "Another question: read it"))
+		return bar(toneWait, h.Data("ask", q.ID+" "+q.Digest), h.Div(h.Class("asks"), askedLines(p, q, said, risk, measuredOf(d))), answers, look("decide", "Another question: read it"))
 	case d.Run.Quarantine == nil && d.Held != nil:
 		return bar(toneBad, h.P(h.B(g.Text("Held")), g.Text(" since "), clock(d.Held.At), g.Text(": it is unknown whether its "+string(d.Held.Action)+" happened.")), look("held", "Resolve"))
 	}
@@ -104,19 +104,35 @@ func asked(d *runData, q *question) (said, risk string) {
 	switch {
 	case l == nil || l.Plan == nil:
 	case q.Undo:
-		return "Take back: " + l.Plan.Summary, ""
+		return "Take back: " + l.Plan.Summary + undoText(l.Plan.Undo), ""
 	case q.Digest != "" && l.Plan.Digest() == q.Digest:
 		return cmp.Or(l.Plan.Summary, q.Text), string(l.Plan.Risk)
 	}
 	return q.Text, ""
 }
 
+// undoText is how a change is taken back, behind its name.
+func undoText(undo string) string {
+	if undo == "" {
+		return ""
+	}
+	return " (" + undo + ")"
+}
+
+// measuredOf is what the proof of a run's change found; empty: it is not known.
+func measuredOf(d *runData) string {
+	if d.Run.Lever == nil {
+		return ""
+	}
+	return d.Run.Lever.Message
+}
+
 // askedLines describe a question: the plan, its risk, the deadline, and what each answer or
 // verdict leads to, for which a phone has no room.
-func askedLines(p page, q *question, said, risk string) g.Node {
+func askedLines(p page, q *question, said, risk, measured string) g.Node {
 	follow := runview.FollowLines(q.Gate)
 	if q.Undo {
-		follow = []string{"it had no effect that could be proven", "without an answer it " + unansweredWord(q.Gate)}
+		follow = []string{cmp.Or(measured, "what it did could not be proven"), "without an answer it " + unansweredWord(q.Gate)}
 	}
 	return g.Group{
 		h.P(h.A(h.Href("#decide"), h.B(g.Text(clip(said, maxAsked))))),

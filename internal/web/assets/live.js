@@ -17,15 +17,19 @@
     const was = sessionStorage.getItem(read);
     if (asks && was && was !== asks) { // a click that was meant for the question before must not answer this one
       bar.classList.add("another");
-      bar.querySelector(".there:last-child").addEventListener("click", () => { sessionStorage.setItem(read, asks); bar.classList.remove("another"); });
-    } else sessionStorage.setItem(read, asks);
+      bar.querySelector(".there:last-child").addEventListener("click", () => {
+        bar.classList.remove("another");
+        try { sessionStorage.setItem(read, asks); } catch { /* nothing is remembered */ }
+      });
+    } else if (asks) sessionStorage.setItem(read, asks); // between two questions there may be none
   } catch { /* nothing is remembered */ }
   const again = () => {
     try { sessionStorage.setItem(memory, JSON.stringify(Object.fromEntries(folds().map((d) => [d.id, d.open])))); } catch { /* no storage */ }
     location.replace(here);
   };
   const busy = () => [...document.querySelectorAll("textarea")].some((t) => t.value) ||
-    [...document.querySelectorAll("main details[open] textarea")].length || document.activeElement.matches("input, select, textarea") || document.querySelector("#bar:hover") || String(getSelection());
+    [...document.querySelectorAll("main details[open] textarea")].length || document.activeElement.matches("input, select, textarea") || String(getSelection());
+  const aims = () => matchMedia("(hover: hover)").matches && document.querySelector("#bar:hover"); // at an answer
   const look = async () => {
     if (document.hidden) return;
     const answer = await fetch(here, { method: "HEAD", cache: "no-store" });
@@ -37,7 +41,7 @@
     if (!answer.ok) throw answer.status;
     show("silent", false);
     const moved = answer.headers.get("ETag") !== seen;
-    if (busy()) show("moved", moved);
+    if (busy() || moved && aims()) show("moved", moved);
     else if (moved || Date.now() - loaded > 60000) again();
   };
   setInterval(() => look().catch(() => show("silent", true)), 5000);
