@@ -26,7 +26,7 @@ type fleet struct {
 	of       func(context.Context, playbook.Service) []web.Budget // with one query at a time
 	now      func() time.Time
 
-	mu    sync.Mutex // guards last and round
+	mu    sync.Mutex // guards the fields below
 	last  map[string]fleetAnswer
 	round chan struct{} // closed when the budgets were read; nil: they are not being read
 	ended time.Time     // when a round ended last
