@@ -57,13 +57,19 @@ func budgetOf(x Measured) Budget {
 	spent := BurnRate(x.Counts[0].Ratio(), x.Objective.Objective)
 	switch {
 	case !(x.Counts[2].Total > 0):
-		out.Why = fmt.Sprintf("no requests are known of the beginning of its %s", days(x.Objective.Period))
+		out.Why = noBeginning(x.Objective.Period)
 	case !(spent >= 0) || math.IsInf(spent, 0):
 		out.Why = "the bad share over its period is no number"
 	default:
 		out.Left = 1 - spent
 	}
 	return out
+}
+
+// noBeginning explains why the budget of a period is not known. Prometheus keeps 15 days
+// unless it is told otherwise, fewer than the usual period.
+func noBeginning(period time.Duration) string {
+	return fmt.Sprintf("no requests are known of the beginning of its %s: Prometheus keeps less, or the service is younger", days(period))
 }
 
 // Lasts returns how long the budget of a period lasts at a burn rate; false: that is
@@ -126,7 +132,7 @@ func spendingOf(x Measured, n int) Spending {
 	case x.Objective.Period <= 0:
 		allowed, out.Why = math.NaN(), "the objective has no period"
 	case !(x.Counts[1].Total > 0):
-		allowed, out.Why = math.NaN(), fmt.Sprintf("no requests are known of the beginning of its %s", days(x.Objective.Period))
+		allowed, out.Why = math.NaN(), noBeginning(x.Objective.Period)
 	case !(allowed > 0):
 		allowed, out.Why = math.NaN(), "its budget is no number above 0"
 	}

@@ -21,7 +21,7 @@ func TestBudgets(t *testing.T) {
 		"nothing burns":         {0, 0, 1, ""},
 		"a third burned at 2 %": {0.02, 0, 1 - 2.0/3, ""},
 		"overspent":             {0.5, 0, 1 - 50.0/3, ""},
-		"too short a history":   {0.02, 40, math.NaN(), "no requests are known of the beginning of its 15m0s"},
+		"too short a history":   {0.02, 40, math.NaN(), "no requests are known of the beginning of its 15m0s: Prometheus keeps less, or the service is younger"},
 	} {
 		w := &scraped{}
 		counter := func(rate func(i float64) float64) func(float64) float64 {
@@ -112,7 +112,7 @@ func TestSpent(t *testing.T) {
 		why   string
 	}{
 		"the whole period":    {0, 50.0 / 3, ""},
-		"too short a history": {40, math.NaN(), "no requests are known of the beginning of its 15m0s"},
+		"too short a history": {40, math.NaN(), "no requests are known of the beginning of its 15m0s: Prometheus keeps less, or the service is younger"},
 	} {
 		w := &scraped{}
 		counter := func(good float64) func(float64) float64 {
