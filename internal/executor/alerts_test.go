@@ -1,8 +1,11 @@
 package executor
 
 import (
+	"fmt"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/inference-responder/responder/internal/executor/dispatch"
 )
@@ -65,5 +68,84 @@ func TestLabelsAreKeptAsTheyAre(t *testing.T) {
 		if got := h.only().Start.Alert; got.Labels["token"] != secret || got.Annotations["summary"] != "Bearer "+secret {
 			t.Errorf("kept are %q and %q", got.Labels, got.Annotations)
 		}
+	})
+}
+
+// TestBecameOfAlerts: what became of an alert tells the one that started a run from one
+// that joined it, a pause from what else was in the way, and how often it was sent again
+// since. A restart gives the same answers, from the snapshot and from the log.
+func TestBecameOfAlerts(t *testing.T) {
+	bubble(t, func(t *testing.T, h *rig) {
+		h.start()
+		ask, slow, paused, unheard := alertOf("Ask", "a"), alertOf("Slow", "a"), alertOf("Slow", "b"), alertOf("Unheard", "a")
+		other := alertOf("Ask", "c") // its run is quarantined
+		other.Fingerprint, other.Labels["pod"] = "f-other", "two"
+		h.post(ask)
+		h.post(alertOf("Ask", "c"))
+		h.pass(time.Second)
+		for _, s := range h.runs() {
+			if s.Start.Service.Name == "c" {
+				h.quarantineNow(s.Start.Run)
+			}
+		}
+		if err := h.e.Pause(t.Context(), Scope{Service: "b"}, "user:ada", "load test"); err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			h.post(slow, paused)
+			h.pass(time.Minute)
+		}
+		h.post(unheard)
+		h.postTruncated(7, paused, other)
+		last := time.Now()
+		h.pass(time.Minute)
+		h.post(alertOf("Slow", ""))
+		look := func(when string, want map[string]string) {
+			t.Helper()
+			all, _ := h.e.Alerts(dispatch.SeenFilter{}, 50)
+			got := map[string]string{}
+			for _, s := range all {
+				text := fmt.Sprintf("%d runs", len(s.Runs))
+				if s.Joined {
+					text += " joined"
+				}
+				if s.Paused {
+					text += " paused"
+				}
+				if s.Kind != "" {
+					text += " " + s.Kind
+				}
+				if s.Repeats > 0 {
+					text += fmt.Sprintf(", %d times until %s", s.Repeats, s.Repeated.Sub(last))
+				}
+				got[s.Alert.Labels["alertname"]+" "+s.Alert.Labels["service"]+s.Alert.Labels["pod"]] = text
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", when, diff)
+			}
+		}
+		want := map[string]string{
+			"Ask a": "1 runs", "Ask c": "1 runs", "Slow a": "1 runs joined, 2 times until -1m0s", "Slow b": "0 runs paused alert.suppressed, 3 times until 0s",
+			"Ask ctwo": "0 runs alert.suppressed", "Slow ": "0 runs alert.no-service", "Unheard a": "0 runs alert.unmatched",
+		}
+		everywhere := func(when string) {
+			t.Helper()
+			look(when, want)
+			h.restarted(false)
+			look(when+", from the snapshot", want)
+			h.restarted(true)
+			look(when+", from the log", want)
+		}
+		everywhere("at first")
+		if err := h.e.Unpause(t.Context(), Scope{Service: "b"}, "user:ada", "it is over"); err != nil {
+			t.Fatal(err)
+		}
+		h.pass(time.Second)
+		want["Slow b"] = "1 runs"
+		h.post(unheard)
+		want["Unheard a"] = "0 runs alert.unmatched, 1 times until " + time.Since(last).String()
+		everywhere("after the pause")
+		h.post(resolvedOf(slow))
+		everywhere("after one resolved")
 	})
 }

@@ -62,17 +62,27 @@ func (d *Decision) refires(id string, k known, a playbook.Alert) {
 	age := d.now.Sub(k.resolved)
 	switch {
 	case age < lateWithin:
-		d.became(KindRepeated, id, a, Record{Reason: "late: it resolved " + short(age) + " ago"})
+		d.repeated(id, k, a, Record{Reason: "late: it resolved " + short(age) + " ago"})
 	case len(runs) == 0:
-		d.became(KindRepeated, id, a, Record{Reason: "it resolved before; an episode starts no run after that"})
+		d.repeated(id, k, a, Record{Reason: "it resolved before; an episode starts no run after that"})
 	default:
 		for _, r := range runs {
 			d.tell(r, a)
 		}
 		k.resolved, k.firing = time.Time{}, true
+		k.news()
+		d.episodes[id] = k
 		d.became(KindRefired, id, a, Record{Run: strings.Join(runs, " ")})
 	}
+}
+
+// repeated records that an episode was sent again and nothing comes of it.
+func (d *Decision) repeated(id string, k known, a playbook.Alert, v Record) {
+	if !d.anew {
+		k.again(d.now)
+	}
 	d.episodes[id] = k
+	d.became(KindRepeated, id, a, v)
 }
 
 // firing is an episode that fires: new, or known and without a run so far.
@@ -92,7 +102,7 @@ func (d *Decision) firing(id string, k known, a playbook.Alert) {
 				d.tell(r, a)
 			}
 		}
-		d.became(KindRepeated, id, a, Record{Run: refIDs(k.runs)})
+		d.repeated(id, k, a, Record{Run: refIDs(k.runs)})
 		return
 	}
 	services, why, err := d.resolve(id)
@@ -121,25 +131,28 @@ func (d *Decision) left(k known, playbooks []*playbook.Playbook) []*playbook.Pla
 // without records that an episode starts no run. When the same was found
 // before, it is a repeat.
 func (d *Decision) without(id string, before, k known, a playbook.Alert, kind string, v Record) {
-	same := before.kind == kind && before.reason == v.Reason && before.firing
-	if kind == KindSuppressed && d.note.data.TruncatedAlerts > 0 && !d.anew {
-		same = false // the run it may start later must know
-	}
+	same := before.same(kind, v.Reason)
 	if d.anew && (same || v.Retry && before.retry) { // the words may differ by a time
 		return
 	}
-	if same {
+	truncated := kind == KindSuppressed && d.note.data.TruncatedAlerts > 0 // the run it may start later must know
+	if same && !truncated {
 		v.Reason = "still " + kind[len("alert."):] + ": " + v.Reason
-		d.became(KindRepeated, id, a, v)
-	} else {
-		d.became(kind, id, a, v)
-		d.d.logOnce(kind, a, v.Reason)
-		if kind == KindNoService || v.Retry {
-			d.unserved(a, v.Reason)
-		}
-		k.reason, k.note = v.Reason, d.note.seq
+		d.repeated(id, k, a, v)
+		return
 	}
-	k.kind, k.retry = kind, v.Retry
+	d.became(kind, id, a, v)
+	d.d.logOnce(kind, a, v.Reason)
+	if kind == KindNoService || v.Retry {
+		d.unserved(a, v.Reason)
+	}
+	if same {
+		k.again(d.now)
+	} else {
+		k.news()
+	}
+	v.Notification = d.note.seq
+	k.became(kind, v)
 	d.episodes[id] = k
 }
 
@@ -206,7 +219,7 @@ func (d *Decision) begin(id string, before known, a playbook.Alert, playbooks []
 	if len(others) > 0 {
 		v.Reason = clauses(why, "not taken, since one alert starts one run: playbook "+strings.Join(others, ", "))
 	}
-	d.part(id, run, p.Name)
+	d.part(id, run, p.Name, true)
 	d.became(KindMatched, id, a, v)
 }
 
@@ -245,7 +258,7 @@ func (d *Decision) join(id string, before known, a playbook.Alert, p *playbook.P
 	}
 	v.Playbook = r.Playbook
 	d.tell(r.ID, a)
-	d.part(id, r.ID, r.Playbook)
+	d.part(id, r.ID, r.Playbook, false)
 	d.became(KindCoalesced, id, a, v)
 }
 
@@ -258,10 +271,11 @@ func clauses(first, second string) string {
 }
 
 // part records within the batch that an episode has a part in a run.
-func (d *Decision) part(id, run, name string) {
+func (d *Decision) part(id, run, name string, started bool) {
 	k := d.episodes[id]
-	k.runs = append(k.runs[:len(k.runs):len(k.runs)], runRef{run, name})
-	k.kind, k.reason, k.retry, k.note = "", "", false, d.note.seq
+	k.runs = with(k.runs, runRef{id: run, playbook: name, started: started})
+	k.became("", Record{Notification: d.note.seq})
+	k.news()
 	d.episodes[id] = k
 }
 

@@ -3,7 +3,6 @@ package dispatch
 import (
 	"fmt"
 	"log/slog"
-	"slices"
 	"strings"
 	"time"
 
@@ -142,9 +141,11 @@ func (d *Dispatcher) fold(rec audit.Record, r Record) {
 		}
 		switch rec.Kind {
 		case KindMatched, KindCoalesced:
-			k.firing, k.kind, k.reason, k.retry, k.note = true, "", "", false, r.Notification
-			if ref := (runRef{r.Run, r.Playbook}); !slices.Contains(k.runs, ref) && !d.released[r.Run] {
-				k.runs = append(slices.Clip(k.runs), ref)
+			k.firing = true
+			k.became("", Record{Notification: r.Notification})
+			k.news()
+			if !d.released[r.Run] {
+				k.runs = with(k.runs, runRef{r.Run, r.Playbook, rec.Kind == KindMatched})
 			}
 		case KindResolved:
 			k.firing = false
@@ -153,13 +154,25 @@ func (d *Dispatcher) fold(rec audit.Record, r Record) {
 			}
 		case KindRefired:
 			k.firing, k.resolved = true, time.Time{}
+			k.news()
+		case KindRepeated:
+			if !r.Again {
+				k.again(rec.Time)
+			}
 		case KindUnmatched, KindNoService, KindSuppressed:
 			if strings.HasPrefix(r.Reason, "starts ") {
 				continue // clock skew: not remembered
 			}
-			k.firing, k.kind, k.reason, k.retry, k.note = true, rec.Kind, r.Reason, r.Retry, r.Notification
+			if k.same(rec.Kind, r.Reason) {
+				k.again(rec.Time)
+			} else {
+				k.news()
+			}
+			k.firing = true
+			k.became(rec.Kind, r)
 		case KindQuarantined:
-			k.kind, k.reason = rec.Kind, r.Reason
+			k.kind, k.reason, k.paused = rec.Kind, r.Reason, false
+			k.news()
 		}
 		d.crowded(rec.Time) // a log of more than may be remembered
 		d.put(id, k)

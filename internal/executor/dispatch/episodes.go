@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -13,45 +14,6 @@ import (
 
 // EpisodesKept is how long an episode that nobody mentions is remembered.
 const EpisodesKept = 14 * 24 * time.Hour
-
-// lateWithin is how long after a resolution a firing notification of the same
-// episode counts as late: written before the resolution and delivered after it,
-// by the other one of a pair or by a retry. Later it is a refiring.
-const lateWithin = 5 * time.Minute
-
-// known is what the dispatcher remembers of an episode.
-type known struct {
-	firing   bool
-	resolved time.Time // when we learned that it resolved; zero: it did not
-	seen     time.Time // when it was last mentioned
-	runs     []runRef  // every run it had a part in
-	kind     string    // what became of it last, when no run did
-	reason   string
-	retry    bool   // that is asked again by itself
-	note     uint64 // the notification, by its position in the log, that this was decided about
-}
-
-type runRef struct{ id, playbook string }
-
-func (k known) had(playbook string) bool {
-	return slices.ContainsFunc(k.runs, func(r runRef) bool { return r.playbook == playbook })
-}
-
-// startable reports whether the episode may start a run, or join another one: it
-// has a part in none, or the last one released it.
-func (k known) startable() bool { return len(k.runs) == 0 || k.kind == KindSuppressed && k.firing }
-
-// onlyWaits reports whether the episode waits for a run and has a part in none.
-func (k known) onlyWaits() bool { return len(k.runs) == 0 && k.waits() }
-
-// past reports whether an episode that had a run may be forgotten where there are too
-// many: it resolved, and what may have been late has arrived; or nobody mentions it.
-func (k known) past(now time.Time) bool {
-	if !k.resolved.IsZero() {
-		return now.Sub(k.resolved) >= lateWithin
-	}
-	return !k.waits() && now.Sub(k.seen) >= stillBelieved
-}
 
 // episodes is the index of known episodes: the projection of the stream
 // dispatch, and of the runs themselves for what they inherited by a divert.
@@ -260,14 +222,17 @@ func (x *episodes) Release(run string, end *machine.Ending) {
 		if !ok {
 			continue
 		}
+		into := runRef{id: end.Into, playbook: end.Divert}
 		k.runs = slices.DeleteFunc(slices.Clone(k.runs), func(r runRef) bool {
-			return r.id == run || end.Unanswered != nil && slices.Contains(end.Unanswered.Line, machine.Handed{Run: r.id, Playbook: r.playbook})
+			leaves := r.id == run || end.Unanswered != nil && slices.Contains(end.Unanswered.Line, machine.Handed{Run: r.id, Playbook: r.playbook})
+			into.started = into.started || leaves && r.started
+			return leaves
 		})
-		if into := (runRef{end.Into, end.Divert}); end.Into != "" && !slices.Contains(k.runs, into) {
-			k.runs = append(k.runs, into)
+		if into.id != "" {
+			k.runs = with(k.runs, into)
 		}
 		if len(k.runs) == 0 {
-			k.kind, k.reason, k.retry = KindSuppressed, "run "+run+" has ended, and it still fires", true
+			k.kind, k.reason, k.retry, k.paused = KindSuppressed, "run "+run+" has ended, and it still fires", true, false
 		}
 		x.keep(id, k)
 	}
@@ -285,9 +250,7 @@ func (x *episodes) Inherit(ended func(run string) (*machine.Ending, time.Time)) 
 			if end == nil || end.Into == "" || !k.resolved.IsZero() && k.resolved.Before(at) {
 				continue
 			}
-			if ref := (runRef{end.Into, end.Divert}); !slices.Contains(k.runs, ref) {
-				k.runs = append(slices.Clip(k.runs), ref)
-			}
+			k.runs = with(k.runs, runRef{id: end.Into, playbook: end.Divert})
 		}
 		x.keep(id, k)
 	}
@@ -302,9 +265,8 @@ func (x *episodes) Has(a playbook.Alert, s machine.Start, at time.Time) {
 	if k.seen.IsZero() {
 		k = known{firing: a.Status == playbook.Firing, seen: at}
 	}
-	if !slices.Contains(k.runs, runRef{s.Run, s.Playbook}) {
-		k.runs = append(slices.Clip(k.runs), runRef{s.Run, s.Playbook})
-	}
+	started := !s.ByHand() && s.DivertedFrom == "" && id == s.Alert.Episode()
+	k.runs = with(k.runs, runRef{s.Run, s.Playbook, started})
 	x.keep(id, k)
 }
 
@@ -356,10 +318,6 @@ func (x *episodes) Retries() bool {
 	return false
 }
 
-// waits reports whether the episode starts no run only because something is in
-// the way.
-func (k known) waits() bool { return k.kind == KindSuppressed && k.firing && k.resolved.IsZero() }
-
 // suppressed returns the episodes that wait, by the notification that told of
 // them; not those that nobody has mentioned since that time, nor those that wait for
 // one of these reasons.
@@ -389,8 +347,9 @@ func (x *episodes) Needed() map[uint64]bool {
 	return out
 }
 
-// Remembered returns what is known of each episode, as text: its runs, and what
-// became of it when no run did. Two dispatchers that know the same return the same.
+// Remembered returns what is known of each episode, as text: its runs, what became of it
+// when no run did, and how often it was repeated. Two dispatchers that know the same
+// return the same.
 func (x *episodes) Remembered() map[string]string {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -399,9 +358,21 @@ func (x *episodes) Remembered() map[string]string {
 	maps.Copy(all, x.idle)
 	maps.Copy(all, x.m)
 	for id, k := range all {
-		runs := strings.Fields(refIDs(k.runs))
+		var runs []string
+		for _, r := range k.runs {
+			if r.started {
+				r.id += " (started)"
+			}
+			runs = append(runs, r.id)
+		}
 		slices.Sort(runs)
-		out[id] = strings.Join(append(runs, k.kind), " ")
+		if k.kind != "" {
+			runs = append(runs, k.kind)
+		}
+		if k.paused {
+			runs = append(runs, "paused")
+		}
+		out[id] = fmt.Sprintf("%s, repeated %d times", strings.Join(runs, " "), k.repeats)
 	}
 	return out
 }

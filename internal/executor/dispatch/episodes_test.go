@@ -11,7 +11,7 @@ import (
 func TestMemoryOfIdleEpisodesIsBounded(t *testing.T) {
 	x := newEpisodes()
 	now := time.Now()
-	x.put("acted", known{seen: now, runs: []runRef{{"r-1", "p"}}})
+	x.put("acted", known{seen: now, runs: []runRef{{id: "r-1", playbook: "p"}}})
 	x.put("waits", known{seen: now, firing: true, kind: KindSuppressed, reason: "a pause"})
 	for i := range 10 * mostIdle {
 		x.put(fmt.Sprint("idle-", i), known{seen: now, firing: true, kind: KindUnmatched})
@@ -27,7 +27,7 @@ func TestMemoryOfIdleEpisodesIsBounded(t *testing.T) {
 		t.Errorf("a repeat of the newest is taken for news: %+v", k)
 	}
 	k := x.get(last)
-	k.runs = []runRef{{"r-2", "p"}}
+	k.runs = []runRef{{id: "r-2", playbook: "p"}}
 	x.put(last, k)
 	if _, idle := x.idle[last]; idle || !x.get(last).had("p") {
 		t.Error("an episode that starts a run stays among the idle ones")
@@ -39,7 +39,7 @@ func TestMemoryOfIdleEpisodesIsBounded(t *testing.T) {
 func TestMemoryOfWaitingEpisodesIsBounded(t *testing.T) {
 	x := newEpisodes()
 	now := time.Now()
-	x.put("acted", known{seen: now, runs: []runRef{{"r-1", "p"}}})
+	x.put("acted", known{seen: now, runs: []runRef{{id: "r-1", playbook: "p"}}})
 	waits := known{seen: now, firing: true, kind: KindSuppressed, reason: "a pause", note: 7}
 	for i := range 10 * mostWaiting {
 		x.put(fmt.Sprint("waits-", i), waits)
@@ -51,7 +51,7 @@ func TestMemoryOfWaitingEpisodesIsBounded(t *testing.T) {
 		t.Errorf("%d wait, want %d; acted: %+v", n, mostWaiting, x.get("acted"))
 	}
 	for i := range 10 { // those that stop waiting make room
-		x.put(fmt.Sprint("waits-", i), known{seen: now, runs: []runRef{{"r-2", "p"}}})
+		x.put(fmt.Sprint("waits-", i), known{seen: now, runs: []runRef{{id: "r-2", playbook: "p"}}})
 	}
 	x.Prune(now.Add(EpisodesKept + time.Hour))
 	if len(x.m) != 0 || x.waiting != 0 {
@@ -68,13 +68,13 @@ func TestMemoryOfActedEpisodesIsBounded(t *testing.T) {
 	now := time.Now()
 	had := func(i int) string { return fmt.Sprint("had-", i) }
 	for i := range most {
-		d.put(had(i), known{firing: true, seen: now, runs: []runRef{{"r-1", "p"}}})
+		d.put(had(i), known{firing: true, seen: now, runs: []runRef{{id: "r-1", playbook: "p"}}})
 	}
 	if !d.crowded(now) || !d.Crowded() {
 		t.Error("more alerts get a run than may be remembered")
 	}
 	for i := range 6 {
-		d.put(had(i), known{seen: now.Add(time.Duration(i)), resolved: now, runs: []runRef{{"r-1", "p"}}})
+		d.put(had(i), known{seen: now.Add(time.Duration(i)), resolved: now, runs: []runRef{{id: "r-1", playbook: "p"}}})
 	}
 	if !d.crowded(now.Add(lateWithin - time.Second)) {
 		t.Error("what may still arrive late makes room")
@@ -86,7 +86,7 @@ func TestMemoryOfActedEpisodesIsBounded(t *testing.T) {
 	if _, ok := d.m[had(4)]; !ok || d.get(had(0)).resolved.IsZero() || !d.get(had(9)).had("p") {
 		t.Errorf("not the oldest makes room, or is forgotten: %+v, %+v", d.get(had(0)), d.m)
 	}
-	if k := (known{firing: true, seen: now, runs: []runRef{{"r-1", "p"}}}); k.past(now.Add(time.Hour)) || !k.past(now.Add(stillBelieved)) {
+	if k := (known{firing: true, seen: now, runs: []runRef{{id: "r-1", playbook: "p"}}}); k.past(now.Add(time.Hour)) || !k.past(now.Add(stillBelieved)) {
 		t.Error("one that fires makes room too soon, or never where nobody mentions it")
 	}
 	restored := loadFrom(t, openJournal(t))

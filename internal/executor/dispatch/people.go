@@ -168,11 +168,6 @@ func (e ended) stillHas(k known) bool {
 	return e.unanswered != nil && k.firing && k.resolved.IsZero() || k.stillIn(e.run)
 }
 
-// stillIn reports whether the episode fires and belongs to a run.
-func (k known) stillIn(run string) bool {
-	return k.firing && k.resolved.IsZero() && slices.ContainsFunc(k.runs, func(r runRef) bool { return r.id == run })
-}
-
 // Over reports whether alerts that a run had are known, and none of them fires any
 // more.
 func (x *episodes) Over(run string) bool {

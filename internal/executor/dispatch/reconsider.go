@@ -94,7 +94,8 @@ func (d *Decision) QuarantineAgain(w Waiting, why error) {
 	for i := range alerts {
 		id := alerts[i].Episode()
 		k := d.get(id)
-		k.kind, k.reason = KindQuarantined, why.Error()
+		k.kind, k.reason, k.paused = KindQuarantined, why.Error(), false
+		k.news()
 		d.episodes[id] = k
 		d.became(KindQuarantined, id, alerts[i], Record{Reason: why.Error()})
 	}

@@ -44,6 +44,13 @@ type Record struct {
 	Again        bool     `json:"again,omitempty"`  // decided anew after a pause: Index, Upto and Done only repeat the cursor
 }
 
+// paused reports whether a record of that kind says that a pause is in the way: what else
+// suppresses an alert is asked again by itself, is a run in quarantine, or is known before
+// a playbook is.
+func (r Record) paused(kind string) bool {
+	return kind == KindSuppressed && !r.Retry && r.Run == "" && r.Playbook != ""
+}
+
 // encode is JSON of this package's own structs.
 func encode(v any) json.RawMessage {
 	data, err := json.Marshal(v)

@@ -16,10 +16,15 @@ type Seen struct {
 	At       time.Time // when it was last mentioned
 	Resolved time.Time // when that was learned; zero: it was not
 	Runs     []string  // every run that it had a part in
+	Joined   bool      // none of them began with it
 	Kind     string    // one of the kinds of records: what became of it when no run did; empty: a run did
 	Reason   string
 	Retry    bool   // it is decided again by itself
+	Paused   bool   // a pause kept it from starting a run
 	Note     uint64 // notification that this was decided about, by its position in the log; 0: none
+
+	Repeats  int       // how often it was sent again since, and nothing came of it
+	Repeated time.Time // the last time; zero: it was not
 }
 
 // SeenFilter selects episodes; zero fields select everything.
@@ -92,8 +97,10 @@ func (x *episodes) Seen(most int, f SeenFilter) (out []Seen, more bool) {
 				continue
 			}
 			out = append(out, Seen{
-				Episode: strings.Clone(id), Firing: k.firing && k.resolved.IsZero(), At: k.seen, Resolved: k.resolved, Runs: strings.Fields(refIDs(k.runs)),
-				Kind: k.kind, Reason: k.reason, Retry: k.retry && k.waits(), Note: k.note,
+				Episode: strings.Clone(id), Firing: k.firing && k.resolved.IsZero(), At: k.seen, Resolved: k.resolved,
+				Runs: strings.Fields(refIDs(k.runs)), Joined: k.joined(),
+				Kind: k.kind, Reason: k.reason, Retry: k.retry && k.waits(), Paused: k.paused, Note: k.note,
+				Repeats: k.repeats, Repeated: k.repeated,
 			})
 			if len(out) >= 2*most+100 {
 				newest()

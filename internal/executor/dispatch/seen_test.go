@@ -15,7 +15,7 @@ func TestSeenIsBounded(t *testing.T) {
 	for i := range 4000 {
 		k := known{firing: i%2 == 0, seen: began.Add(time.Duration(i*7919%4000) * time.Second), kind: KindUnmatched, reason: "no playbook"}
 		if i%4 == 0 {
-			k.runs, k.kind, k.reason = []runRef{{"r-1", "p"}}, "", ""
+			k.runs, k.kind, k.reason = []runRef{{id: "r-1", playbook: "p"}}, "", ""
 		}
 		x.put(fmt.Sprintf("%04x@t", i), k)
 	}
@@ -56,7 +56,7 @@ func TestTallyOfAPeriod(t *testing.T) {
 		}
 		x.put(id+"@"+began.Format(time.RFC3339Nano), k)
 	}
-	put("a", day(4), known{runs: []runRef{{"r-1", "p"}}})
+	put("a", day(4), known{runs: []runRef{{id: "r-1", playbook: "p"}}})
 	put("b", day(4), known{kind: KindUnmatched})
 	put("c", day(5), known{kind: KindUnmatched})
 	put("e", day(3), known{kind: KindNoService})

@@ -13,7 +13,7 @@ const ProjectionName = "dispatch"
 
 // snapshotVersion changes whenever the meaning of a Snapshot does: one of another
 // version is not used.
-const snapshotVersion = 1
+const snapshotVersion = 2
 
 // A Snapshot is the dispatcher's memory at one moment: the cursor and the known
 // episodes. A start folds only the records after it. It is never the truth: when it
@@ -38,10 +38,14 @@ type storedEpisode struct {
 	ID             string
 	Generation     int // which map of episodes it was in: 0 m, 1 idle, 2 older
 	Firing, Retry  bool
+	Paused         bool
 	Resolved, Seen int64
 	Kind, Reason   int
 	Runs           [][2]int // run and playbook
+	Started        []bool   // of Runs: the run began with the episode
 	Note           uint64
+	Repeats        int
+	Repeated       int64
 }
 
 // Unsaved is how much follows the last snapshot, in records and their episodes.
@@ -69,12 +73,13 @@ func (d *Dispatcher) Snapshot() *Snapshot {
 	for generation, m := range []map[string]known{d.m, d.idle, d.older} {
 		for id, k := range m {
 			e := storedEpisode{
-				ID: id, Generation: generation, Firing: k.firing, Retry: k.retry,
+				ID: id, Generation: generation, Firing: k.firing, Retry: k.retry, Paused: k.paused,
 				Resolved: nanos(k.resolved), Seen: nanos(k.seen),
 				Kind: text(k.kind), Reason: text(k.reason), Note: k.note,
+				Repeats: k.repeats, Repeated: nanos(k.repeated),
 			}
 			for _, r := range k.runs {
-				e.Runs = append(e.Runs, [2]int{text(r.id), text(r.playbook)})
+				e.Runs, e.Started = append(e.Runs, [2]int{text(r.id), text(r.playbook)}), append(e.Started, r.started)
 			}
 			s.Episodes = append(s.Episodes, e)
 		}
@@ -127,7 +132,7 @@ func (s *Snapshot) usable() bool {
 	text := func(i int) bool { return i >= 0 && i < len(s.Texts) }
 	return s.Version == snapshotVersion && s.Head > 0 && s.Offset >= 0 &&
 		!slices.ContainsFunc(s.Episodes, func(e storedEpisode) bool {
-			return e.Generation < 0 || e.Generation > 2 || !text(e.Kind) || !text(e.Reason) ||
+			return e.Generation < 0 || e.Generation > 2 || !text(e.Kind) || !text(e.Reason) || len(e.Started) != len(e.Runs) ||
 				slices.ContainsFunc(e.Runs, func(r [2]int) bool { return !text(r[0]) || !text(r[1]) })
 		})
 }
@@ -154,20 +159,19 @@ func (d *Dispatcher) restore(s *Snapshot, now time.Time) {
 		e := &s.Episodes[i]
 		k := known{
 			firing: e.Firing, retry: e.Retry, resolved: fromNanos(e.Resolved), seen: fromNanos(e.Seen),
-			kind: s.Texts[e.Kind], reason: s.Texts[e.Reason], note: e.Note,
+			kind: s.Texts[e.Kind], reason: s.Texts[e.Reason], note: e.Note, paused: e.Paused,
+			repeats: e.Repeats, repeated: fromNanos(e.Repeated),
 		}
 		if k.seen.Before(old) {
 			continue
 		}
-		for _, r := range e.Runs {
-			if ref := (runRef{s.Texts[r[0]], s.Texts[r[1]]}); !d.released[ref.id] {
+		for i, r := range e.Runs {
+			if ref := (runRef{s.Texts[r[0]], s.Texts[r[1]], e.Started[i]}); !d.released[ref.id] {
 				k.runs = append(k.runs, ref)
 			}
 		}
 		for _, ref := range d.m[e.ID].runs {
-			if !slices.Contains(k.runs, ref) {
-				k.runs = append(k.runs, ref)
-			}
+			k.runs = with(k.runs, ref)
 		}
 		d.place(e, k)
 	}
