@@ -23,20 +23,26 @@ const heardFor = 5 * time.Minute
 type heard struct {
 	now func() time.Time
 
-	mu  sync.Mutex // guards at and err
-	at  time.Time  // zero: it was not asked yet
-	err error      // of the last answer
+	mu     sync.Mutex // guards all below
+	at     time.Time  // zero: it has not answered yet
+	err    error      // of the last answer
+	silent time.Time  // when the first caller after that answer had waited in vain; zero: none has
 }
 
 // note records an answer. An error counts only if it tells that the system does not answer
 // as it should: one about a target that is not there is an answer too. It returns the error.
 func (h *heard) note(ctx context.Context, err error) error {
-	if err != nil && ctx.Err() != nil {
-		return err // the caller waited no longer, which tells nothing of the system
-	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.at, h.err = h.now(), nil
+	if err != nil && ctx.Err() != nil {
+		// The caller waited no longer. One that left tells nothing of the system; one whose
+		// time was over may have been in a hurry, so an answer to another one counts more.
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) && h.silent.IsZero() {
+			h.silent = h.now()
+		}
+		return err
+	}
+	h.at, h.err, h.silent = h.now(), nil, time.Time{}
 	var e *fault.Error
 	switch {
 	case err == nil:
@@ -55,11 +61,16 @@ func (h *heard) note(ctx context.Context, err error) error {
 func (h *heard) health(name string) web.Health {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	silent := web.Health{Name: name, State: web.Failing, Text: "it has not answered since " + runview.Time(h.silent) + ": nobody who asked could wait that long"}
 	switch {
+	case h.at.IsZero() && !h.silent.IsZero():
+		return silent
 	case h.at.IsZero():
 		return web.Health{Name: name, State: web.Unknown, Text: "it has not been asked since the start"}
 	case h.err != nil:
 		return web.Health{Name: name, State: web.Failing, Text: "at " + runview.Time(h.at) + ": " + h.err.Error()}
+	case h.now().Sub(h.at) > heardFor && !h.silent.IsZero():
+		return silent
 	case h.now().Sub(h.at) > heardFor:
 		return web.Health{Name: name, State: web.Unknown, Text: "it last answered at " + runview.Time(h.at) + ", and has not been asked since"}
 	default:

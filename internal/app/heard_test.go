@@ -3,7 +3,9 @@ package app
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/inference-responder/responder/internal/fault"
@@ -76,4 +78,42 @@ func TestHeard(t *testing.T) {
 	defer cancel()
 	h.note(late, &fault.Error{Reason: fault.Timeout}) //nolint:errcheck // it returns the error that it is given
 	want("after a page waited no longer", web.Healthy)
+}
+
+// TestHeardOfAHang: a system that hangs longer than every caller waits does not answer,
+// since the first one that waited in vain; any answer ends that.
+func TestHeardOfAHang(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := &heard{now: time.Now}
+		wait := func(ctx context.Context) {
+			ctx, cancel := context.WithTimeout(ctx, time.Minute)
+			defer cancel()
+			<-ctx.Done()
+			h.note(ctx, ctx.Err()) //nolint:errcheck // it returns the error that it is given
+		}
+		want := func(what string, state web.HealthState, text string) {
+			t.Helper()
+			if got := h.health("Prometheus"); got.State != state || !strings.Contains(got.Text, text) {
+				t.Errorf("%s: %s (%s), want %s with %q", what, got.State, got.Text, state, text)
+			}
+		}
+		left, leave := context.WithCancel(t.Context())
+		leave()
+		wait(left)
+		want("after a caller left", web.Unknown, "not been asked")
+		for range 2 {
+			wait(t.Context())
+			want("at the start", web.Failing, "it has not answered since 2000-01-01 00:01:00Z")
+		}
+		h.note(t.Context(), nil) //nolint:errcheck // it returns the error that it is given
+		want("after an answer", web.Healthy, "it answered")
+		for range 6 {
+			wait(t.Context())
+		}
+		want("after it answered no more", web.Failing, "it has not answered since 2000-01-01 00:03:00Z")
+		h.note(t.Context(), &fault.Error{Reason: fault.NotFound}) //nolint:errcheck // it returns the error that it is given
+		want("after an answer that there is none", web.Healthy, "it answered")
+		time.Sleep(heardFor + time.Second)
+		want("long after it", web.Unknown, "has not been asked since")
+	})
 }
