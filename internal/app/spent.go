@@ -23,6 +23,9 @@ const (
 	scrapesArrive = 10 * time.Minute // by then Prometheus has all samples of a time
 )
 
+// errBusy is for people: Prometheus was not asked.
+var errBusy = fmt.Errorf("other reports kept Prometheus busy for %s: read this one again", spentWithin)
+
 // spendings asks Prometheus what runs spent of error budgets. However often somebody asks,
 // each run costs it one answer for every part that is over.
 type spendings struct {
@@ -59,7 +62,7 @@ func (b *spendings) of(ctx context.Context, run machine.State, events []machine.
 		case b.turns <- struct{}{}:
 			defer func() { <-b.turns }()
 		case <-ctx.Done():
-			return unknownSpending(svc, errUnanswered.Error()), ctx.Err()
+			return unknownSpending(svc, errBusy.Error()), errBusy
 		}
 		return b.ask(ctx, svc, spans)
 	})

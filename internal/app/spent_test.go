@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/sandbox"
 	"github.com/inference-responder/responder/internal/slo"
 	"github.com/inference-responder/responder/internal/step"
@@ -148,6 +149,25 @@ func TestSpentInAMoment(t *testing.T) {
 	if all := strings.Join(q.exprs, "\n"); strings.Contains(all, "[0ms]") || !strings.Contains(all, "[1ms]") {
 		t.Errorf("it asks\n%s", all)
 	}
+}
+
+// TestSpentWhileBusy: a report that other ones keep from asking says so, and does not
+// blame Prometheus.
+func TestSpentWhileBusy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := &spied{}
+		b := newSpendings(q, time.Now, slog.New(slog.DiscardHandler))
+		for range spentAtOnce {
+			b.turns <- struct{}{}
+		}
+		began := time.Now().Add(-2 * time.Hour)
+		start := machine.Start{Run: "r-1", Service: playbook.Service{SLOs: []playbook.SLO{{Name: "ttft"}}}}
+		events := []machine.Event{{Kind: machine.RunStarted, At: began, Start: &start}, {Kind: machine.RunEnded, At: began.Add(time.Hour)}}
+		got := b.of(t.Context(), machine.State{Start: start, Began: began}, events).Spent
+		if len(got) != 1 || got[0].Why != errBusy.Error() || len(q.exprs) > 0 {
+			t.Errorf("%+v after %q, want %v", got, q.exprs, errBusy)
+		}
+	})
 }
 
 // spied remembers what Prometheus is asked.
