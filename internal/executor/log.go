@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
 )
@@ -49,10 +50,48 @@ func stepText(x machine.Event) (string, bool) {
 		return fmt.Sprintf("%s: %s", x.Verdict, x.Message), true
 	case machine.RunEnded:
 		return fmt.Sprintf("%s: %s", x.Ending.Outcome, x.Ending.Message), true
-	case machine.PlanRefused, machine.GuardsRefused, machine.GateOpened, machine.GateDecided, machine.GateExpired, machine.GateWithdrawn, machine.WouldApply, machine.Applied,
-		machine.Settled, machine.Verified, machine.Kept, machine.Declined, machine.Undone, machine.Unwound, machine.RunHeld, machine.HoldResolved,
-		machine.PauseSeen, machine.PauseLifted, machine.CancelRequested:
+	case machine.GateOpened, machine.GateVoted, machine.GateDecided, machine.GateVoided, machine.GateExpired, machine.HoldResolved, machine.CancelRequested:
+		return questionText(x), true
+	case machine.PlanRefused, machine.GuardsRefused, machine.GateWithdrawn, machine.WouldApply, machine.Applied,
+		machine.Settled, machine.Verified, machine.Kept, machine.Declined, machine.Undone, machine.Unwound, machine.RunHeld,
+		machine.PauseSeen, machine.PauseLifted:
 		return x.Message, true
 	}
 	return "", false
+}
+
+// questionText returns in words what people are asked, or what they decided, who and why.
+func questionText(x machine.Event) string {
+	if g := x.Gate; g != nil {
+		if x.Kind == machine.GateExpired {
+			return "nobody of " + g.Who() + " decided in time"
+		}
+		return fmt.Sprintf("asks %s until %s: %s", g.Who(), g.Deadline.UTC().Format(time.RFC3339), g.Text)
+	}
+	d := x.Decision
+	if d == nil {
+		return x.Message
+	}
+	text := "denied"
+	switch {
+	case x.Kind == machine.GateVoided:
+		text = "fresh plan requested"
+	case x.Kind == machine.CancelRequested:
+		text = "cancellation requested"
+	case x.Kind == machine.HoldResolved && d.Approve:
+		text = "declared applied"
+	case x.Kind == machine.HoldResolved:
+		text = "declared not applied"
+	case x.Kind == machine.GateVoted:
+		text = "approved, and others are needed too,"
+	case d.BreakGlass:
+		text = "approved alone, past the needs,"
+	case d.Approve:
+		text = "approved"
+	}
+	text += " by " + d.By
+	if d.Reason != "" {
+		text += ": " + d.Reason
+	}
+	return text
 }
