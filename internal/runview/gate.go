@@ -24,6 +24,9 @@ func (r *Renderer) question(s machine.State, full bool) {
 	switch l := s.Lever; {
 	case s.Gate.Undo, l == nil, l.Plan == nil:
 		r.field("asks", "%s", s.Gate.Text)
+		if s.Gate.Digest != "" {
+			r.digest("digest    ", s.Gate.Digest)
+		}
 	case full:
 		r.field("plan", "%s", l.Plan.Summary)
 		r.plan(s.Current, *l.Plan)

@@ -314,3 +314,23 @@ func FuzzInline(f *testing.F) {
 		}
 	})
 }
+
+// A question whether a change is taken back has a digest of its own, which people name
+// outside a terminal: it is there, whole, wherever the question is.
+func TestTakeBackShowsItsDigest(t *testing.T) {
+	digest := "undo:sha256:" + strings.Repeat("0123456789abcdef", 4)
+	g := &machine.Gate{ID: "r-1/scale#1/gate#2", Undo: true, Digest: digest, Text: "scale out: no effect. Take it back?"}
+	s := machine.State{Start: machine.Start{Run: "r-1"}, Gate: g, Lever: &machine.Lever{Plan: &machine.Plan{Summary: "scale out"}}}
+	for name, write := range map[string]func(r *Renderer){
+		"asked":   func(r *Renderer) { r.Question(s) },
+		"watched": func(r *Renderer) { r.Event(machine.Event{Kind: machine.GateOpened, Gate: g}) },
+	} {
+		var out strings.Builder
+		r := NewRenderer(&out)
+		r.Width = Width
+		write(r)
+		if !strings.Contains(out.String(), " "+digest+"\n") || r.Err != nil {
+			t.Errorf("%s (%v):\n%s", name, r.Err, out.String())
+		}
+	}
+}

@@ -191,6 +191,8 @@ func (r *Renderer) Event(e machine.Event) {
 		r.behind(r.query)
 	case e.Plan != nil:
 		r.plan(e.State, *e.Plan)
+	case e.Kind == machine.GateOpened && e.Gate != nil && e.Gate.Undo:
+		r.digest("             digest  ", e.Gate.Digest)
 	case len(e.Guards) > 0:
 		r.guards(e.Guards)
 	case e.Sample != nil:
