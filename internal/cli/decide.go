@@ -75,10 +75,12 @@ func (o decision) command(p *command.Process, d *api.DecisionRequest, cmd *cobra
 	return cmd
 }
 
-// again adds to the error about a plan that is not asked about any more the command for the one that is.
+// again returns, in place of the refusal of a plan that is not asked about any more, which
+// one is, and the command for it.
 func (o decision) again(ctx context.Context, c *client.Client, id string, d api.DecisionRequest, err error) error {
 	var now api.RunDetail
-	if d.Digest == "" || c.Get(ctx, client.RunPath(id), nil, &now) != nil {
+	var conflict *client.ConflictError
+	if d.Digest == "" || !errors.As(err, &conflict) || c.Get(ctx, client.RunPath(id), nil, &now) != nil {
 		return err
 	}
 	g := now.Run.Gate
@@ -95,7 +97,12 @@ func (o decision) again(ctx context.Context, c *client.Client, id string, d api.
 	if d.Reason != "" {
 		line += " --reason '" + strings.ReplaceAll(d.Reason, "'", `'\''`) + "'"
 	}
-	return fmt.Errorf("%w\nread the plan of now with: responder runs show %s\nto %s that one:           %s", err, id, o.verb, runview.Printable(line))
+	asks := "about another plan now"
+	if g.TakeBack {
+		asks = "now whether its change is taken back"
+	}
+	return fmt.Errorf("nothing was decided: %s asks %s, not about %s\nread it first: %s\n%-13s  %s",
+		id, asks, runview.Printable(d.Digest), runview.ShowCommand(id), "then "+o.verb+":", runview.Printable(line))
 }
 
 // says is a decision.said that needs the run's id alone.

@@ -111,3 +111,43 @@ func TestHoldCommands(t *testing.T) {
 		server.Close()
 	}
 }
+
+// TestDecisionAboutAnotherPlan: who names a plan that is not asked about any more reads one
+// message, with the command for what is asked now. Another refusal stays what it is.
+func TestDecisionAboutAnotherPlan(t *testing.T) {
+	const again = "responder approve r-1 --digest sha256:new --reason 'it'\\''s me'"
+	for _, tt := range []struct {
+		status int
+		gate   string
+		want   string
+	}{
+		{
+			http.StatusConflict, `{"gate":"g","digest":"sha256:new"}`,
+			"responder: nothing was decided: r-1 asks about another plan now, not about sha256:old\nread it first: responder runs show r-1\nthen approve:  " + again + "\n",
+		},
+		{
+			http.StatusConflict, `{"gate":"g","digest":"undo:sha256:new","takeBack":true}`,
+			"responder: nothing was decided: r-1 asks now whether its change is taken back, not about sha256:old\nread it first: responder runs show r-1\nthen approve:  " +
+				strings.Replace(again, "sha256", "undo:sha256", 1) + "\n",
+		},
+		{http.StatusConflict, `{"gate":"g","digest":"sha256:old"}`, "responder: refused; so"},
+		{http.StatusForbidden, `{"gate":"g","digest":"sha256:new"}`, "responder: you may not do that: refused; so"},
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", client.JSONType)
+			if r.Method == http.MethodPost {
+				w.WriteHeader(tt.status)
+				fmt.Fprint(w, `{"error":{"code":"x","message":"refused","hint":"so"}}`)
+				return
+			}
+			fmt.Fprintf(w, `{"run":{"run":"r-1","gate":%s}}`, tt.gate)
+		}))
+		var stdout, stderr strings.Builder
+		p := &command.Process{Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: &stderr, Getenv: os.Getenv, Temp: &command.Temporary{}}
+		args := []string{"approve", "r-1", "--digest", "sha256:old", "--reason", "it's me", "--server", server.URL}
+		if code := Run(t.Context(), args, p); code == command.ExitOK || !strings.HasPrefix(stderr.String(), tt.want) {
+			t.Errorf("%d, %s: exit code %d:\n%s\nwant\n%s", tt.status, tt.gate, code, stderr.String(), tt.want)
+		}
+		server.Close()
+	}
+}

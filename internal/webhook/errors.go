@@ -12,6 +12,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/inference-responder/responder/internal/api"
+	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/rights"
 )
@@ -51,6 +52,8 @@ func problemOf(err error) *Problem {
 		return problem(http.StatusNotFound, "not_found", err.Error(), "")
 	case errors.Is(err, ErrArchived):
 		return problem(http.StatusGone, "archived", err.Error(), "'responder journal restore' puts it back into a copy of the journal")
+	case errors.Is(err, machine.ErrStale):
+		return problem(http.StatusConflict, "conflict", err.Error(), "read what the run asks now: 'responder runs show'")
 	case errors.Is(err, ErrConflict):
 		return problem(http.StatusConflict, "conflict", err.Error(), "look at the run again: it may have moved on")
 	case errors.As(err, &missing):

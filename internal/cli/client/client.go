@@ -301,10 +301,19 @@ func refusal(base, credential string, resp *http.Response) error {
 		return fmt.Errorf("you may not do that: %s (%s answered %s)", said, base, resp.Status)
 	case http.StatusServiceUnavailable:
 		return fmt.Errorf("%s cannot take this now: %s; try again, and see %s/readyz for what is missing", base, said, base)
+	case http.StatusConflict:
+		return &ConflictError{fmt.Sprintf("%s (%s answered %s)", said, base, resp.Status)}
 	default:
 		return fmt.Errorf("%s (%s answered %s)", said, base, resp.Status)
 	}
 }
+
+// ConflictError is the answer to a request that is not possible in the present state of
+// what it is about.
+type ConflictError struct{ said string }
+
+// Error returns what the service answered.
+func (e *ConflictError) Error() string { return e.said }
 
 // ServerMessage reads the message of an error answer, in one line.
 func ServerMessage(body io.Reader) string {

@@ -180,7 +180,7 @@ func (t *turn) refuse(d Decision) error {
 	case !t.now.Before(g.Deadline):
 		return fmt.Errorf("%w: the deadline was %s", ErrNoGate, g.Deadline.UTC().Format(time.RFC3339))
 	case d.Digest != "" && d.Digest != g.Digest:
-		return fmt.Errorf("%w: the current plan is %s, the decision is about %s; check the new plan", ErrStale, g.Digest, d.Digest)
+		return fmt.Errorf("%w: it names %s, the open question is about %s", ErrStale, d.Digest, g.Digest)
 	case d.Approve && d.Gate == "" && d.Digest == "" && t.s.Asked > 1:
 		// It may be meant for an earlier question, about a voided plan.
 		return fmt.Errorf("%w: this run asked earlier questions too; check the current one and name it: gate %s%s", ErrStale, g.ID, about(g.Digest))
@@ -221,7 +221,7 @@ func (t *turn) refuseReplan(d Decision) error {
 	case !t.now.Before(g.Deadline):
 		return fmt.Errorf("%w: the deadline was %s", ErrNoGate, g.Deadline.UTC().Format(time.RFC3339))
 	case d.Digest != "" && d.Digest != g.Digest:
-		return fmt.Errorf("%w: the current plan is %s, not %s; there is already a new plan", ErrStale, g.Digest, d.Digest)
+		return fmt.Errorf("%w: it names %s, the open question is about %s", ErrStale, d.Digest, g.Digest)
 	case !g.concerns(d):
 		return g.notAmong(d)
 	case t.s.Lever.Replans >= MaxReplans:
