@@ -17,11 +17,13 @@ type ReceivedAlert struct {
 	Starts     time.Time         `json:"starts,omitzero"`
 	Seen       time.Time         `json:"seen"`                 // when Alertmanager last mentioned it
 	Resolved   time.Time         `json:"resolved,omitzero"`    // when that was learned
-	Became     string            `json:"became"`               // run, unmatched, no-service, suppressed, quarantined, or resolved: it resolved before it could start a run
+	Became     string            `json:"became"`               // run: it started one; joined: it was added to one; unmatched, no-service, paused, suppressed, quarantined; resolved: it resolved before it could start a run
 	Runs       []string          `json:"runs"`                 // that it started or joined
 	Reason     string            `json:"reason,omitempty"`     // why it has no run
 	Nearest    string            `json:"nearest,omitempty"`    // of an unmatched one: the playbook of which the fewest matchers fail
 	Mismatches []string          `json:"mismatches,omitempty"` // those matchers, with the values that they were compared with
+	Repeats    int               `json:"repeats"`              // how often Alertmanager sent it again since, and nothing new came of it
+	Repeated   time.Time         `json:"repeated,omitzero"`    // when it last did
 	Waits      bool              `json:"waits"`                // it is decided again by itself
 	Remedy     string            `json:"remedy,omitempty"`     // what to do
 	Source     string            `json:"source,omitempty"`     // the alert's generatorURL

@@ -216,7 +216,7 @@ func TestAPI(t *testing.T) {
 		"alerts": AlertList{Now: later, More: true, Alerts: []ReceivedAlert{{
 			Episode: alert.Episode(), Labels: alert.Labels, Firing: true, Starts: noon, Seen: noon, Became: "unmatched", Runs: []string{}, Reason: "r",
 			Nearest: "p", Mismatches: []string{"m"}, Waits: true, Remedy: "do", Source: alert.GeneratorURL,
-		}, {Episode: joined.Episode(), Starts: noon, Seen: later, Resolved: later, Became: "run", Runs: []string{"r-1"}}}},
+		}, {Episode: joined.Episode(), Starts: noon, Seen: later, Resolved: later, Became: "joined", Runs: []string{"r-1"}, Repeats: 3, Repeated: later}}},
 		"services":  ServiceList{Services: []Service{ServiceOf(service), ServiceOf(playbook.Service{Name: "a"})}},
 		"playbooks": PlaybookList{Playbooks: []Playbook{PlaybookOf(loaded(t))}},
 		"pauses":    PauseList{Pauses: []Pause{{Scope: "service:serving/chat", Service: "serving/chat", Since: noon, By: "user:ada", Reason: "load test"}}, Note: "n"},

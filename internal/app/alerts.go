@@ -32,6 +32,7 @@ func (r received) alert(s executor.SeenAlert) api.ReceivedAlert {
 	out := api.ReceivedAlert{
 		Episode: s.Episode, Firing: s.Firing, Seen: s.At.UTC(), Resolved: s.Resolved.UTC(),
 		Became: became(s.Seen), Runs: append([]string{}, s.Runs...), Reason: s.Reason, Waits: s.Retry,
+		Repeats: s.Repeats, Repeated: s.Repeated,
 	}
 	if s.Resolved.IsZero() {
 		out.Resolved = s.Resolved
@@ -51,8 +52,10 @@ func (r received) alert(s executor.SeenAlert) api.ReceivedAlert {
 		out.Remedy = "let the alert's rule set the labels of one service, or add the service to the catalog: 'responder services -o wide' lists it"
 	case s.Kind == dispatch.KindSuppressed && s.Retry:
 		out.Remedy = "nothing: it is decided again by itself"
+	case s.Paused && s.Firing:
+		out.Remedy = "lift the pause when it is over, and the alert is decided again at once: 'responder pauses' lists the pauses, 'responder unpause' lifts one"
 	case s.Kind == dispatch.KindSuppressed && s.Firing:
-		out.Remedy = "lift what is in the way: 'responder pauses' lists the pauses, 'responder runs list' the runs in quarantine"
+		out.Remedy = "look at that run and release it, and the alert is decided again at once: 'responder runs show', 'responder runs release'"
 	case s.Kind == dispatch.KindQuarantined:
 		out.Remedy = "look at its notification: 'responder audit list --stream intake'"
 	}
@@ -62,10 +65,14 @@ func (r received) alert(s executor.SeenAlert) api.ReceivedAlert {
 // became names what became of an episode.
 func became(s dispatch.Seen) string {
 	switch {
+	case s.Joined:
+		return "joined"
 	case len(s.Runs) > 0:
 		return "run"
 	case s.Kind == "":
 		return "resolved"
+	case s.Paused:
+		return "paused"
 	}
 	_, name, _ := strings.Cut(s.Kind, ".")
 	return name

@@ -5,6 +5,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/inference-responder/responder/internal/api"
 )
@@ -17,14 +20,35 @@ func TestAlertsPage(t *testing.T) {
 		{Episode: "2@x", Became: "unmatched", Labels: map[string]string{"alertname": "Other"}, Reason: "no playbook matches", Remedy: "extend a match"},
 		{Episode: "3@x", Became: "no-service", Reason: "no service has namespace=\"x\"", Remedy: "add it"},
 		{Episode: "4@x", Became: "run", Runs: []string{"r-1"}},
+		{Episode: "5@x", Became: "joined", Runs: []string{"r-1"}, Repeats: 3, Repeated: time.Date(2026, 5, 4, 14, 2, 0, 0, time.UTC)},
+		{Episode: "6@x", Became: "paused", Reason: "everything is paused by user:ada: load test", Remedy: "lift it"},
 	}})
 	text := fmt.Sprint(page.Rows)
-	for _, want := range []string{`no playbook matches; nearest is playbook inference-slo-breach: alertname="TTFTHigh"`, `no service has namespace="x"`} {
+	for _, want := range []string{
+		`no playbook matches; nearest is playbook inference-slo-breach: alertname="TTFTHigh"`, `no service has namespace="x"`, "everything is paused by user:ada: load test",
+	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page lacks %q: %s", want, text)
 		}
 	}
-	if want := []string{"What to do about no-service: add it.", "What to do about unmatched: extend a match."}; !slices.Equal(page.Notes, want) {
+	var shown [][]string
+	for _, row := range page.Rows {
+		var cells []string
+		for i, c := range page.Columns {
+			if !c.Wide && c.Head != "AGE" && c.Head != "REASON" && c.Head != "LABELS" {
+				cells = append(cells, row[i])
+			}
+		}
+		shown = append(shown, cells)
+	}
+	want := [][]string{
+		{"TTFTHigh", "resolved", "no playbook", "", "", ""}, {"Other", "resolved", "no playbook", "", "", ""}, {"3", "resolved", "no service", "", "", ""},
+		{"4", "resolved", "run", "", "r-1", ""}, {"5", "resolved", "joined", "3", "r-1", "2026-05-04 14:02:00Z"}, {"6", "resolved", "paused", "", "", ""},
+	}
+	if diff := cmp.Diff(want, shown); diff != "" {
+		t.Errorf("the page shows (-want +got):\n%s", diff)
+	}
+	if want := []string{"What to do about no playbook: extend a match.", "What to do about no service: add it.", "What to do about paused: lift it."}; !slices.Equal(page.Notes, want) {
 		t.Errorf("its notes are %q, want %q", page.Notes, want)
 	}
 }

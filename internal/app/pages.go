@@ -104,13 +104,13 @@ func alertsPage(list api.AlertList) web.Table {
 	for i := range list.Alerts {
 		a := &list.Alerts[i]
 		a.Reason = runview.AlertReason(*a)
-		if do := a.Became + ": " + a.Remedy; a.Remedy != "" && !slices.Contains(remedies, do) {
+		if do := runview.BecameWord(a.Became) + ": " + a.Remedy; a.Remedy != "" && !slices.Contains(remedies, do) {
 			remedies = append(remedies, do)
 		}
 	}
 	page := web.Table{Table: runview.AlertTable(list)}
 	for i := range page.Columns {
-		if c := &page.Columns[i]; c.Head == "REASON" || c.Head == "LABELS" {
+		if c := &page.Columns[i]; c.Head == "REASON" || c.Head == "LABELS" || c.Head == runview.HeadRepeated {
 			c.Wide = false
 		}
 	}

@@ -15,14 +15,27 @@ import (
 )
 
 const alertsLong = `List the alerts that were received, the most recently mentioned ones first, and what
-became of each: the run that it started or joined, or why it has none. AGE is the time
-since Alertmanager last mentioned it, by the service's clock. Alerts of the last 14
-days that had a run are known, and the most recent ones of those that had none.
+became of each:
 
-With --why each alert is explained: its labels, when it started and was last
-mentioned, and its run. For one without a run: no playbook matches (the nearest one,
-and the matchers of it that fail), no service of the catalog, or something was in the
-way, such as a pause; and what to do about it. Times are in the zone of this machine.
+  run          it started a run
+  joined       it was added to a run that it did not start
+  no playbook  no playbook matches its labels
+  no service   its labels name no service of the catalog, or several
+  paused       a pause kept it from starting a run
+  suppressed   something else was in the way, such as a run in quarantine
+  quarantined  its notification could not be processed
+  resolved     it resolved before it could start a run
+
+REPEATED is how often Alertmanager sent it again since then and nothing new came of it.
+RUN is the beginning of the ID of its newest run; -o wide prints the ID whole. AGE is
+the time since Alertmanager last mentioned the alert, by the service's clock. Alerts of
+the last 14 days that had a run are known, and the most recent ones of those that had
+none.
+
+With --why each alert is explained: its labels, when it started, was last mentioned and
+last repeated, and its run. For one without a run: the nearest playbook and the matchers
+of it that fail, what was looked for in the catalog, or what was in the way and who set
+it; and what to do about it. Times are in the zone of this machine.
 
 FINGERPRINT, or any beginning of it, selects one alert; Alertmanager shows it in its
 API and in the payload of a webhook.`

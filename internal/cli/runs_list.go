@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/url"
 	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -63,9 +62,13 @@ prints everything about one.`,
 }
 
 func runTable(list api.RunList) *runview.Table {
+	ids := make([]string, len(list.Runs))
+	for i, r := range list.Runs {
+		ids[i] = r.Run
+	}
 	t := &runview.Table{
 		Columns: []runview.Column{
-			{Head: "RUN", Brief: briefRuns(list.Runs)},
+			{Head: "RUN", Brief: runview.BriefRuns(ids)},
 			{Head: "AGE"},
 			{Head: "STATUS"},
 			{Head: "SERVICE", Flex: true, Last: true},
@@ -94,25 +97,4 @@ func runTable(list api.RunList) *runview.Table {
 		t.Add(r.Run, age, r.Status, r.Service, r.Playbook, state, runview.Time(r.Began), fmt.Sprint(runview.Round(until.Sub(r.Began))), r.Alert, r.Why)
 	}
 	return t
-}
-
-// briefID is the length of a beginning of an ID that holds its time, in milliseconds.
-const briefID = len("r-01JDXYZ000")
-
-// briefRuns returns what shortens an ID as long as it means one run of the list.
-func briefRuns(runs []api.RunSummary) func(string) string {
-	return func(id string) string {
-		for n := briefID; n < len(id); n++ {
-			same := 0
-			for _, r := range runs {
-				if strings.HasPrefix(r.Run, id[:n]) {
-					same++
-				}
-			}
-			if same < 2 {
-				return id[:n]
-			}
-		}
-		return id
-	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -25,8 +26,10 @@ func AlertTable(list api.AlertList) *Table {
 			{Head: "ALERT", Flex: true},
 			{Head: "STATE"},
 			{Head: "BECAME"},
-			{Head: "RUN"},
+			{Head: "REPEATED"},
+			{Head: "RUN", Brief: BriefRuns(lastRuns(list.Alerts))},
 
+			{Head: HeadRepeated, Wide: true},
 			{Head: "REASON", Wide: true},
 			{Head: "FINGERPRINT", Wide: true},
 			{Head: "STARTED (UTC)", Wide: true},
@@ -43,17 +46,50 @@ func AlertTable(list api.AlertList) *Table {
 		if !a.Starts.IsZero() {
 			starts = Time(a.Starts)
 		}
-		last := ""
-		if n := len(a.Runs); n > 0 {
-			last = a.Runs[n-1]
+		again, last := "", ""
+		if a.Repeats > 0 {
+			again, last = strconv.Itoa(a.Repeats), Time(a.Repeated)
 		}
 		age := ""
 		if !list.Now.IsZero() {
 			age = Age(list.Now.Sub(a.Seen))
 		}
-		t.Add(age, alertName(a), state, a.Became, last, a.Reason, fingerprint(a), starts, Time(a.Seen), labelText(a.Labels))
+		t.Add(age, alertName(a), state, BecameWord(a.Became), again, lastRun(a), last, a.Reason, fingerprint(a), starts, Time(a.Seen), labelText(a.Labels))
 	}
 	return t
+}
+
+// HeadRepeated is the heading of when an alert was last repeated.
+const HeadRepeated = "REPEATED (UTC)"
+
+// BecameWord returns in words what became of an alert, from a value of
+// [api.ReceivedAlert].Became.
+func BecameWord(became string) string {
+	switch became {
+	case "unmatched":
+		return "no playbook"
+	case "no-service":
+		return "no service"
+	default:
+		return became
+	}
+}
+
+// lastRun returns the newest run of an alert; empty: it has none.
+func lastRun(a api.ReceivedAlert) string {
+	if n := len(a.Runs); n > 0 {
+		return a.Runs[n-1]
+	}
+	return ""
+}
+
+func lastRuns(alerts []api.ReceivedAlert) (ids []string) {
+	for _, a := range alerts {
+		if id := lastRun(a); !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
 }
 
 // AlertReason returns in one line why an alert has no run, with the playbook that is nearest and the
@@ -77,6 +113,9 @@ func AlertWhy(a api.ReceivedAlert, clock Clock) string {
 	}
 	line("became", becameLine(a))
 	line("why", a.Reason)
+	if a.Repeats > 0 {
+		line("repeated", Count(a.Repeats, "time")+", last "+clock.Ago(a.Repeated)+"; nothing new came of it")
+	}
 	line("labels", labelText(a.Labels))
 	line("started", clock.Ago(a.Starts))
 	line("seen", clock.Ago(a.Seen))
@@ -95,15 +134,19 @@ func AlertWhy(a api.ReceivedAlert, clock Clock) string {
 
 // becameLine is what became of an alert.
 func becameLine(a api.ReceivedAlert) string {
-	switch {
+	switch all := strings.Join(a.Runs, ", "); {
+	case len(a.Runs) == 1 && a.Became == "joined":
+		return "joined: it was added to run " + all + ", which it did not start"
+	case a.Became == "joined":
+		return "joined: it was added to runs " + all + ", none of which it started"
 	case len(a.Runs) == 1:
-		return "it started or joined run " + a.Runs[0]
+		return "run: it started run " + all
 	case len(a.Runs) > 1:
-		return "it started or joined runs " + strings.Join(a.Runs, ", ")
+		return "run: it has a part in runs " + all + ", and started one of them"
 	case a.Became == "resolved":
 		return "no run: it resolved before it could start one"
 	default:
-		return "no run: " + a.Became
+		return "no run: " + BecameWord(a.Became)
 	}
 }
 
