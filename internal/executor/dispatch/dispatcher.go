@@ -163,10 +163,11 @@ func (d *Dispatcher) fold(rec audit.Record, r Record) {
 			if strings.HasPrefix(r.Reason, "starts ") {
 				continue // clock skew: not remembered
 			}
-			if k.same(rec.Kind, r.Reason) {
-				k.again(rec.Time)
-			} else {
+			switch same := k.same(rec.Kind, r.Reason); {
+			case !same:
 				k.news()
+			case !r.Again:
+				k.again(rec.Time)
 			}
 			k.firing = true
 			k.became(rec.Kind, r)

@@ -213,7 +213,8 @@ func (x *episodes) Note(s machine.State, events []machine.Event) (free bool) {
 }
 
 // Release lets episodes that fire leave a run that has ended. They stay with the
-// run that took over, if one did.
+// run that took over, if one did. At the start, what was decided about them after that
+// end is known already, and stays.
 func (x *episodes) Release(run string, end *machine.Ending) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -231,7 +232,7 @@ func (x *episodes) Release(run string, end *machine.Ending) {
 		if into.id != "" {
 			k.runs = with(k.runs, into)
 		}
-		if len(k.runs) == 0 {
+		if len(k.runs) == 0 && k.kind == "" {
 			k.kind, k.reason, k.retry, k.paused = KindSuppressed, "run "+run+" has ended, and it still fires", true, false
 		}
 		x.keep(id, k)

@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/inference-responder/responder/internal/executor/machine"
+	"github.com/inference-responder/responder/internal/playbook"
 )
 
 // Alerts that nobody acts on do not fill the memory, however many there are; what
@@ -97,5 +100,61 @@ func TestMemoryOfActedEpisodesIsBounded(t *testing.T) {
 	d.take(map[string]known{had(0): {firing: true, seen: later}})
 	if k, ok := d.m[had(0)]; !ok || !k.had("p") {
 		t.Errorf("one that fires again is not of its run any more: %+v", k)
+	}
+}
+
+// TestJoined: an episode that a run began with started it, also after that run handed over
+// to another one. Every other episode of a run joined it, and so did each of a run that a
+// person started.
+func TestJoined(t *testing.T) {
+	now := time.Now()
+	first := playbook.Alert{Fingerprint: "first", Status: playbook.Firing, StartsAt: now}
+	second := playbook.Alert{Fingerprint: "second", Status: playbook.Firing, StartsAt: now}
+	start := machine.Start{Run: "r-1", Playbook: "p", Alert: first}
+	next := machine.Start{Run: "r-2", Playbook: "q", Alert: second, DivertedFrom: "r-1"}
+	ended := machine.Ending{Divert: "q", Into: "r-2", Released: []string{first.Episode(), second.Episode()}}
+	stays := machine.Ending{Divert: "q", Into: "r-2"}
+	both := func(x *episodes, s machine.Start) {
+		x.Has(first, s, now)
+		x.Has(second, s, now)
+	}
+	for name, tt := range map[string]struct {
+		fold          func(x *episodes)
+		first, second bool // joined
+	}{
+		"open":    {func(x *episodes) { both(x, start) }, false, true},
+		"by hand": {func(x *episodes) { both(x, machine.Start{Run: "r-1", Playbook: "p", By: "user:ada"}) }, true, true},
+		"released into the next one, which is known later": {func(x *episodes) {
+			both(x, start)
+			x.Release("r-1", &ended)
+			both(x, next)
+		}, false, true},
+		"released into the next one, which is known before": {func(x *episodes) {
+			both(x, start)
+			both(x, next)
+			x.Release("r-1", &ended)
+		}, false, true},
+		"inherited at the start": {func(x *episodes) {
+			both(x, start)
+			x.Inherit(func(run string) (*machine.Ending, time.Time) {
+				if run == "r-1" {
+					return &stays, now
+				}
+				return nil, now
+			})
+		}, false, true},
+		"the record tells": {func(x *episodes) {
+			both(x, machine.Start{Run: "r-1", Playbook: "p"}) // what is left of one that cannot be read
+			k := x.get(first.Episode())
+			k.runs = with(k.runs, runRef{"r-1", "p", true})
+			x.put(first.Episode(), k)
+		}, false, true},
+		"no run": {func(*episodes) {}, false, false},
+	} {
+		x := newEpisodes()
+		tt.fold(x)
+		if a, b := x.get(first.Episode()), x.get(second.Episode()); a.joined() != tt.first || b.joined() != tt.second {
+			t.Errorf("%s: joined %v and %v, want %v and %v: %+v, %+v", name, a.joined(), b.joined(), tt.first, tt.second, a.runs, b.runs)
+		}
 	}
 }

@@ -119,6 +119,9 @@ func appendRecord(t rapid.TB, j *audit.Journal, i, n int) {
 		r.Run, r.Playbook = fmt.Sprintf("r-%d", n%5), fmt.Sprintf("p-%d", n%2)
 	case KindUnmatched, KindNoService, KindSuppressed:
 		r.Reason, r.Retry = fmt.Sprintf("reason %d", n%3), n%4 == 0
+		if n%5 < 3 { // of a suppressed alert: a pause, unless it is asked again
+			r.Playbook = "p-0"
+		}
 	}
 	_, err := j.Append(context.Background(), audit.Append{
 		Stream: Stream, After: audit.Any, Records: []audit.Record{{Kind: kind, Time: time.Now().UTC().Round(0), Data: encode(r)}},
