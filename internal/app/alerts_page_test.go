@@ -42,8 +42,12 @@ func TestAlertsPage(t *testing.T) {
 		shown = append(shown, cells)
 	}
 	want := [][]string{
-		{"TTFTHigh", "resolved", "no playbook", "", "", ""}, {"Other", "resolved", "no playbook", "", "", ""}, {"3", "resolved", "no service", "", "", ""},
-		{"4", "resolved", "run", "", "r-1", ""}, {"5", "resolved", "joined", "3", "r-1", "2026-05-04 14:02:00Z"}, {"6", "resolved", "paused", "", "", ""},
+		{"TTFTHigh", "resolved", "no playbook", "", "", ""},
+		{"Other", "resolved", "no playbook", "", "", ""},
+		{"3", "resolved", "no service", "", "", ""},
+		{"4", "resolved", "run", "", "r-1", ""},
+		{"5", "resolved", "joined", "3", "r-1", "2026-05-04 14:02:00Z"},
+		{"6", "resolved", "paused", "", "", ""},
 	}
 	if diff := cmp.Diff(want, shown); diff != "" {
 		t.Errorf("the page shows (-want +got):\n%s", diff)
