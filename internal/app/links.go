@@ -13,7 +13,7 @@ import (
 // linksOf finds the pages of other systems, for the page of a run.
 func (s *Service) linksOf(c config.Config) web.Links {
 	l := web.Links{Trace: c.Tracing.LinkOf, Commit: commitPages(c.Gitops.Repositories)}
-	if s.world.Simulated == "" {
+	if s.world.Simulated == nil {
 		l.Alertmanager = s.alertmanagerOf
 	}
 	if a := c.Gitops.ArgoCD; a != nil && a.URL != "" {

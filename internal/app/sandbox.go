@@ -56,17 +56,31 @@ func SandboxWorld(sim *sandbox.World, more ...string) World {
 		Now:  sim.Clock().Now,
 		Pace: sim.Clock().Pace(),
 
-		Simulated: simulated(sim),
+		Simulated: simulated(sim, timesAsFast(sim.Clock().Pace())),
 	}
 }
 
-// simulated describes a simulated cluster to people.
-func simulated(sim *sandbox.World) string {
-	text := "the cluster, its Prometheus and the incident " + sim.Scenario().Name + " are simulated, and times are of their clock"
-	if pace := sim.Clock().Pace(); pace != 1 {
-		text += fmt.Sprintf(", which runs %g times as fast", pace)
+// simulated returns what describes a simulated cluster to people, at a moment of its time.
+// Pace tells how fast that passes; empty: as the real one.
+func simulated(sim *sandbox.World, pace string) func(at time.Time) string {
+	return func(at time.Time) string {
+		name, past := sim.ScenarioAt(at)
+		switch {
+		case !past:
+			return "the cluster, its Prometheus and the incident " + name + " are simulated, and times are of their clock" + pace + "."
+		case name == "":
+			name = "of this time"
+		}
+		return "the cluster, its Prometheus and the incident " + name + " were simulated, and times are of their clock. Another incident, " + sim.Scenario().Name + ", has followed."
 	}
-	return text + "."
+}
+
+// timesAsFast describes the pace of a simulated cluster; empty: it is that of the real time.
+func timesAsFast(pace float64) string {
+	if pace == realPace {
+		return ""
+	}
+	return fmt.Sprintf(", which runs %g times as fast", pace)
 }
 
 // goldenTokens is how many tokens of each answer a simulated service has on record.

@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
@@ -15,8 +14,7 @@ func ServedSandbox(sim *sandbox.World, pace float64) World {
 	w := SandboxWorld(sim, machine.Anonymous)
 	w.Sandbox, w.Pace = sim, pace
 	if w.Pace != realPace {
-		w.Simulated = fmt.Sprintf("the cluster, its Prometheus and the incident %s are simulated, and times are of their clock, which runs %g times as fast, "+
-			"and as fast as the real one while a question is open.", sim.Scenario().Name, w.Pace)
+		w.Simulated = simulated(sim, timesAsFast(w.Pace)+", and as fast as the real one while a question is open")
 	}
 	return w
 }

@@ -153,6 +153,14 @@ func TestAnotherScenarioFollows(t *testing.T) {
 	if again := openGate(t, s); again.Start.Run == run || again.Lever == nil || again.Lever.Step != "kube.scale" {
 		t.Errorf("asks %+v, want more replicas", again.Lever)
 	}
+	var page string
+	until(t, "the page of the run before has its chart", func() bool {
+		_, _, page = browser{t: t, url: server}.do(http.MethodGet, "/runs/"+run, nil)
+		return strings.Contains(page, `class="chart"`)
+	})
+	if want := "the incident bad-rollout were simulated"; !strings.Contains(page, want) {
+		t.Errorf("the page of the run before does not say %q", want)
+	}
 	if err := stop(); err != nil {
 		t.Error(err)
 	}

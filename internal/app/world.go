@@ -59,8 +59,8 @@ type World struct {
 	// nil: the world is real, or somebody else steers it.
 	Sandbox *sandbox.World
 
-	// Simulated tells people what is simulated; empty: the world is real.
-	Simulated string
+	// Simulated tells people what was simulated at a moment; nil: the world is real.
+	Simulated func(at time.Time) string
 
 	// Prepare asks once for what has to be known before an alert can be
 	// understood. A service starts without it and says what is missing; a dry

@@ -22,13 +22,13 @@ func newPromQL() *promql.Engine {
 	})
 }
 
-// Instant evaluates expr at the given time. A scalar answers as one sample
+// Instant evaluates expr at the given time, which may be in an earlier world. A scalar answers as one sample
 // without labels. The error is a [*fault.Error].
 func (w *World) Instant(ctx context.Context, expr string, at time.Time) (slo.Vector, error) {
 	if err := w.absent(); err != nil {
 		return slo.Vector{}, err
 	}
-	return w.instant(ctx, expr, at)
+	return w.of(at).instant(ctx, expr, at)
 }
 
 // absent returns an error while the simulated Prometheus does not answer.
@@ -71,11 +71,16 @@ func (w *World) instant(ctx context.Context, expr string, at time.Time) (slo.Vec
 	return out, nil
 }
 
-// Range evaluates expr over [from, to]. The error is a [*fault.Error].
+// Range evaluates expr over [from, to], which may be in an earlier world. The error is a
+// [*fault.Error].
 func (w *World) Range(ctx context.Context, expr string, from, to time.Time, step time.Duration) (slo.Matrix, error) {
 	if err := w.absent(); err != nil {
 		return slo.Matrix{}, err
 	}
+	return w.of(to).overTime(ctx, expr, from, to, step)
+}
+
+func (w *World) overTime(ctx context.Context, expr string, from, to time.Time, step time.Duration) (slo.Matrix, error) {
 	w.advance()
 	if step <= 0 || to.Before(from) {
 		return slo.Matrix{}, queryError(expr, fault.Invalid, fmt.Errorf("a range from %s to %s in steps of %s", from, to, step))

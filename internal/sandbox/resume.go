@@ -26,6 +26,7 @@ type kept struct {
 	Pace    float64   `json:"pace"`
 
 	Changes []change `json:"changes"`
+	Earlier []past   `json:"earlier,omitempty"` // worlds that others followed, the newest last
 }
 
 const keptVersion = 1
@@ -73,7 +74,7 @@ func Resume(file, name string, pace float64) (*World, error) {
 		return nil, err
 	}
 	w := build(sc, clock, k.Start, slices.Clone(k.Changes))
-	w.file, w.kept = file, k
+	w.file, w.kept, w.earlier = file, k, earlierWorlds(k.Earlier)
 	return w, w.kept.write(file)
 }
 
@@ -100,12 +101,13 @@ func (w *World) Follow(name string) (opens time.Time, err error) {
 	case w.followed:
 		return time.Time{}, errFollowed
 	}
-	opens = w.clock.Now().Add(quiet).UTC().Round(0)
+	now := w.clock.Now().UTC().Round(0)
+	opens = now.Add(quiet)
 	asked := w.kept.Asked
 	if asked == "" {
 		asked = w.kept.Scenario
 	}
-	k := kept{Version: keptVersion, Scenario: name, Asked: asked, Start: opens, Virtual: opens, Real: time.Now().UTC().Round(0), Pace: w.kept.Pace}
+	k := kept{Version: keptVersion, Scenario: name, Asked: asked, Start: opens, Virtual: opens, Real: time.Now().UTC().Round(0), Pace: w.kept.Pace, Earlier: w.kept.after(now)}
 	if err := k.write(w.file); err != nil {
 		return time.Time{}, err
 	}

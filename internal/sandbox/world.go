@@ -20,7 +20,8 @@ type World struct {
 	promql   *promql.Engine
 	store    *store
 	watch    watch
-	file     string // the world is kept there; empty: nowhere
+	file     string    // the world is kept there; empty: nowhere
+	earlier  []earlier // worlds that others followed, the newest last
 
 	mu       sync.Mutex // guards what follows; taken before the store's
 	at       time.Time  // simulated up to here

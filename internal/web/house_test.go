@@ -24,7 +24,7 @@ import (
 
 // house stands for journal and executor. It counts what is read of it.
 type house struct {
-	simulated string
+	simulated func(at time.Time) string // nil: the house is real
 	runs      []machine.State // newest first
 	changes   uint64          // of them
 	events    map[string][]machine.Event

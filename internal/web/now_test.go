@@ -137,10 +137,17 @@ func TestPollAsksNobody(t *testing.T) {
 // Nobody takes a simulated incident for a real one, on any page.
 func TestSimulated(t *testing.T) {
 	h := atNight(t)
-	h.simulated = "the cluster is simulated."
-	for _, path := range []string{"/", "/history", "/runs/r-open", "/audit"} {
-		if body := look(t, site(t, h), ada, http.MethodGet, path).Body.String(); !strings.Contains(body, "<b>SANDBOX: </b>the cluster is simulated.") {
-			t.Errorf("%s does not say that it is simulated", path)
+	h.simulated = func(at time.Time) string {
+		if at.Before(now) {
+			return "that cluster was simulated."
+		}
+		return "the cluster is simulated."
+	}
+	for path, want := range map[string]string{
+		"/": "the cluster is simulated.", "/history": "the cluster is simulated.", "/audit": "the cluster is simulated.", "/runs/r-open": "that cluster was simulated.", // when the run began
+	} {
+		if body := look(t, site(t, h), ada, http.MethodGet, path).Body.String(); !strings.Contains(body, "<b>SANDBOX: </b>"+want) {
+			t.Errorf("%s does not say %q", path, want)
 		}
 	}
 	if body := look(t, site(t, atNight(t)), ada, http.MethodGet, "/").Body.String(); strings.Contains(body, "SANDBOX") {

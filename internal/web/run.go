@@ -75,7 +75,7 @@ func (s *Site) run(w http.ResponseWriter, r *http.Request, v Visitor, id string)
 		return fmt.Errorf("%w: no run %.64q: it never existed, or the address is incomplete", ErrNotFound, id)
 	}
 	p := s.frame(r, v, run.Start.Service.Name+": "+run.Start.Playbook, nowhere)
-	p.Here = "./" + segment(id)
+	p.Here, p.Fiction = "./"+segment(id), s.fiction(run.Began)
 	p.Tag, p.Live = runTag(run, lines(p.Pauses)), run.Phase != machine.PhaseEnded
 	if run.Phase != machine.PhaseEnded && run.Gate == nil && run.Held == nil && run.Quarantine == nil {
 		p.Refresh = 15 // no form on it loses input

@@ -110,7 +110,7 @@ type TablePage struct {
 	Table func() (Table, error)
 }
 
-// Options configure a Site. All but Tables, Curve and Links are required.
+// Options configure a Site. All but Tables, Curve, Links and Simulated are required.
 type Options struct {
 	Runs   Runs
 	Log    Log
@@ -142,8 +142,8 @@ type Options struct {
 
 	Links Links
 
-	// Simulated tells people on every page that nothing on it is real. Empty: it is real.
-	Simulated string
+	// Simulated tells people on every page that nothing of a moment is real. Nil: it is real.
+	Simulated func(at time.Time) string
 
 	Now    func() time.Time
 	Logger *slog.Logger
@@ -293,9 +293,10 @@ func (s *Site) Page(w http.ResponseWriter, r *http.Request, v Visitor) error {
 // frame fills in what is around a page.
 func (s *Site) frame(r *http.Request, v Visitor, title, at string) page {
 	p := page{
-		Title: title, At: at, Name: v.Name, Session: v.SignedIn, Root: root(r.URL.Path), Here: "?", Now: s.o.Now().UTC(), Fiction: s.o.Simulated,
+		Title: title, At: at, Name: v.Name, Session: v.SignedIn, Root: root(r.URL.Path), Here: "?", Now: s.o.Now().UTC(),
 		Parts: []part{{"", "Now"}, {"history", "History"}, {"services", "Services"}, {"nodes", "Nodes"}, {"playbooks", "Playbooks"}},
 	}
+	p.Fiction = s.fiction(p.Now)
 	for _, t := range s.o.Tables {
 		p.Parts = append(p.Parts, part{t.Path, t.Title})
 	}
@@ -304,6 +305,14 @@ func (s *Site) frame(r *http.Request, v Visitor, title, at string) page {
 		p.Pauses = s.o.Pauses()
 	}
 	return p
+}
+
+// fiction is why nothing of a moment is real; empty: it is.
+func (s *Site) fiction(at time.Time) string {
+	if s.o.Simulated == nil {
+		return ""
+	}
+	return s.o.Simulated(at)
 }
 
 // root returns the relative path to the site's first page.
