@@ -46,7 +46,7 @@ type runbookPage struct {
 func (r *runbookPage) text() string {
 	p := r.p
 	r.f("%s# %s\n\n%s\n\n", generatedNote, p.Title, p.Description)
-	if why := preamble(p.Doc); why != "" {
+	if why := p.Preamble(); why != "" {
 		r.f("%s\n\n", why)
 	}
 	r.f("Playbook `%s`, level `%s`. It encodes: %s.\n\n## Alerts\n\n", p.Name, p.Autonomy, p.Runbook)
@@ -207,19 +207,6 @@ func firstSentence(doc string) string {
 		return doc[:i+1]
 	}
 	return doc
-}
-
-// preamble returns the comment that a document begins with: why it is as it is.
-func preamble(doc []byte) string {
-	var out []string
-	for line := range strings.Lines(string(doc)) {
-		text, ok := strings.CutPrefix(strings.TrimRight(line, "\n"), "#")
-		if !ok {
-			break
-		}
-		out = append(out, strings.TrimPrefix(text, " "))
-	}
-	return strings.Join(out, "\n")
 }
 
 // definitions returns the lines of spec.let.

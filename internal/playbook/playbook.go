@@ -1,6 +1,9 @@
 package playbook
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // Playbook is a loaded, compiled and analysed playbook. It is immutable and
 // safe for concurrent use.
@@ -23,6 +26,26 @@ type Playbook struct {
 	byName   map[string]*State
 
 	selectors []Selector
+}
+
+// Preamble returns the comment that the document begins with: why the playbook is as it is.
+func (p *Playbook) Preamble() string {
+	var out []string
+	for line := range strings.Lines(string(p.Doc)) {
+		text, ok := strings.CutPrefix(strings.TrimRight(line, "\r\n"), "#")
+		if !ok {
+			break
+		}
+		out = append(out, strings.TrimPrefix(text, " "))
+	}
+	return strings.Join(out, "\n")
+}
+
+// Hardware reports whether the playbook has a lever that stands on evidence about GPUs.
+func (p *Playbook) Hardware() bool {
+	return slices.ContainsFunc(p.States, func(s *State) bool {
+		return s.Kind == StateLever && (strings.HasPrefix(s.Step, "node.") || strings.HasPrefix(s.Step, "gpu."))
+	})
 }
 
 // StateKind is what a state does.

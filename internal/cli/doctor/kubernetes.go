@@ -375,7 +375,7 @@ func (r *rights) missing() []Finding {
 // only be observed.
 func (e *exam) leversOf(s playbook.Service) (acts, observed []string) {
 	for _, p := range e.playbooks.All() {
-		if !p.Serves(s.Name) || hardware(p) && e.world.Deps.GPUs == nil { // one that is blind is disarmed whatever is granted
+		if !p.Serves(s.Name) || p.Hardware() && e.world.Deps.GPUs == nil { // one that is blind is disarmed whatever is granted
 			continue
 		}
 		for _, step := range e.stepsOf(p, s) {

@@ -109,7 +109,7 @@ func (e *exam) verdict(p *playbook.Playbook, s playbook.Service) Verdict {
 	switch {
 	case unproven != "":
 		v.State, v.Why = Disarmed, unproven
-	case hardware(p) && blind != "":
+	case p.Hardware() && blind != "":
 		v.State, v.Why = Disarmed, blind
 	case levers > 0 && may == 0:
 		v.State, v.Why = Disarmed, "no lever can act: "+first
@@ -117,13 +117,6 @@ func (e *exam) verdict(p *playbook.Playbook, s playbook.Service) Verdict {
 		v.State = Observes
 	}
 	return v
-}
-
-// hardware reports whether a playbook has a lever that stands on evidence about GPUs.
-func hardware(p *playbook.Playbook) bool {
-	return slices.ContainsFunc(p.States, func(s *playbook.State) bool {
-		return s.Kind == playbook.StateLever && (strings.HasPrefix(s.Step, "node.") || strings.HasPrefix(s.Step, "gpu."))
-	})
 }
 
 // stepOf is a kind of check or lever that a playbook uses.
