@@ -26,9 +26,10 @@ type Links struct {
 // address is a place to look at: a link, or a text that is none.
 type address struct{ Name, URL, Text string }
 
-// links returns the external links. A runbook that is not an address is a path
-// in a repository and shown as text.
-func (l Links) links(run machine.State) (out []address) {
+// links returns the links of a run. Its runbook is the address that the playbook names,
+// else the playbook's own page; book is the address of that, empty if the playbook is not
+// loaded.
+func (l Links) links(run machine.State, book string) (out []address) {
 	var runbook string
 	add := func(name, text string) {
 		if u := link(text); u != "" {
@@ -40,6 +41,10 @@ func (l Links) links(run machine.State) (out []address) {
 	a := run.Start.Alert
 	if run.Playbook != nil {
 		runbook = run.Playbook.Runbook
+	}
+	if book != "" && link(runbook) == "" {
+		out = append(out, address{Name: "Runbook", URL: book})
+	} else {
 		add("Runbook", runbook)
 	}
 	if of := cmp.Or(a.Annotations["runbook_url"], a.Annotations["runbook"]); of != runbook {

@@ -51,6 +51,7 @@ type runData struct {
 	Before   int // visits before those
 	Diagram  diagram
 	Links    []address
+	Book     string // address of the page of its playbook; empty: it is not loaded
 }
 
 type alertData struct {
@@ -81,7 +82,7 @@ func (s *Site) run(w http.ResponseWriter, r *http.Request, v Visitor, id string)
 		p.Refresh = 15 // no form on it loses input
 	}
 	if r.Method != http.MethodHead {
-		d := s.runData(run, v, r.URL.Query().Get("said"))
+		d := s.runData(p, run, v, r.URL.Query().Get("said"))
 		d.Curve, d.NoCurve = s.curveOf(r.Context(), run)
 		p.Asks = d.Ask != nil
 		p.Main = runView(p, d)
@@ -94,7 +95,7 @@ func runTag(run machine.State, pauses []string) string {
 	return tagOf(append(slices.Clone(pauses), changesOf(&run), fmt.Sprint(run.ObservedOutcome != nil && run.ObservedOutcome.Known))...)
 }
 
-func (s *Site) runData(run machine.State, v Visitor, word string) *runData {
+func (s *Site) runData(p page, run machine.State, v Visitor, word string) *runData {
 	d := &runData{
 		ID: run.Start.Run, Service: run.Start.Service.Name, Playbook: run.Start.Playbook, Digest: run.Start.Digest,
 		Run: run, Tone: string(runview.RunTone(run)), State: title(run.Playbook, run.Current), Held: run.Held, Locks: run.Locks(),
@@ -113,7 +114,10 @@ func (s *Site) runData(run machine.State, v Visitor, word string) *runData {
 	}
 	d.Alerts, d.More = alerts(run)
 	d.Evidence = collected(run)
-	d.Links = s.o.Links.links(run)
+	if s.o.Playbooks().ByName(d.Playbook) != nil {
+		d.Book = playbookAddress(p, d.Playbook)
+	}
+	d.Links = s.o.Links.links(run, d.Book)
 	addPath(d, run)
 	events := s.events(d, run)
 	if run.Gate != nil && run.Quarantine == nil {

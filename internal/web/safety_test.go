@@ -226,9 +226,63 @@ func TestLinks(t *testing.T) {
 		}
 	}
 	run := machine.State{Start: machine.Start{Alert: playbook.Alert{Annotations: map[string]string{"runbook_url": "https://r.example"}, GeneratorURL: "javascript:1"}}}
-	got := Links{}.links(run)
+	got := Links{}.links(run, "")
 	if len(got) != 2 || got[0].URL != "https://r.example" || got[1].URL != "" || got[1].Text != "javascript:1" {
 		t.Errorf("links %+v", got)
+	}
+}
+
+// TestEveryLink: from the page of a run each place where a person goes on looking is one click
+// away.
+func TestEveryLink(t *testing.T) {
+	events := recorded(t, "resolved")
+	const sha = "0123456789abcdef0123456789abcdef01234567"
+	for i := range events {
+		e := &events[i]
+		switch e.Kind {
+		case machine.RunStarted:
+			e.Start.Service.GitOps.Application = "argocd/chat"
+			e.Start.Alert.GeneratorURL = "https://prometheus.example/graph?g0.expr=x"
+			e.Start.Alert.Annotations = map[string]string{"runbook_url": "https://runbooks.example/ttft", "dashboard_url": "https://grafana.example/d/chat"}
+		case machine.Applied:
+			e.Data = []byte(`{"revision":"` + sha + `","waits":"https://git.example/fleet/pulls/7"}`)
+		}
+	}
+	run := fold(events)
+	run.Start.Alert.Status = playbook.Firing
+	h := &house{playbooks: []*playbook.Playbook{small(t, run.Start.Playbook)}}
+	h.add(run, events...)
+	s := site(t, h)
+	s.o.Links = Links{
+		Alertmanager: func(machine.State) string { return "https://alertmanager.example" },
+		Application:  func(name string) string { return "https://argocd.example/applications/" + name },
+		Trace:        func(run string) string { return "https://traces.example/" + run },
+	}
+	body := look(t, s, ada, http.MethodGet, "/runs/"+run.Start.Run).Body.String()
+	for name, want := range map[string]string{
+		"Prometheus": `href="https://prometheus.example/graph?g0.expr=x"`, "Alertmanager": `href="https://alertmanager.example/#/silences/new?filter=`,
+		"Argo CD": `href="https://argocd.example/applications/argocd/chat"`, "the commit": `href="https://git.example/fleet/commit/` + sha + `"`,
+		"the pull request": `href="https://git.example/fleet/pulls/7"`, "the alert's runbook": `href="https://runbooks.example/ttft"`,
+		"the playbook": `href="../playbooks?playbook=` + run.Start.Playbook + `"`, "the dashboard": `href="https://grafana.example/d/chat"`, "the trace": `href="https://traces.example/`,
+	} {
+		if !strings.Contains(body, want) {
+			t.Errorf("no link to %s: %s", name, want)
+		}
+	}
+}
+
+// TestRunbookLink: a runbook that is only named leads to the page of the playbook that has it.
+func TestRunbookLink(t *testing.T) {
+	for _, c := range []struct{ runbook, book, url, text string }{
+		{"https://runbooks.example/queue", "../playbooks?playbook=queue", "https://runbooks.example/queue", ""},
+		{"RB-6", "../playbooks?playbook=queue", "../playbooks?playbook=queue", ""},
+		{"", "../playbooks?playbook=queue", "../playbooks?playbook=queue", ""},
+		{"RB-6", "", "", "RB-6"}, // the playbook is not loaded any more
+	} {
+		got := Links{}.links(machine.State{Playbook: &playbook.Playbook{Runbook: c.runbook}}, c.book)
+		if len(got) != 1 || got[0] != (address{"Runbook", c.url, c.text}) {
+			t.Errorf("%q, %q: %+v", c.runbook, c.book, got)
+		}
 	}
 }
 

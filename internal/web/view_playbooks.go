@@ -45,6 +45,7 @@ func playbookView(p page, d *playbookData) g.Node {
 		h.H1(text(d.Name), g.Text(" "), pill("", d.Level)),
 		some(d.Title != "", h.P(h.Class("lead"), text(d.Title))),
 		some(d.Description != "", h.P(long(d.Description))),
+		g.Map(strings.Split(d.Preamble(), "\n\n"), func(s string) g.Node { return some(s != "", h.P(long(s))) }),
 		aboutPlaybook(d),
 		section("match", "Alerts that start it", some(len(d.Match()) == 0, quiet(g.Text(noMatch))), h.Ul(g.Map(d.Match(), func(m string) g.Node { return h.Li(h.Code(text(m))) })),
 			some(len(d.Services()) > 0, h.P(g.Text("Only for "), text(strings.Join(d.Services(), ", ")), g.Text(".")))),

@@ -38,7 +38,7 @@ func runHead(p page, d *runData) g.Node {
 	out := g.Group{
 		saidView(d.Said),
 		h.H1(text(d.Service), g.Text(" "), pill(d.Tone, d.Status)),
-		h.P(h.Class("lead"), text(d.Playbook), g.Text(" · "), text(d.State), g.Text(" · "+took)),
+		h.P(h.Class("lead"), bookView(d), g.Text(" · "), text(d.State), g.Text(" · "+took)),
 		some(d.Why != "", h.P(h.Class("why"), text(d.Why))),
 		some(d.Run.Paused != "", notice(toneBad, g.Text("Paused: "), text(d.Run.Paused))),
 	}
@@ -61,6 +61,14 @@ func runHead(p page, d *runData) g.Node {
 			g.Text(", "+until(q.Deadline.Sub(p.Now))+".")))
 	}
 	return out
+}
+
+// bookView names the playbook, with a link to its page if it is loaded.
+func bookView(d *runData) g.Node {
+	if d.Book == "" {
+		return text(d.Playbook)
+	}
+	return h.A(h.Href(d.Book), text(d.Playbook))
 }
 
 func saidView(b *banner) g.Node {
