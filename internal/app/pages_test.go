@@ -102,7 +102,7 @@ func TestPeopleDecideOnThePage(t *testing.T) {
 	at := "/runs/" + run.Start.Run
 	_, _, page := browser{t, base, "ada"}.do(http.MethodGet, at, nil)
 	for _, want := range []string{
-		"you are <b>ada</b>", "Waits for", "roll Deployment serving/inference-chat back", "vllm/vllm-openai:v0.11.0", "0 of 2", "Triage (gather slo, engine, spread, traffic, gpus, pods, crashes, changes, warm, fleet)",
+		`you are </span><b>ada</b>`, "Waits for", "roll Deployment serving/inference-chat back", "vllm/vllm-openai:v0.11.0", "0 of 2", "Triage (gather slo, engine, spread, traffic, gpus, pods, crashes, changes, warm, fleet)",
 		"min-ready: at least 4 stay ready", "undo: put the pod template", `class="diagram"`, `class="chart"`, "alert at", `name="digest" value="` + run.Gate.Digest,
 	} {
 		if !strings.Contains(page, want) {

@@ -22,7 +22,6 @@ type diagram struct {
 	Boxes         []box
 	Edges         []edge
 	Width, Height int
-	Hidden        int // edges back that the run did not take, which are not drawn
 }
 
 // box is a state. X and Y are its upper left corner.
@@ -131,9 +130,8 @@ func (d *diagram) above(g playbook.Diagram, row []float64, to int) float64 {
 }
 
 // connect adds the edges. Those between the same two states are drawn as one, with all
-// their conditions. One that does not lead to a later column is drawn only if the run took
-// it. An edge has a label if it was taken, or if many leave its state, and each state gets
-// one label.
+// their conditions. An edge has a label if it was taken, or if many leave its state, and each
+// state gets one label.
 func (d *diagram) connect(g playbook.Diagram) {
 	leave := map[int]int{}
 	for _, l := range g.Links {
@@ -142,10 +140,6 @@ func (d *diagram) connect(g playbook.Diagram) {
 	seen, labeled := map[[2]int]int{}, map[int]bool{}
 	for _, l := range g.Links {
 		back := d.Boxes[l.To].column <= d.Boxes[l.From].column
-		if back && !l.Taken {
-			d.Hidden++
-			continue
-		}
 		if i, ok := seen[[2]int{l.From, l.To}]; ok {
 			d.Edges[i].Text = strings.Trim(d.Edges[i].Text+" · "+l.Text, " ·")
 			d.Edges[i].Taken = d.Edges[i].Taken || l.Taken
@@ -154,18 +148,22 @@ func (d *diagram) connect(g playbook.Diagram) {
 		seen[[2]int{l.From, l.To}] = len(d.Edges)
 		d.Edges = append(d.Edges, edge{From: l.From, To: l.To, Text: l.Text, Taken: l.Taken, Back: back})
 	}
-	// The taken ones are drawn last, over the others, and are the first to get a label.
+	// Those back are drawn first, below the others. The taken ones are drawn last, over the
+	// others, and are the first to get a label.
 	slices.SortStableFunc(d.Edges, func(a, b edge) int { return order(a) - order(b) })
 	for i, e := range slices.Backward(d.Edges) {
-		if e.Text != "" && !labeled[e.To] && (e.Taken || leave[e.From] >= labelFrom) {
+		if e.Text != "" && !e.Back && !labeled[e.To] && (e.Taken || leave[e.From] >= labelFrom) {
 			d.Edges[i].Labeled, labeled[e.To] = true, true
 		}
 	}
 }
 
 func order(e edge) int {
-	if e.Taken {
-		return 1
+	switch {
+	case e.Taken:
+		return 2
+	case e.Back:
+		return 0
 	}
-	return 0
+	return 1
 }

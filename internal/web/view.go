@@ -38,18 +38,21 @@ func (s *Site) layout(p page) g.Node {
 	))
 }
 
-// banners are above the content of a page. Only the script shows some of them.
+// banners are above the content of a page. Only the script shows some of them. Where the
+// window is too narrow for the pages, a button opens them.
 func banners(p page) g.Node {
+	youAre := h.Span(h.Class("wider"), g.Text("you are "))
 	return g.Group{
 		h.Header(
-			h.Nav(h.Aria("label", "Pages"),
-				h.A(h.Class("name"), h.Href(p.Root), g.Text("Responder")),
+			h.A(h.Class("name"), h.Href(p.Root), g.Text("Responder")),
+			some(len(p.Parts) > 0, h.Nav(h.ID("pages"), g.Attr("popover"), h.Aria("label", "Pages"),
 				g.Map(p.Parts, func(x part) g.Node {
 					return h.A(h.Href(p.Root+x.Path), g.If(x.Path == p.At, h.Aria("current", "page")), g.Text(x.Name))
 				}),
-			),
-			some(p.Name != "" && !p.Session, h.P(h.Class("who"), g.Text("you are "), h.B(text(p.Name)))),
-			some(p.Session, h.Div(h.Class("who"), h.P(g.Text("you are "), h.A(h.Href(p.Root+"signin"), h.B(text(p.Name)))), signOutView(p))),
+			)),
+			some(p.Name != "" && !p.Session, h.P(h.Class("who"), h.TitleAttr(clip(p.Name, maxLine)), youAre, h.B(text(p.Name)))),
+			some(p.Session, h.P(h.Class("who"), h.TitleAttr(clip(p.Name, maxLine)), youAre, h.A(h.Href(p.Root+"signin"), h.B(text(p.Name)))), signOutView(p)),
+			some(len(p.Parts) > 0, h.Button(h.Class("menu"), h.Type("button"), g.Attr("popovertarget", "pages"), g.Text("Menu"))),
 		),
 		some(p.Fiction != "", notice(toneWait, h.Role("note"), h.B(g.Text("SANDBOX: ")), text(p.Fiction))),
 		g.Map(p.Pauses, func(x Pause) g.Node { return notice(toneBad, h.Role("status"), g.Text("Paused: "), text(x.String())) }),

@@ -2,6 +2,7 @@ package web
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -38,8 +39,8 @@ func diagramView(p diagram, label, caption string) g.Node {
 		return nil
 	}
 	width, height := strconv.Itoa(p.Width), strconv.Itoa(p.Height)
-	if p.Hidden > 0 {
-		caption += " Not drawn: " + runview.Count(p.Hidden, "edge") + " that lead back; the states of the playbook list them."
+	if slices.ContainsFunc(p.Edges, func(e edge) bool { return e.Back }) {
+		caption += " Dashed lines lead back."
 	}
 	return g.Group{
 		wide("wide", "Diagram of the playbook, which scrolls", picture("diagram", label,
@@ -69,13 +70,21 @@ func boxView(b box) g.Node {
 
 func edgeView(p diagram, e edge) g.Node {
 	class := "edge-line"
+	if e.Back {
+		class += " back"
+	}
 	if e.Taken {
 		class += " lit"
 	}
 	return g.El("path", h.Class(class), g.Attr("d", e.line(p)), some(e.Text != "", g.El("title", g.Text(short(e.Text)))))
 }
 
-// line returns the path of an edge: from right to left side, and back around boxes.
+// backShift is how far below the middle of a box the edges back are, so that they are not on
+// those that lead to later columns.
+const backShift = 7
+
+// line returns the path of an edge: from the right side to the left side of a later column,
+// and back the other way.
 func (e edge) line(p diagram) string {
 	from, to := p.Boxes[e.From], p.Boxes[e.To]
 	y1, y2 := from.Y+boxHeight/2, to.Y+boxHeight/2
@@ -87,8 +96,9 @@ func (e edge) line(p diagram) string {
 		x := from.X + boxWidth
 		return fmt.Sprintf("M%d %dC%d %d %d %d %d %d", x, y1, x+60, y1, x+60, y2, x, y2)
 	case e.Back:
-		x1, x2, low := from.X+boxWidth/2, to.X+boxWidth/2, max(from.Y, to.Y)+boxHeight+10
-		return fmt.Sprintf("M%d %dC%d %d %d %d %d %d", x1, from.Y+boxHeight, x1, low, x2, low, x2, to.Y+boxHeight)
+		x1, x2 := from.X, to.X+boxWidth
+		y1, y2 = y1+backShift, y2+backShift
+		return fmt.Sprintf("M%d %dC%d %d %d %d %d %d", x1, y1, x1-columnGap/2, y1, x2+columnGap/2, y2, x2, y2)
 	default:
 		x1, x2 := from.X+boxWidth, to.X
 		return fmt.Sprintf("M%d %dC%d %d %d %d %d %d", x1, y1, x1+columnGap/2, y1, x2-columnGap/2, y2, x2, y2)
@@ -96,7 +106,7 @@ func (e edge) line(p diagram) string {
 }
 
 func edgeLabel(p diagram, e edge) g.Node {
-	if !e.Labeled || e.Back {
+	if !e.Labeled {
 		return nil
 	}
 	class := "edge-text"

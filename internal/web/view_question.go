@@ -128,7 +128,7 @@ func measuredOf(d *runData) string {
 }
 
 // askedLines describe a question: the plan, its risk, the deadline, and what each answer or
-// verdict leads to, for which a phone has no room.
+// verdict leads to.
 func askedLines(p page, q *question, said, risk, measured string) g.Node {
 	follow := runview.FollowLines(q.Gate)
 	if q.Undo {

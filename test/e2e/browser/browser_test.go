@@ -135,7 +135,8 @@ func TestFromAlertToResolved(t *testing.T) {
 	b.look("run-asked")
 	b.barStays()
 	b.anotherQuestion()
-	b.illustrate("run", 1280, 800, "light")
+	b.await("svg.chart")
+	b.illustrate("run", 1280, 1200, "light")
 	b.illustrate("run-phone", 390, 844, "dark")
 
 	b.do(chromedp.Click(chromedp.CSS("button.no")))
@@ -164,11 +165,12 @@ func TestPages(t *testing.T) {
 	b := open(t, s)
 	b.do(chromedp.Navigate(s.url))
 	b.await("li.asked a.go")
-	for _, link := range ask[[]string](b, `[...document.querySelectorAll("nav a")].map((a) => a.href)`) {
+	b.header()
+	pages := ask[[]string](b, `[...document.querySelectorAll("nav a")].map((a) => a.href)`)
+	for _, link := range append(pages, s.url+"/services?service=serving/inference-chat", s.url+"/playbooks?playbook=inference-slo-breach") {
 		b.do(chromedp.Navigate(link))
 		b.await("h1")
-		name := strings.Trim(strings.TrimPrefix(link, s.url), "/")
-		b.look("page-" + name)
+		b.look("page-" + strings.NewReplacer("?", "-", "=", "-", "/", "-").Replace(strings.TrimPrefix(link, s.url+"/")))
 		if size := ask[float64](b, `performance.getEntriesByType("navigation")[0].decodedBodySize`); size > 150_000 {
 			b.Errorf("%s has %.0f bytes", link, size)
 		}

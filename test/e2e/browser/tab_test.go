@@ -196,7 +196,11 @@ func (b tab) barStays() {
 				scrollTo(0, `+to+`);
 				const bar = document.getElementById("bar").getBoundingClientRect();
 				if (bar.height > innerHeight * 0.3) return "the bar is " + bar.height + " pixels high";
-				for (const e of document.querySelectorAll("#bar .asks a, #bar .yes, #bar summary")) {
+				const asks = document.querySelector("#bar .asks");
+				if (asks.scrollHeight > asks.clientHeight + 1) return "the question is cut off";
+				const said = document.querySelector("#bar .follow")?.textContent || "";
+				if (!["verified", "no effect", "worse"].every((verdict) => said.includes(verdict))) return "the bar does not say what each verdict leads to: " + said;
+				for (const e of document.querySelectorAll("#bar .asks a, #bar .follow, #bar .yes, #bar summary")) {
 					const r = e.getBoundingClientRect(), at = document.elementFromPoint(r.left + r.width / 2, r.top + r.height / 2);
 					if (!at || !e.contains(at) && !at.contains(e)) return e.textContent + " is out of view";
 				}
@@ -207,6 +211,33 @@ func (b tab) barStays() {
 			b.screen(fmt.Sprintf("run-bar-%d-%.1s", width, to))
 		}
 	}
+}
+
+// header checks that the top of a page is one row, and that the other pages are one press away
+// where there is no room for their names.
+func (b tab) header() {
+	b.Helper()
+	const seen = `[...document.querySelectorAll("nav a")].filter((a) => a.checkVisibility()).length`
+	pages := ask[int](b, `document.querySelectorAll("nav a").length`)
+	for _, width := range []int64{320, 390, 768, 1280} {
+		b.do(chromedp.EmulateViewport(width, 844))
+		if height := ask[float64](b, `document.querySelector("header").getBoundingClientRect().height`); height > 60 {
+			b.Errorf("%d pixels wide, the top of the page is %v pixels high", width, height)
+		}
+		menu, shown := ask[bool](b, `document.querySelector(".menu").checkVisibility()`), ask[int](b, seen)
+		if menu != (width < 1000) || menu && shown > 0 || !menu && shown != pages {
+			b.Errorf("%d pixels wide, a menu: %v, and %d of %d pages", width, menu, shown, pages)
+		}
+	}
+	b.do(chromedp.EmulateViewport(390, 844))
+	b.tabTo(".menu")
+	b.do(chromedp.KeyEvent(kb.Enter))
+	b.await("nav a")
+	b.screen("menu")
+	for _, fault := range ask[[]string](b, checks) {
+		b.Errorf("with the menu open: %s", fault)
+	}
+	b.do(chromedp.KeyEvent(kb.Escape), chromedp.WaitNotVisible(chromedp.CSS("nav a")))
 }
 
 // anotherQuestion checks that a click that was meant for a question does not answer the one
