@@ -33,6 +33,24 @@ type Service struct {
 	LoadTime string `json:"loadTime,omitempty"` // duration: how long a replica takes to load its model
 	Recovery string `json:"recovery,omitempty"` // duration: how long its objectives must hold before a loan is returned
 	Warm     *Warm  `json:"warm,omitempty"`     // the last-good revision that is kept ready beside it
+
+	Arming *Arming `json:"arming,omitempty"` // whether Responder can act on it
+}
+
+// Arming is whether Responder can act on a service, as far as the running service knows by
+// itself: rights in the cluster and series in Prometheus are not looked at.
+type Arming struct {
+	Armed   bool           `json:"armed"`   // a playbook acts, or asks people whether it should
+	Acts    []string       `json:"acts"`    // playbooks that act by themselves
+	Asks    []string       `json:"asks"`    // playbooks that ask people first
+	Reasons []ArmingReason `json:"reasons"` // why playbooks do not act, and why levers are held
+}
+
+// ArmingReason is why playbooks do not act on a service, or a lever of theirs is held.
+type ArmingReason struct {
+	Why       string   `json:"why"`
+	Do        string   `json:"do"`                  // what to do about it
+	Playbooks []string `json:"playbooks,omitempty"` // of which it holds; absent: of all
 }
 
 // Warm is a revision that is kept ready beside a service.

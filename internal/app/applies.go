@@ -2,6 +2,7 @@ package app
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/inference-responder/responder/internal/executor"
@@ -13,43 +14,37 @@ import (
 // nobody.
 func (s *Service) applies(svc playbook.Service) []web.Applied {
 	var out []web.Applied
-	for _, p := range s.library.set().All() {
-		if !p.Serves(svc.Name) {
-			continue
-		}
-		a, most := web.Applied{Playbook: p.Name}, playbook.Observe
-		for _, l := range s.executor.Levers(p, svc.Name) {
+	for _, x := range s.standings(svc, s.executor.Levers()) {
+		a := web.Applied{Playbook: x.book.Name}
+		for _, l := range x.levers {
 			a.Levers = append(a.Levers, leverStanding(l))
-			most = max(most, l.Level)
 		}
-		a.Mode, a.Tone, a.Why = s.mode(p, svc, len(a.Levers), most)
+		a.Mode, a.Tone, a.Why = x.mode()
 		out = append(out, a)
 	}
 	return out
 }
 
 // mode describes what a playbook may do for a service, and why it is no more.
-func (s *Service) mode(p *playbook.Playbook, svc playbook.Service, levers int, most playbook.Autonomy) (mode, tone, why string) {
-	for _, x := range s.executor.Pauses() {
-		if x.Scope.Covers(svc.Name, p.Name) {
-			return "paused", "bad", "by " + x.By + ": " + x.Reason
-		}
+func (s standing) mode() (mode, tone, why string) {
+	var reasons []string
+	for _, h := range append(slices.Clip(s.stops), s.limits...) {
+		reasons = append(reasons, h.why)
 	}
+	why = strings.Join(reasons, "; ")
 	switch {
-	case levers == 0:
+	case len(s.levers) == 0:
 		return "only looks", "", "it has no lever"
-	case len(svc.SLOs) == 0:
-		return "not armed", "bad", "the service has no objective by which a change could be proven"
-	case s.world.Deps.Querier == nil:
-		return "not armed", "bad", "no Prometheus is configured, so nothing can be proven"
-	case s.world.Deps.Workloads == nil:
-		return "not armed", "bad", "no cluster is configured"
-	case most == playbook.Auto:
-		return "acts by itself", "good", ""
-	case most == playbook.Suggest:
-		return "asks people", "wait", ""
+	case s.paused:
+		return "paused", "bad", why
+	case s.observes && len(s.stops) == 1:
+		return "only observes", "", why
+	case len(s.stops) > 0:
+		return "not armed", "bad", why
+	case s.acts():
+		return "acts by itself", "good", why
 	default:
-		return "only observes", "", ""
+		return "asks people", "wait", why
 	}
 }
 

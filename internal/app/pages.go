@@ -44,6 +44,10 @@ func (s *Service) openPages(c config.Config) (webhook.Pages, error) {
 		Playbooks: s.library.set,
 		Tests:     tests,
 		Applies:   s.applies,
+		Arming: func() func(playbook.Service) runview.Arming {
+			of := s.arming()
+			return func(svc playbook.Service) runview.Arming { return runview.ArmingOf(of(svc)) }
+		},
 		Budgets:   budgets.of,
 		Fleet:     fleet.all,
 		FleetRead: fleet.read,

@@ -217,6 +217,7 @@ func (s *Service) receiverOptions(c config.Config) webhook.Options {
 		Journal:   s.retention,
 		Playbooks: s.library.set,
 		Services:  s.world.Services,
+		Arming:    s.arming,
 		Nodes:     s.nodeList,
 		Ready:     s.missing,
 		Refused: func(who rights.Actor, right rights.Right, why string) {

@@ -33,6 +33,12 @@ func startServiceWith(t *testing.T, c config.Config, temporary bool) (*Service, 
 	if temporary {
 		o.Temporary = t.TempDir()
 	}
+	return startOn(t, o)
+}
+
+// startOn serves on loopback until the test ends.
+func startOn(t *testing.T, o Options) (*Service, string) {
+	t.Helper()
 	s, err := New(o)
 	if err != nil {
 		t.Fatal(err)

@@ -181,17 +181,20 @@ type Outlook struct {
 	Missing int // proofs in a row until the next level is proposed; 0: none, or nothing ever is
 }
 
-// Levers lists the levers that a playbook has for a service, in the order of its document.
-func (e *Executor) Levers(p *playbook.Playbook, service string) []Outlook {
+// Levers returns what lists the levers that a playbook has for a service, in the order of its
+// document, with the configuration and the catalog of now.
+func (e *Executor) Levers() func(p *playbook.Playbook, service string) []Outlook {
 	now := e.levels()
-	var out []Outlook
-	for _, st := range p.States {
-		if st.Kind == playbook.StateLever {
-			entry, missing := e.ladder.Of(ladder.LeverID{Playbook: p.Name, Service: service, State: st.Name, Lever: st.Step}, now)
-			out = append(out, Outlook{entry, missing})
+	return func(p *playbook.Playbook, service string) []Outlook {
+		var out []Outlook
+		for _, st := range p.States {
+			if st.Kind == playbook.StateLever {
+				entry, missing := e.ladder.Of(ladder.LeverID{Playbook: p.Name, Service: service, State: st.Name, Lever: st.Step}, now)
+				out = append(out, Outlook{entry, missing})
+			}
 		}
+		return out
 	}
-	return out
 }
 
 // levels are what configuration, catalog and playbooks say of levels now.

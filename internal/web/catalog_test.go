@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/runview"
 	"github.com/inference-responder/responder/internal/step/kinds"
 )
 
@@ -76,6 +77,7 @@ func catalogHouse(t *testing.T) *house {
 			{State: "top", Kind: "kube.scale", Level: "auto"},
 		},
 	}}
+	h.arming = runview.Arming{Word: "not armed", Line: "Not armed: nothing changes it.", Reasons: []runview.ArmingReason{{Why: "oom: playbook oom is paused by ada: <b>load test</b>", Do: "lift the pause: responder unpause --playbook oom"}}}
 	h.budgets = []Budget{
 		{Objective: "ttft", Left: 0.2, Burn: 14.4, Lasts: 9 * time.Hour},
 		{Objective: "errors", Left: -0.5, Burn: math.NaN()},

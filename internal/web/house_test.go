@@ -25,8 +25,8 @@ import (
 // house stands for journal and executor. It counts what is read of it.
 type house struct {
 	simulated func(at time.Time) string // nil: the house is real
-	runs      []machine.State // newest first
-	changes   uint64          // of them
+	runs      []machine.State           // newest first
+	changes   uint64                    // of them
 	events    map[string][]machine.Event
 	broken    error // what Events answers
 	entries   []Entry
@@ -39,6 +39,7 @@ type house struct {
 	health     []Health
 	nodes      runview.NodePage
 	applied    []Applied
+	arming     runview.Arming
 	tested     string // digest of a playbook
 	budgets    []Budget
 	fleet      []ServiceBudget
@@ -178,7 +179,10 @@ func site(t testing.TB, h *house) *Site {
 		Runs: h, Log: h, Simulated: h.simulated, Now: func() time.Time { return now }, Logger: slog.New(slog.DiscardHandler),
 		Pauses: func() []Pause { return h.pauses }, Health: func() []Health { return h.health },
 		Services: func() ([]playbook.Service, error) { return h.services, h.doubt }, Playbooks: func() *playbook.Set { return set },
-		Nodes:   func(context.Context) runview.NodePage { return h.nodes },
+		Nodes: func(context.Context) runview.NodePage { return h.nodes },
+		Arming: func() func(playbook.Service) runview.Arming {
+			return func(playbook.Service) runview.Arming { return h.arming }
+		},
 		Applies: func(playbook.Service) []Applied { return h.applied }, Budgets: func(context.Context, playbook.Service) []Budget { return h.budgets },
 		FleetRead: func() time.Time { return h.fleetRead },
 		Fleet:     func(context.Context) ([]ServiceBudget, error) { h.fleetAsked++; return h.fleet, h.doubt },

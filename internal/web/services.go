@@ -12,6 +12,7 @@ import (
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/rights"
+	"github.com/inference-responder/responder/internal/runview"
 )
 
 // Limits of the pages of services.
@@ -60,12 +61,14 @@ type servicesData struct {
 
 type serviceRow struct {
 	playbook.Service
+	Arming      runview.Arming
 	Open, Waits int
 }
 
 // serviceData is one service.
 type serviceData struct {
 	playbook.Service
+	Arming  runview.Arming
 	Applied []Applied
 	Budgets []Budget
 	Open    []row // runs that have not ended
@@ -158,9 +161,10 @@ func (s *Site) serviceRows(all []playbook.Service, number int) []serviceRow {
 		return cmp.Or(y.waits-x.waits, y.open-x.open)
 	})
 	var out []serviceRow
+	arming := s.o.Arming()
 	for _, svc := range order[(number-1)*pageServices : min(number*pageServices, len(order))] {
 		c := counts[svc.Name]
-		out = append(out, serviceRow{Service: *svc, Open: c.open, Waits: c.waits})
+		out = append(out, serviceRow{Service: *svc, Arming: arming(*svc), Open: c.open, Waits: c.waits})
 	}
 	return out
 }
@@ -205,7 +209,7 @@ func (s *Site) oneService(w http.ResponseWriter, r *http.Request, v Visitor, nam
 }
 
 func (s *Site) serviceData(r *http.Request, v Visitor, svc playbook.Service, open []*machine.State, doubt error) *serviceData {
-	d := &serviceData{Service: svc, Applied: s.o.Applies(svc), Budgets: s.o.Budgets(r.Context(), svc), Lacks: v.lacksOf(rights.Pause, svc)}
+	d := &serviceData{Service: svc, Arming: s.o.Arming()(svc), Applied: s.o.Applies(svc), Budgets: s.o.Budgets(r.Context(), svc), Lacks: v.lacksOf(rights.Pause, svc)}
 	if doubt != nil {
 		d.Doubt = doubt.Error()
 	}

@@ -126,6 +126,8 @@ type Options struct {
 	Tests func(digest string) (Tested, bool)
 	// Applies returns what each playbook may do for a service, in the order of their names.
 	Applies func(playbook.Service) []Applied
+	// Arming returns what tells whether Responder can act on a service, as it is now.
+	Arming func() func(playbook.Service) runview.Arming
 	// Budgets returns what is left of the error budget of each objective of a service, within
 	// seconds.
 	Budgets func(context.Context, playbook.Service) []Budget
@@ -216,7 +218,7 @@ type Site struct {
 
 // New returns a site. It refuses incomplete options.
 func New(o Options) (*Site, error) {
-	if o.Runs == nil || o.Log == nil || o.Pauses == nil || o.Health == nil || o.Services == nil || o.Nodes == nil || o.Playbooks == nil || o.Tests == nil || o.Applies == nil || o.Budgets == nil || o.Fleet == nil || o.FleetRead == nil || o.Now == nil || o.Logger == nil {
+	if o.Runs == nil || o.Log == nil || o.Pauses == nil || o.Health == nil || o.Services == nil || o.Nodes == nil || o.Playbooks == nil || o.Tests == nil || o.Applies == nil || o.Arming == nil || o.Budgets == nil || o.Fleet == nil || o.FleetRead == nil || o.Now == nil || o.Logger == nil {
 		return nil, errors.New("web: an option is missing")
 	}
 	style, err := assets.ReadFile("assets/style.css")

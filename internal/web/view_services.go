@@ -59,7 +59,7 @@ func serviceRowView(p page, x serviceRow) g.Node {
 		objectives = append(objectives, objective(o))
 	}
 	return h.Li(h.Class(tone),
-		h.A(h.Class("run"), h.Href(serviceAddress(p, x.Name)), h.B(text(x.Name))), g.Text(" "), pill("", x.Autonomy.String()),
+		h.A(h.Class("run"), h.Href(serviceAddress(p, x.Name)), h.B(text(x.Name))), g.Text(" "), armedPill(x.Arming), g.Text(" "), pill("", x.Autonomy.String()),
 		some(x.Open > 0, g.Text(" "), pill(tone, runview.Count(x.Open, "open run"))), some(x.Waits > 0, g.Text(" "), pill(toneWait, strconv.Itoa(x.Waits)+" waiting")),
 		h.P(text(runview.OrText(strings.Join(objectives, ", "), "no objective"))),
 		quiet(text(x.Workload.Kind+" "+x.Workload.Name), after(" · ", x.Engine), after(" · ", x.Model)),
@@ -86,8 +86,9 @@ func objective(o playbook.SLO) string {
 
 func serviceView(p page, d *serviceData) g.Node {
 	return g.Group{
-		h.H1(text(d.Name), g.Text(" "), pill("", d.Autonomy.String())),
+		h.H1(text(d.Name), g.Text(" "), armedPill(d.Arming), g.Text(" "), pill("", d.Autonomy.String())),
 		doubtView(d.Doubt),
+		armingView(d.Arming),
 		aboutService(d),
 		section("objectives", "Objectives", budgetsView(d)),
 		section("runs", "Runs",
@@ -104,6 +105,28 @@ func serviceView(p page, d *serviceData) g.Node {
 		),
 		some(len(d.Pauses) == 0, pauseOf(p, Pause{Service: d.Name}, "Pause this service", "No run changes this service until the pause is lifted.", d.Lacks)),
 	}
+}
+
+// armedPill tells in a word whether Responder can act on a service.
+func armedPill(a runview.Arming) g.Node { return pill(armedTone(a), a.Word) }
+
+func armedTone(a runview.Arming) string {
+	if a.Armed {
+		return toneGood
+	}
+	return toneWait
+}
+
+// armingView tells whether Responder can act on a service, why not, and what to do about it.
+func armingView(a runview.Arming) g.Node {
+	reasons := h.Ul(g.Map(a.Reasons, func(r runview.ArmingReason) g.Node {
+		return h.Li(text(r.Why), some(r.Do != "", h.Br(), h.Small(g.Text("What to do: "), text(r.Do))))
+	}))
+	return section("arming", "Can Responder act here?",
+		notice(armedTone(a), h.Role("status"), text(a.Line)),
+		some(len(a.Reasons) > 0 && !a.Armed, reasons),
+		some(len(a.Reasons) > 0 && a.Armed, folded("held", false, "What is held, and why: "+runview.Count(len(a.Reasons), "reason"), reasons)),
+	)
 }
 
 // noneEnded returns the text that no run of a service is among the newest that were looked at.

@@ -7,6 +7,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/inference-responder/responder/internal/api"
+	"github.com/inference-responder/responder/internal/playbook"
 )
 
 func (s *Server) listPlaybooks(c echo.Context, _ Identity) error {
@@ -26,11 +27,17 @@ func (s *Server) listServices(c echo.Context, _ Identity) error {
 		return ErrNotFound
 	}
 	list := api.ServiceList{Services: []api.Service{}}
+	arming := func(playbook.Service) *api.Arming { return nil }
+	if s.o.Arming != nil {
+		of := s.o.Arming()
+		arming = func(svc playbook.Service) *api.Arming { a := of(svc); return &a }
+	}
 	for _, service := range s.o.Services() {
 		shown := api.ServiceOf(service)
 		if s.o.Playbooks != nil {
 			shown = shown.With(s.o.Playbooks().OfService(service.Name))
 		}
+		shown.Arming = arming(service)
 		list.Services = append(list.Services, shown)
 	}
 	return reply(c, list)

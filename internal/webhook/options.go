@@ -89,6 +89,7 @@ type Options struct {
 
 	Playbooks func() *playbook.Set
 	Services  func() []playbook.Service
+	Arming    func() func(playbook.Service) api.Arming                            // whether Responder can act on a service, as it is now; nil: it is not told
 	Nodes     func(ctx context.Context) api.NodeList                              // within seconds; nil: 404
 	Refused   func(who rights.Actor, right rights.Right, why string)              // records a request that its credential's scopes refuse; nil: nobody
 	Ready     func() []string                                                     // what is missing before work can be done; empty: ready. nil: always ready

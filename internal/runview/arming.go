@@ -1,0 +1,41 @@
+package runview
+
+import (
+	"strings"
+
+	"github.com/inference-responder/responder/internal/api"
+)
+
+// Arming is whether Responder can act on a service, in words.
+type Arming struct {
+	Armed   bool
+	Word    string // armed, or not armed
+	Line    string // the word, and which playbooks act
+	Reasons []ArmingReason
+}
+
+// ArmingReason is why playbooks do not act, and what to do about it.
+type ArmingReason struct{ Why, Do string }
+
+// ArmingOf describes whether Responder can act on a service.
+func ArmingOf(a api.Arming) Arming {
+	out := Arming{Armed: a.Armed, Word: "not armed", Line: "Not armed: nothing that Responder finds changes the service."}
+	if a.Armed {
+		var parts []string
+		if len(a.Acts) > 0 {
+			parts = append(parts, "without asking: "+strings.Join(a.Acts, ", "))
+		}
+		if len(a.Asks) > 0 {
+			parts = append(parts, "after people agree: "+strings.Join(a.Asks, ", "))
+		}
+		out.Word, out.Line = "armed", "Armed. Playbooks that act, "+strings.Join(parts, "; ")+"."
+	}
+	for _, r := range a.Reasons {
+		why := r.Why
+		if len(r.Playbooks) > 0 {
+			why = strings.Join(r.Playbooks, ", ") + ": " + why
+		}
+		out.Reasons = append(out.Reasons, ArmingReason{why, r.Do})
+	}
+	return out
+}
