@@ -50,8 +50,8 @@ func banners(p page) g.Node {
 					return h.A(h.Href(p.Root+x.Path), g.If(x.Path == p.At, h.Aria("current", "page")), g.Text(x.Name))
 				}),
 			)),
-			some(p.Name != "" && !p.Session, h.P(h.Class("who"), h.TitleAttr(clip(p.Name, maxLine)), youAre, h.B(text(p.Name)))),
-			some(p.Session, h.P(h.Class("who"), h.TitleAttr(clip(p.Name, maxLine)), youAre, h.A(h.Href(p.Root+"signin"), h.B(text(p.Name)))), signOutView(p)),
+			some(p.Name != "" && !p.Session, h.P(h.Class("who"), h.Title(clip(p.Name, maxLine)), youAre, h.B(text(p.Name)))),
+			some(p.Session, h.P(h.Class("who"), h.Title(clip(p.Name, maxLine)), youAre, h.A(h.Href(p.Root+"signin"), h.B(text(p.Name)))), signOutView(p)),
 			some(len(p.Parts) > 0, h.Button(h.Class("menu"), h.Type("button"), g.Attr("popovertarget", "pages"), g.Text("Menu"))),
 		),
 		some(p.Fiction != "", notice(toneWait, h.Role("note"), h.B(g.Text("SANDBOX: ")), text(p.Fiction))),
