@@ -14,7 +14,7 @@ import (
 // nobody.
 func (s *Service) applies(svc playbook.Service) []web.Applied {
 	var out []web.Applied
-	for _, x := range s.standings(svc, s.executor.Levers()) {
+	for _, x := range s.standings(svc, s.view()) {
 		a := web.Applied{Playbook: x.book.Name}
 		for _, l := range x.levers {
 			a.Levers = append(a.Levers, leverStanding(l))

@@ -33,16 +33,35 @@ func (s standing) acts() bool { return s.able() && s.most == playbook.Auto }
 func (s standing) asks() bool { return s.able() && s.most == playbook.Suggest }
 func (s standing) able() bool { return len(s.levers) > 0 && len(s.stops) == 0 }
 
+// view is what the standings of all services are told from, read once for many of them.
+type view struct {
+	levers func(book *playbook.Playbook, service string) []executor.Outlook
+	stuck  map[string][]*machine.State // by service: runs that are held or in quarantine, by ID
+}
+
+func (s *Service) view() view {
+	stuck := map[string][]*machine.State{}
+	for run := range s.executor.Open() {
+		if run.Quarantine != nil || run.Held != nil {
+			stuck[run.Start.Service.Name] = append(stuck[run.Start.Service.Name], run)
+		}
+	}
+	for _, runs := range stuck {
+		slices.SortFunc(runs, func(a, b *machine.State) int { return cmp.Compare(a.Start.Run, b.Start.Run) })
+	}
+	return view{levers: s.executor.Levers(), stuck: stuck}
+}
+
 // standings returns what each playbook may do on a service, by name, as far as this process
-// knows: it asks nobody. Outlooks lists the levers of a playbook.
-func (s *Service) standings(svc playbook.Service, outlooks func(*playbook.Playbook, string) []executor.Outlook) []standing {
-	common := s.commonHurdles(svc)
+// knows: it asks nobody.
+func (s *Service) standings(svc playbook.Service, v view) []standing {
+	common := s.commonHurdles(svc, v.stuck[svc.Name])
 	var out []standing
 	for _, p := range s.library.set().All() {
 		if !p.Serves(svc.Name) {
 			continue
 		}
-		x := standing{book: p, levers: outlooks(p, svc.Name), most: playbook.Observe}
+		x := standing{book: p, levers: v.levers(p, svc.Name), most: playbook.Observe}
 		for _, pause := range s.executor.Pauses() {
 			if pause.Scope.Covers(svc.Name, p.Name) {
 				x.paused = true
@@ -70,8 +89,9 @@ func pausedHurdle(p executor.Pause) hurdle {
 	return hurdle{p.Scope.String() + " is paused by " + p.By + ": " + p.Reason, "lift the pause: " + lift}
 }
 
-// commonHurdles keep every playbook from acting on a service.
-func (s *Service) commonHurdles(svc playbook.Service) (out []hurdle) {
+// commonHurdles keep every playbook from acting on a service. Stuck lists its runs that are
+// held or in quarantine.
+func (s *Service) commonHurdles(svc playbook.Service, stuck []*machine.State) (out []hurdle) {
 	add := func(why, do string) { out = append(out, hurdle{why, do}) }
 	if err := s.executor.Ready(); err != nil {
 		add("runs cannot go on: "+err.Error(), "the service's log shows why")
@@ -88,18 +108,10 @@ func (s *Service) commonHurdles(svc playbook.Service) (out []hurdle) {
 	if s.world.Deps.Workloads == nil {
 		add("no cluster is configured", "set kubernetes in the configuration")
 	}
-	var open []*machine.State // of the service
-	for run := range s.executor.Open() {
-		if run.Start.Service.Name == svc.Name {
-			open = append(open, run)
-		}
-	}
-	slices.SortFunc(open, func(a, b *machine.State) int { return cmp.Compare(a.Start.Run, b.Start.Run) })
-	for _, run := range open {
-		switch id := run.Start.Run; {
-		case run.Quarantine != nil:
+	for _, run := range stuck {
+		if id := run.Start.Run; run.Quarantine != nil {
 			add("run "+id+" is quarantined, and no other run acts on the service", "look at what it left in place, then: responder runs release "+id+" --reason TEXT")
-		case run.Held != nil:
+		} else {
 			add("run "+id+" is held, and no other run acts on the service", "look whether its change happened, then: responder runs resolve "+id+" --applied|--not-applied --reason TEXT")
 		}
 	}
@@ -176,8 +188,8 @@ func observed(by []string) hurdle {
 
 // arming returns what tells whether Responder can act on a service, and why not, as it is now.
 func (s *Service) arming() func(playbook.Service) api.Arming {
-	outlooks := s.executor.Levers()
-	return func(svc playbook.Service) api.Arming { return armingOf(svc, s.standings(svc, outlooks)) }
+	v := s.view()
+	return func(svc playbook.Service) api.Arming { return armingOf(svc, s.standings(svc, v)) }
 }
 
 func armingOf(svc playbook.Service, all []standing) api.Arming {
