@@ -15,7 +15,12 @@ SEEDS     ?= 10000
 # The first commit with a chart; from the first release on, its tag.
 FROM      ?= 7dbfb6c2a5bd
 ARCHITECTURES ?= amd64 arm64
+# The agent is linked with the C library, so each of its platforms needs a C compiler (deploy/image/compiler.sh).
+AGENT_ARCHITECTURES ?= $(ARCHITECTURES)
+# Where make image writes.
+OUT       ?= bin
 GO_DIRS   := $(wildcard cmd internal deploy test playbooks tools third_party)
+STRIPPED  := go build -trimpath -buildvcs=auto -ldflags=-s
 
 .DEFAULT_GOAL := help
 .PHONY: FORCE build sbom image chart test lint vulnerabilities e2e levers fixture soak bench demo generate clean help
@@ -34,15 +39,17 @@ build: bin/responder ## build bin/responder, bin/responder-helm and bin/responde
 sbom: build ## software bills of materials next to the binaries: bin/*.cdx.json, CycloneDX
 	@go run ./deploy/sbom bin/responder bin/responder-helm bin/responder-agent
 
-image: ## container images as OCI layouts: bin/image/responder (ARCHITECTURES="amd64 arm64"), bin/image/agent (this machine's)
-	@rm -rf bin/programs
-	@for arch in $(ARCHITECTURES); do dir=bin/programs/responder/$$arch; \
-	for program in responder:. responder-helm:./helm; do \
-	CGO_ENABLED=0 GOOS=linux GOARCH=$$arch go build -C cmd/responder -trimpath -buildvcs=auto -ldflags=-s -o ../../$$dir/$${program%%:*} $${program##*:} || exit 1; done; done
-	@go build -trimpath -buildvcs=auto -ldflags=-s -o bin/programs/agent/responder-agent ./cmd/responder/agent
-	@go run ./deploy/sbom bin/programs/responder/*/* bin/programs/agent/* >/dev/null
-	@go run ./deploy/image -o bin/image/responder $(foreach arch,$(ARCHITECTURES),linux/$(arch)=bin/programs/responder/$(arch))
-	@go run ./deploy/image -o bin/image/agent -libraries linux/$$(go env GOARCH)=bin/programs/agent
+image: ## container images as OCI layouts: bin/image/responder, bin/image/agent (ARCHITECTURES="amd64 arm64", AGENT_ARCHITECTURES)
+	@for arch in $(AGENT_ARCHITECTURES); do deploy/image/compiler.sh $$arch >/dev/null || exit 1; done
+	@rm -rf $(OUT)/programs
+	@set -e; for arch in $(ARCHITECTURES); do export CGO_ENABLED=0 GOOS=linux GOARCH=$$arch; dir=$(OUT)/programs/responder/$$arch; \
+	$(STRIPPED) -o $$dir/responder ./cmd/responder; $(STRIPPED) -o $$dir/responder-helm ./cmd/responder/helm; done
+	@set -e; for arch in $(AGENT_ARCHITECTURES); do cc=$$(deploy/image/compiler.sh $$arch); \
+	CC=$$cc CGO_ENABLED=1 GOOS=linux GOARCH=$$arch $(STRIPPED) -o $(OUT)/programs/agent/$$arch/responder-agent ./cmd/responder/agent; done
+	@go run ./deploy/sbom $(OUT)/programs/*/*/* >/dev/null
+	@go run ./deploy/image -o $(OUT)/image/responder $(foreach arch,$(ARCHITECTURES),linux/$(arch)=$(OUT)/programs/responder/$(arch))
+	@$(if $(AGENT_ARCHITECTURES),go run ./deploy/image -o $(OUT)/image/agent $(foreach arch,$(AGENT_ARCHITECTURES),\
+	-compiler "linux/$(arch)=$$(deploy/image/compiler.sh $(arch))") $(foreach arch,$(AGENT_ARCHITECTURES),linux/$(arch)=$(OUT)/programs/agent/$(arch)),rm -rf $(OUT)/image/agent)
 
 chart: bin/responder ## the Helm chart as a package, with the version of this commit: bin/chart/responder-VERSION.tgz
 	@go run ./deploy/chart/pack -o bin/chart bin/responder

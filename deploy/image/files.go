@@ -3,15 +3,10 @@ package main
 import (
 	"archive/tar"
 	"bytes"
-	"debug/elf"
 	"encoding/pem"
-	"fmt"
 	"io"
 	"os"
-	"path"
 	"path/filepath"
-	"runtime"
-	"slices"
 	"strings"
 	"time"
 
@@ -50,8 +45,8 @@ func (p *programs) files() ([]file, error) {
 }
 
 // ground returns what programs expect of a system: an account, a place for temporary
-// files, the certificate authorities, and the C library where it is wanted.
-func (p *programs) ground(libraries bool) ([]file, error) {
+// files, the certificate authorities, and the C library where they were linked with one.
+func (p *programs) ground(compiler string) ([]file, error) {
 	out := []file{
 		{"etc/", 0o755, nil},
 		{"etc/group", 0o644, []byte("nonroot:x:" + user + ":\n")},
@@ -61,13 +56,7 @@ func (p *programs) ground(libraries bool) ([]file, error) {
 		{"etc/ssl/certs/ca-certificates.crt", 0o644, authorities()},
 		{"tmp/", 0o1777, nil},
 	}
-	if !libraries {
-		return out, nil
-	}
-	if p.platform.OS != runtime.GOOS || p.platform.Architecture != runtime.GOARCH {
-		return nil, fmt.Errorf("the C library of this machine is for %s/%s", runtime.GOOS, runtime.GOARCH)
-	}
-	c, err := cLibrary(filepath.Join(p.folder, p.names[0]))
+	c, err := p.libraries(compiler)
 	return append(out, c...), err
 }
 
@@ -81,59 +70,6 @@ func authorities() []byte {
 		}
 	}
 	return out.Bytes()
-}
-
-// parts of the C library that NVIDIA's driver library names, too.
-var parts = []string{"libc.so.6", "libdl.so.2", "libm.so.6", "libpthread.so.0", "librt.so.1"}
-
-// cLibrary returns the loader that a program names and the C library beside it.
-func cLibrary(program string) ([]file, error) {
-	f, err := elf.Open(program)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	loader := f.Section(".interp")
-	if loader == nil {
-		return nil, fmt.Errorf("%s names no loader: it needs no library", program)
-	}
-	raw, err := loader.Data()
-	if err != nil {
-		return nil, err
-	}
-	name := strings.TrimRight(string(raw), "\x00")
-	real, err := filepath.EvalSymlinks(name)
-	if err != nil {
-		return nil, err
-	}
-	needed, err := f.ImportedLibraries()
-	if err != nil {
-		return nil, err
-	}
-	files := map[string]string{name: real}
-	for _, lib := range append(slices.Clone(parts), needed...) {
-		if lib != filepath.Base(name) {
-			files[filepath.Join(filepath.Dir(real), lib)] = filepath.Join(filepath.Dir(real), lib)
-		}
-	}
-	var out []file
-	dirs := map[string]bool{}
-	for at, from := range files {
-		data, err := os.ReadFile(from)
-		if err != nil {
-			return nil, fmt.Errorf("the C library: %w", err)
-		}
-		at = strings.TrimPrefix(at, "/")
-		out = append(out, file{at, 0o755, data})
-		for d := path.Dir(at); d != "."; d = path.Dir(d) {
-			dirs[d+"/"] = true
-		}
-	}
-	for d := range dirs {
-		out = append(out, file{d, 0o755, nil})
-	}
-	slices.SortFunc(out, func(a, b file) int { return strings.Compare(a.path, b.path) }) // a directory before what it holds
-	return out, nil
 }
 
 // layerOf returns a layer with files of root, all of one time.

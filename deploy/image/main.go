@@ -1,11 +1,12 @@
 // Image writes a container image of Go programs as an OCI layout, without a daemon
 // and without a base image:
 //
-//	image -o DIR [-libraries] PLATFORM=FOLDER...
+//	image -o DIR [-compiler PLATFORM=COMPILER]... PLATFORM=FOLDER...
 //
 // Each folder holds the programs of one platform, such as linux/arm64, and their bills
 // of materials. The first program by name is the entrypoint. The image has no shell. It
-// runs as 65532, and the same programs make the same image.
+// runs as 65532, and the same programs make the same image. Programs that were built with
+// cgo need their C library: it is taken from the compiler that linked them.
 package main
 
 import (
@@ -37,15 +38,23 @@ func run(args []string, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("image", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	out := flags.String("o", "", "`directory` of the layout; what it holds is replaced")
-	libraries := flags.Bool("libraries", false, "add this machine's C library, for programs that load another one")
+	compilers := map[string]string{}
+	flags.Func("compiler", "`PLATFORM=COMPILER`: the C compiler that linked the programs of a platform, whose C library they need", func(arg string) error {
+		platform, compiler, ok := strings.Cut(arg, "=")
+		if !ok || compiler == "" {
+			return errors.New("want PLATFORM=COMPILER, such as linux/arm64=aarch64-linux-gnu-gcc")
+		}
+		compilers[platform] = compiler
+		return nil
+	})
 	if err := flags.Parse(args); err != nil {
 		return 2
 	}
 	if *out == "" || flags.NArg() == 0 {
-		fmt.Fprintln(stderr, "usage: image -o DIR [-libraries] PLATFORM=FOLDER...")
+		fmt.Fprintln(stderr, "usage: image -o DIR [-compiler PLATFORM=COMPILER]... PLATFORM=FOLDER...")
 		return 2
 	}
-	if err := write(*out, *libraries, flags.Args(), stdout); err != nil {
+	if err := write(*out, compilers, flags.Args(), stdout); err != nil {
 		fmt.Fprintln(stderr, "image:", err)
 		return 1
 	}
@@ -53,7 +62,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 }
 
 // write writes the images of all platforms under one index.
-func write(out string, libraries bool, folders []string, stdout io.Writer) error {
+func write(out string, compilers map[string]string, folders []string, stdout io.Writer) error {
 	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
 	var version string
 	for _, f := range folders {
@@ -69,7 +78,7 @@ func write(out string, libraries bool, folders []string, stdout io.Writer) error
 		if err := p.read(); err != nil {
 			return err
 		}
-		img, err := p.image(libraries)
+		img, err := p.image(compilers[name])
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
@@ -176,8 +185,8 @@ func (p *programs) read() error {
 }
 
 // image returns the image of one platform: what every program needs, and the programs.
-func (p *programs) image(libraries bool) (v1.Image, error) {
-	ground, err := p.ground(libraries)
+func (p *programs) image(compiler string) (v1.Image, error) {
+	ground, err := p.ground(compiler)
 	if err != nil {
 		return nil, err
 	}

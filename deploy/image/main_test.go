@@ -98,6 +98,116 @@ func TestIndexOfPlatforms(t *testing.T) {
 	}
 }
 
+// TestLibrariesOfPlatforms: programs that were linked with a C library find the loader that
+// they name, and the libraries of their own compiler where that loader looks.
+func TestLibrariesOfPlatforms(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "image")
+	args, folders := []string{"-o", out}, []string{}
+	want := map[string][]string{
+		"linux/amd64": {"lib64/ld-linux-x86-64.so.2", "usr/lib/x86_64-linux-gnu/libc.so.6", "usr/lib/x86_64-linux-gnu/libdl.so.2"},
+		"linux/arm64": {"lib/ld-linux-aarch64.so.1", "usr/lib/aarch64-linux-gnu/libc.so.6", "usr/lib/aarch64-linux-gnu/libdl.so.2"},
+	}
+	for platform, files := range want {
+		triplet := filepath.Base(filepath.Dir(files[1]))
+		args = append(args, "-compiler", platform+"="+compilerFor(t, triplet, append([]string{filepath.Base(files[0])}, parts...)...))
+		folders = append(folders, platform+"="+folderFor(t, platform, "-buildmode=pie"))
+	}
+	written(t, 0, append(args, folders...)...)
+	platforms := platformsAt(t, out)
+	all, err := platforms.IndexManifest()
+	if err != nil || len(all.Manifests) != len(want) {
+		t.Fatalf("%+v, %v; want an image for each of %v", all, err, want)
+	}
+	for _, m := range all.Manifests {
+		img, err := platforms.Image(m.Digest)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files := content(t, img)
+		for _, at := range want[m.Platform.String()] {
+			if got, want := string(files[at].data), filepath.Base(filepath.Dir(want[m.Platform.String()][1]))+" "+filepath.Base(at); got != want {
+				t.Errorf("%s: /%s holds %q, want %q", m.Platform, at, got, want)
+			}
+		}
+		// NVIDIA's runtime runs ldconfig only where there is a cache.
+		if files["etc/ld.so.cache"].header == nil || !strings.Contains(string(files["etc/ld.so.conf"].data), "/etc/ld.so.conf.d/") {
+			t.Errorf("%s: the runtime cannot tell the loader where it puts NVIDIA's library", m.Platform)
+		}
+	}
+}
+
+// TestCompiler: whoever lacks a C compiler of a platform is told what to install and what to
+// leave out; a compiler without the C library's files is none.
+func TestCompiler(t *testing.T) {
+	own, other := runtime.GOARCH, map[string]string{"amd64": "arm64", "arm64": "amd64"}[runtime.GOARCH]
+	cross := map[string]string{"amd64": "x86_64-linux-gnu-gcc", "arm64": "aarch64-linux-gnu-gcc"}[other]
+	if cross == "" {
+		t.Skipf("SKIPPED: the agent is not built for %s", own)
+	}
+	for name, tt := range map[string]struct {
+		architecture string
+		compilers    map[string]string // what they print of libc.so
+		code         int
+		says         []string
+	}{
+		"own":             {own, map[string]string{"gcc": "/usr/lib/libc.so"}, 0, []string{"gcc\n"}},
+		"cross":           {other, map[string]string{cross: "/usr/lib/libc.so"}, 0, []string{cross + "\n"}},
+		"no own":          {own, nil, 1, []string{"apt-get install gcc libc6-dev\n", "AGENT_ARCHITECTURES=\n"}},
+		"only own":        {other, map[string]string{"gcc": "/usr/lib/libc.so"}, 1, []string{cross, "apt-get install gcc-", "AGENT_ARCHITECTURES=" + own}},
+		"without headers": {other, map[string]string{cross: "libc.so"}, 1, []string{"and its C library", "libc6-dev-" + other + "-cross"}},
+		"another":         {"s390x", nil, 1, []string{"not for s390x"}},
+	} {
+		path := t.TempDir()
+		for _, program := range []string{"go", "bash"} {
+			at, err := exec.LookPath(program)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Symlink(at, filepath.Join(path, program)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for compiler, prints := range tt.compilers {
+			script(t, filepath.Join(path, compiler), "echo "+prints)
+		}
+		cmd := exec.CommandContext(t.Context(), "./compiler.sh", tt.architecture)
+		cmd.Env = append(os.Environ(), "PATH="+path, "CC=gcc")
+		out, _ := cmd.CombinedOutput() // its code is below
+		if code := cmd.ProcessState.ExitCode(); code != tt.code {
+			t.Errorf("%s: exit %d, want %d", name, code, tt.code)
+		}
+		for _, want := range tt.says {
+			if !strings.Contains(string(out), want) {
+				t.Errorf("%s: %q; want %q", name, out, want)
+			}
+		}
+	}
+}
+
+// compilerFor returns a compiler for a triplet that has these files, each of which holds
+// the triplet and its own name.
+func compilerFor(t *testing.T, triplet string, files ...string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, name := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(triplet+" "+name), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	compiler := filepath.Join(t.TempDir(), "gcc")
+	script(t, compiler, `name=${1#-print-file-name=}
+if [ "$1" = -print-multiarch ]; then echo `+triplet+`; elif [ -e "`+dir+`/$name" ]; then echo "`+dir+`/$name"; else echo "$name"; fi`)
+	return compiler
+}
+
+// script writes a shell script that can be run.
+func script(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+text+"\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestImageIsReplaced: a layout is replaced, and nothing else is.
 func TestImageIsReplaced(t *testing.T) {
 	folder, out := folderOf(t), t.TempDir()
@@ -117,7 +227,7 @@ func TestImageIsReplaced(t *testing.T) {
 
 // TestImageRefuses: what is no program, or one of another platform, becomes no image.
 func TestImageRefuses(t *testing.T) {
-	folder, wrong := folderOf(t), t.TempDir()
+	folder, dynamic, wrong := folderOf(t), folderFor(t, native, "-buildmode=pie"), t.TempDir()
 	if err := os.WriteFile(filepath.Join(wrong, "notes"), []byte("no program"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +242,13 @@ func TestImageRefuses(t *testing.T) {
 		"another platform": {[]string{"linux/s390x=" + folder}, 1, "was built for " + native},
 		"no program":       {[]string{native + "=" + wrong}, 1, "not a Go program"},
 		"an empty folder":  {[]string{native + "=" + t.TempDir()}, 1, "holds no program"},
-		"without cgo":      {[]string{"-libraries", native + "=" + folder}, 1, "needs no library"},
+		"no compiler":      {[]string{"-compiler", native, native + "=" + dynamic}, 2, "want PLATFORM=COMPILER"},
+		"compiler unnamed": {[]string{native + "=" + dynamic}, 1, "name the compiler that linked them"},
+		"compiler missing": {[]string{"-compiler", native + "=no-such-gcc", native + "=" + dynamic}, 1, "no-such-gcc"},
+		"compiler of another platform": {
+			[]string{"-compiler", native + "=" + compilerFor(t, "s390x-linux-gnu", "libc.so.6"), native + "=" + dynamic}, 1, "is it the compiler that linked the programs?",
+		},
+		"compiler of nothing": {[]string{"-compiler", native + "=gcc", native + "=" + folder}, 1, "need no library"},
 	} {
 		out := filepath.Join(t.TempDir(), "image")
 		if said := written(t, tt.code, append([]string{"-o", out}, tt.args...)...); !strings.Contains(said, tt.says) {
@@ -151,7 +267,7 @@ func folderOf(t *testing.T) string {
 }
 
 // folderFor returns a folder with a program of a platform and its bill of materials.
-func folderFor(t *testing.T, platform string) string {
+func folderFor(t *testing.T, platform string, flags ...string) string {
 	t.Helper()
 	system, architecture, _ := strings.Cut(platform, "/")
 	source, folder := t.TempDir(), t.TempDir()
@@ -160,7 +276,7 @@ func folderFor(t *testing.T, platform string) string {
 			t.Fatal(err)
 		}
 	}
-	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-buildvcs=false", "-o", filepath.Join(folder, "hello"))
+	build := exec.CommandContext(t.Context(), "go", append([]string{"build", "-trimpath", "-buildvcs=false", "-o", filepath.Join(folder, "hello")}, flags...)...)
 	build.Dir, build.Env = source, append(os.Environ(), "GOFLAGS=", "CGO_ENABLED=0", "GOWORK=off", "GOOS="+system, "GOARCH="+architecture)
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
