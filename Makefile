@@ -78,13 +78,13 @@ e2e: ## real servers: Kubernetes API, Prometheus, Alertmanager, Argo CD, Flux (f
 	@$(RIG)/sources.sh sourcebox >/dev/null
 	@$(RIG)/sources.sh appsetbox >/dev/null
 	@$(RIG)/flux.sh >/dev/null
-	@go test -tags=e2e,$(TAG) ./test/e2e/... -timeout 40m -count=1 -parallel 8
+	@CGO_ENABLED=0 go test -trimpath -tags=e2e,$(TAG) ./test/e2e/... -timeout 40m -count=1 -parallel 8
 
 levers: ## every lever killed, refused, cut off and overtaken at a real API server (7 min; not a part of e2e)
 	@$(RIG)/packages.sh
 	@$(RIG)/build.sh kubebox >/dev/null
 	@$(RIG)/kubectl.sh >/dev/null
-	@go test -tags=e2e,levers,$(TAG) ./test/e2e -count=1 -timeout 30m -v -run '^TestEveryLever$$'
+	@CGO_ENABLED=0 go test -trimpath -tags=e2e,levers,$(TAG) ./test/e2e -count=1 -timeout 30m -v -run '^TestEveryLever$$'
 
 fixture: ## the chart that TestChartUpgrade upgrades from: make fixture FROM=COMMIT
 	@mkdir -p bin && git -C deploy/chart archive --prefix=responder/ -o $(CURDIR)/bin/chart-before.tar $(FROM) . ':!*.go' ':!testdata'

@@ -5,12 +5,16 @@ package e2e
 import (
 	"archive/tar"
 	"bytes"
+	"debug/buildinfo"
+	"encoding/json"
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -19,47 +23,108 @@ import (
 	oci "github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 
+	"github.com/inference-responder/responder/internal/gpu/nvml/nvmltest"
 	"github.com/inference-responder/responder/test/e2e/rig"
 )
 
-// TestImage runs the programs from their images, as a container does: with nothing of
-// this machine below their root but /proc and /dev/null, and as an account without rights. The service plays an
-// incident in its sandbox there, and the agent finds its C library.
+// TestImage runs the programs from the images that make image writes, as a container does: with
+// nothing of this machine below their root but /proc and /dev/null, and as an account without rights. The service
+// plays an incident in its sandbox there, and the agent finds its C library and NVIDIA's.
 func TestImage(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
 		t.Skip("the root of a process can only be changed by root")
 	}
-	service := unpacked(t, rig.BuildResponder(t, false))
-	if out, err := inside(t, service, "/responder", "demo", "--scenario", "bad-rollout", "--yes", "--speed", "60"); err != nil || !strings.Contains(out, "resolved") {
-		t.Errorf("the demo: %v\n%s", err, out)
-	}
-	agent := unpacked(t, rig.BuildAgent(t))
-	out, err := inside(t, agent, "/responder-agent", "--help")
-	if err != nil || !strings.Contains(out, "--listen") {
-		t.Errorf("the agent: %v\n%s", err, out)
-	}
-}
-
-// unpacked makes an image of a program and returns a directory with its files.
-func unpacked(t *testing.T, program string) string {
-	t.Helper()
-	folder, image := t.TempDir(), filepath.Join(t.TempDir(), "image")
-	data, err := os.ReadFile(program)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(folder, filepath.Base(program)), data, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	// Both programs need the C library here. The service of make image is built without.
-	cmd := exec.CommandContext(t.Context(), "go", "run", "./deploy/image", "-o", image, "-libraries", runtime.GOOS+"/"+runtime.GOARCH+"="+folder)
-	cmd.Dir = rig.Repository()
+	dir := t.TempDir()
+	cmd := exec.CommandContext(t.Context(), "make", "image", "ARCHITECTURES="+runtime.GOARCH, "AGENT_ARCHITECTURES="+runtime.GOARCH, "OUT="+dir)
+	cmd.Dir, cmd.Env = rig.Repository(), append(os.Environ(), "MAKEFLAGS=")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	root := t.TempDir()
-	extract(t, only(t, image), root)
+	service := unpacked(t, filepath.Join(dir, "image", "responder"), "responder", "responder-helm")
+	if out, err := inside(t, service, "/responder", "demo", "--scenario", "bad-rollout", "--yes", "--speed", "60"); err != nil || !strings.Contains(out, "resolved") {
+		t.Errorf("the demo: %v\n%s", err, out)
+	}
+	if out, err := inside(t, service, "/responder-helm"); err == nil || !strings.Contains(out, "read the request: EOF") {
+		t.Errorf("responder-helm without a request: %v\n%s", err, out)
+	}
+	agent := unpacked(t, filepath.Join(dir, "image", "agent"), "responder-agent")
+	if out, err := inside(t, agent, "/responder-agent", "--help"); err != nil || !strings.Contains(out, "--listen") {
+		t.Errorf("the agent: %v\n%s", err, out)
+	}
+	findsDriver(t, agent)
+}
+
+// findsDriver puts NVIDIA's driver library where NVIDIA's container runtime mounts it: into the
+// directory of the image's own libraries, and into one that only the loader's cache names, which the runtime renews.
+func findsDriver(t *testing.T, root string) {
+	t.Helper()
+	probe := []string{"probe", "--node", "gpu-1"}
+	if out, err := inside(t, root, "/responder-agent", probe...); err == nil || !strings.Contains(out, "libnvidia-ml.so.1: cannot open shared object file") {
+		t.Errorf("without the driver library: %v\n%s", err, out)
+	}
+	own, err := filepath.Glob(filepath.Join(root, "usr", "lib*", "*", "libc.so.6"))
+	if err != nil || len(own) != 1 {
+		t.Fatalf("%v, %v; want one C library", own, err)
+	}
+	library := nvmltest.Build(t, t.TempDir())
+	for _, dir := range []string{filepath.Dir(own[0]), filepath.Join(root, "usr", "lib64")} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		at := filepath.Join(dir, filepath.Base(library))
+		copied(t, library, at)
+		if dir != filepath.Dir(own[0]) {
+			args := []string{"-r", root, "-f", "/etc/ld.so.conf", "-C", "/etc/ld.so.cache", "/usr/lib64"}
+			if out, err := exec.CommandContext(t.Context(), "/sbin/ldconfig", args...).CombinedOutput(); err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+		}
+		if out, err := inside(t, root, "/responder-agent", probe...); !strings.Contains(out, "no GPU was seen on the node") { // it has none
+			t.Errorf("with the driver library in %s: %v\n%s", dir, err, out)
+		}
+		if err := os.Remove(at); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// copied copies a library.
+func copied(t *testing.T, from, to string) {
+	t.Helper()
+	data, err := os.ReadFile(from)
+	if err == nil {
+		err = os.WriteFile(to, data, 0o600)
+	}
+	if err == nil {
+		err = os.Chmod(to, 0o755)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// unpacked returns a directory with the files of an image, and checks what whoever pulls it relies on: which programs
+// there are, whose account runs them, which commit they are of, and what is in them.
+func unpacked(t *testing.T, layout string, programs ...string) string {
+	t.Helper()
+	img, root := only(t, layout), t.TempDir()
+	extract(t, img, root)
+	config, err := img.ConfigFile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := config.Config; got.User != "65532:65532" || !slices.Equal(got.Entrypoint, []string{"/" + programs[0]}) || config.Architecture != runtime.GOARCH {
+		t.Errorf("%s: the image is for %s: %+v", layout, config.Architecture, got)
+	}
+	for _, name := range programs {
+		described(t, root, name, config.Config.Labels)
+	}
+	for _, path := range executables(t, root) {
+		if !slices.Contains(programs, path) && !strings.Contains(filepath.Base(path), ".so.") {
+			t.Errorf("%s: the image has the program %s, want only %v", layout, path, programs)
+		}
+	}
 	// As every container has them. Nothing below can be removed through these mounts.
 	mounted(t, filepath.Join(root, "proc"), os.Mkdir, "proc", "proc", 0)
 	if err := os.Mkdir(filepath.Join(root, "dev"), 0o755); err != nil {
@@ -68,6 +133,69 @@ func unpacked(t *testing.T, program string) string {
 	empty := func(path string, mode os.FileMode) error { return os.WriteFile(path, nil, mode) }
 	mounted(t, filepath.Join(root, "dev", "null"), empty, os.DevNull, "", syscall.MS_BIND)
 	return root
+}
+
+// described checks that the labels name the version and the commit of a program, and its bill of materials every
+// module in it. In a worktree of git, the go command records no commit.
+func described(t *testing.T, root, name string, labels map[string]string) {
+	t.Helper()
+	info, err := buildinfo.ReadFile(filepath.Join(root, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var commit string
+	if git, err := os.Stat(filepath.Join(rig.Repository(), ".git")); err == nil && git.IsDir() {
+		out, err := exec.CommandContext(t.Context(), "git", "-C", rig.Repository(), "rev-parse", "HEAD").Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		commit = strings.TrimSpace(string(out))
+	}
+	if version, revision := labels["org.opencontainers.image.version"], labels["org.opencontainers.image.revision"]; version != info.Main.Version || revision != commit {
+		t.Errorf("%s: labelled with %q of %q; want %q of %q", name, version, revision, info.Main.Version, commit)
+	}
+	data, err := os.ReadFile(filepath.Join(root, "sbom", name+".cdx.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var bill struct {
+		Components []struct{ Name, Version string }
+	}
+	if err := json.Unmarshal(data, &bill); err != nil {
+		t.Fatal(err)
+	}
+	named := map[string]bool{}
+	for _, c := range bill.Components {
+		named[c.Name+" "+c.Version] = true
+	}
+	for _, module := range info.Deps {
+		if module.Replace != nil {
+			module = module.Replace
+		}
+		if !named[module.Path+" "+module.Version] {
+			t.Errorf("%s: the bill of materials lacks %s %s", name, module.Path, module.Version)
+		}
+	}
+}
+
+// executables returns the paths below a directory of the files that can be run.
+func executables(t *testing.T, root string) []string {
+	t.Helper()
+	var out []string
+	err := fs.WalkDir(os.DirFS(root), ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		info, err := d.Info()
+		if err == nil && info.Mode()&0o111 != 0 {
+			out = append(out, path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
 }
 
 // mounted makes a place and mounts something there until the test ends.

@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 	dir, err := os.MkdirTemp("", "responder-browser-")
 	if err == nil {
 		program = filepath.Join(dir, "responder")
-		build := exec.Command("go", "build", "-buildvcs=false", "-o", program, "../../../cmd/responder")
+		build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", program, "../../../cmd/responder")
 		build.Stderr = os.Stderr
 		err = build.Run()
 	}

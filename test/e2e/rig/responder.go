@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"testing"
 	"time"
 )
@@ -23,16 +22,16 @@ const Tag = "kustomize_disable_go_plugin_support,grpcnotrace"
 func BuildResponder(t testing.TB, failpoints bool) string {
 	t.Helper()
 	if failpoints {
-		return build(t, "responder-failpoints", Tag+",failpoints", "./cmd/responder")
+		return build(t, "responder-failpoints", Tag+",failpoints", "0", "./cmd/responder")
 	}
-	return build(t, "responder", Tag, "./cmd/responder")
+	return build(t, "responder", Tag, "0", "./cmd/responder")
 }
 
 // BuildHelm builds the program that renders charts, beside the service, once per test
 // binary. Needs [Main].
 func BuildHelm(t testing.TB) string {
 	t.Helper()
-	return build(t, "responder-helm", Tag, "./cmd/responder/helm")
+	return build(t, "responder-helm", Tag, "0", "./cmd/responder/helm")
 }
 
 // Helm is the path of helm: the one of the PATH, or the one that Argo CD's repo-server
@@ -43,10 +42,11 @@ func Helm(t testing.TB) string { return source(t, "helm") }
 // Needs [Main].
 func BuildAgent(t testing.TB) string {
 	t.Helper()
-	return build(t, "responder-agent", Tag, "./cmd/responder/agent")
+	return build(t, "responder-agent", Tag, "1", "./cmd/responder/agent")
 }
 
-func build(t testing.TB, name, tags, program string) string {
+// build compiles a program as make image does, which then finds all packages in Go's cache.
+func build(t testing.TB, name, tags, cgo, program string) string {
 	t.Helper()
 	shared.mu.Lock()
 	defer shared.mu.Unlock()
@@ -60,9 +60,9 @@ func build(t testing.TB, name, tags, program string) string {
 	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
 	defer cancel()
 	path := filepath.Join(dir, name)
-	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-tags", tags, "-o", path, program)
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-tags", tags, "-o", path, program)
 	cmd.Dir = Repository()
-	cmd.Env = append(os.Environ(), "GOFLAGS=")
+	cmd.Env = append(os.Environ(), "GOFLAGS=", "CGO_ENABLED="+cgo)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("build %s: %v\n%s", name, err, out)
 	}
@@ -73,13 +73,20 @@ func build(t testing.TB, name, tags, program string) string {
 	return path
 }
 
-// Repository is the root of the working tree this package was compiled from.
+// Repository is the root of the working tree in which the test runs: go test starts it in the
+// directory of its package.
 func Repository() string {
-	_, file, _, ok := runtime.Caller(0)
-	if !ok {
-		panic("the rig does not know its own path") // unreachable unless it was built with -trimpath
+	dir, err := os.Getwd()
+	for err == nil {
+		if _, missing := os.Stat(filepath.Join(dir, "go.mod")); missing == nil {
+			return dir
+		}
+		if dir == filepath.Dir(dir) {
+			break
+		}
+		dir = filepath.Dir(dir)
 	}
-	return filepath.Join(filepath.Dir(file), "..", "..", "..")
+	panic("no go.mod here or above") // unreachable unless the test was moved out of the repository
 }
 
 // Kustomize returns the path of kustomize: the one on the PATH, else one that is
