@@ -19,7 +19,7 @@ import (
 )
 
 // Define puts the definition of another project's API object into the cluster, as its
-// module has it: httproute, scaledobject or rollout. Those of KServe, LeaderWorkerSet and Dynamo cannot
+// module has it: httproute, scaledobject, rollout, servicemonitor, prometheusrule or alertmanagerconfig. Those of KServe, LeaderWorkerSet and Dynamo cannot
 // be had as modules: inferenceservice, leaderworkerset and dynamo have their documented fields.
 func (cp *ControlPlane) Define(t testing.TB, name string) {
 	t.Helper()

@@ -43,6 +43,9 @@ func (cp *ControlPlane) startKubectl() error {
 	return nil
 }
 
+// KubectlPath is the path of kubectl, of the release of the control plane.
+func (cp *ControlPlane) KubectlPath() string { return filepath.Join(cp.bin, "kubectl") }
+
 // Kubectl runs kubectl as admin and returns what it printed.
 func (cp *ControlPlane) Kubectl(t testing.TB, args ...string) string {
 	t.Helper()

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Install the Debian packages the end-to-end tests run: the real Prometheus and
 # Alertmanager, Redis and git for Argo CD, a C compiler for what stands in for
-# NVIDIA's driver library, and a browser for the page. Does nothing where they are there already.
+# NVIDIA's driver library, a browser for the page, and what commands of the documentation need. Does nothing where they are
+# there already.
 set -euo pipefail
 
 missing=()
@@ -11,6 +12,7 @@ missing=()
 command -v git >/dev/null || missing+=(git)
 command -v chromium >/dev/null || command -v google-chrome >/dev/null || missing+=(chromium)
 command -v gcc >/dev/null || missing+=(gcc libc6-dev)
+for program in jq openssl curl; do command -v $program >/dev/null || missing+=($program); done
 [ ${#missing[@]} -eq 0 ] && exit 0
 
 if ! command -v apt-get >/dev/null; then
