@@ -27,7 +27,7 @@ var placeholders = map[string]string{
 	"r-01JDXYZ": "RUN", "run/r-01JD": "STREAM", "8c1f03d2": "ALERT", "sha256:5f2c...": "DIGEST",
 	"serving/chat": "SERVICE", "https://responder.example:8443": "RESPONDER_SERVER",
 	"https://responder.example": "RESPONDER_SERVER", "http://127.0.0.1:8080": "RESPONDER_SERVER", "127.0.0.1:8080": "ADDR",
-	"/mnt/archive/1a2b3c4d-000000000000-000000065536.segment": "SEGMENT", "NAME": "NAME", "PLAYBOOK": "PLAYBOOK", "SERVICE": "SERVICE", "LEVER": "LEVER", "TEXT": "TEXT",
+	"/mnt/archive/1a2b3c4d-000000000000-000000065536.segment": "SEGMENT", "NAME": "NAME", "node=gpu-17": "NODE_LABEL", "PLAYBOOK": "PLAYBOOK", "SERVICE": "SERVICE", "LEVER": "LEVER", "TEXT": "TEXT",
 	`"${fpath[1]}/_responder"`: "COMPLETION", "~/.config/fish/completions/responder.fish": "COMPLETION",
 }
 
@@ -42,6 +42,7 @@ type examples struct {
 
 // TestExamples runs the examples of the help and of the documentation. An example that
 // no script of testdata/examples runs has to be in testdata/examples.not-run, with the reason.
+// TestDocumentedCommands of test/e2e runs the commands of other programs.
 func TestExamples(t *testing.T) {
 	root := filepath.Join("..", "..")
 	all := exampleLines(t, root)
@@ -109,7 +110,7 @@ func exampleLines(t *testing.T, root string) map[string]string {
 		}
 		for _, m := range block.FindAllStringSubmatch(string(data), -1) {
 			for line := range strings.Lines(strings.ReplaceAll(m[1], "\\\n", "")) {
-				if w := words(line); len(w) > 0 && strings.Contains(line, "responder ") && (w[0] == "responder" || w[0] == "source") {
+				if w := inPod(words(line)); len(w) > 0 && strings.Contains(line, "responder ") && (w[0] == "responder" || w[0] == "source") {
 					out[strings.Join(w, " ")] = page
 				}
 			}
@@ -130,8 +131,7 @@ func exampleLines(t *testing.T, root string) map[string]string {
 	return out
 }
 
-// words returns the words of a line without its comment. A word in quotes keeps them. The
-// program is responder, wherever it is.
+// words returns the words of a line without its comment. A word in quotes keeps them.
 func words(line string) []string {
 	var out []string
 	for _, w := range word.FindAllString(line, -1) {
@@ -144,9 +144,17 @@ func words(line string) []string {
 		if w == "RUN" { // as the help writes it
 			w = "r-01JDXYZ"
 		}
-		out = append(out, strings.ReplaceAll(w, "bin/responder", "responder"))
+		out = append(out, w)
 	}
 	return out
+}
+
+// inPod returns the command that kubectl runs in the pod, or the words as they are.
+func inPod(words []string) []string {
+	if at := slices.Index(words, "--"); at > 0 && words[0] == "kubectl" && slices.Contains(words, "exec") {
+		return words[at+1:]
+	}
+	return words
 }
 
 // special are the characters for which a word of an example is quoted.
