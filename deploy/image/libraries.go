@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"debug/elf"
 	"errors"
 	"fmt"
@@ -130,7 +131,7 @@ func library(compiler, name string) (string, error) {
 // ask returns what a compiler prints.
 func ask(compiler, question string) (string, error) {
 	command := append(strings.Fields(compiler), question)
-	out, err := exec.Command(command[0], command[1:]...).Output() //nolint:gosec // the developer's own compiler
+	out, err := exec.CommandContext(context.Background(), command[0], command[1:]...).Output()
 	if err != nil {
 		return "", fmt.Errorf("ask the compiler for its C library: %w", err)
 	}
