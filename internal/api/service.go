@@ -34,7 +34,7 @@ type Service struct {
 	Recovery string `json:"recovery,omitempty"` // duration: how long its objectives must hold before a loan is returned
 	Warm     *Warm  `json:"warm,omitempty"`     // the last-good revision that is kept ready beside it
 
-	Arming *Arming `json:"arming,omitempty"` // whether Responder can act on it
+	Arming *Arming `json:"arming,omitempty"` // whether Responder can act on it; only of a service that is asked for by name
 }
 
 // Arming is whether Responder can act on a service, as far as the running service knows by
@@ -50,7 +50,8 @@ type Arming struct {
 type ArmingReason struct {
 	Why       string   `json:"why"`
 	Do        string   `json:"do"`                  // what to do about it
-	Playbooks []string `json:"playbooks,omitempty"` // of which it holds; absent: of all
+	Playbooks []string `json:"playbooks,omitempty"` // of which it holds; with no levers absent: of all
+	Levers    []string `json:"levers,omitempty"`    // of which it holds, as PLAYBOOK/STATE
 }
 
 // Warm is a revision that is kept ready beside a service.

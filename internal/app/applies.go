@@ -29,7 +29,7 @@ func (s *Service) applies(svc playbook.Service) []web.Applied {
 func (s standing) mode() (mode, tone, why string) {
 	var reasons []string
 	for _, h := range append(slices.Clip(s.stops), s.limits...) {
-		reasons = append(reasons, h.why)
+		reasons = append(reasons, h.String())
 	}
 	why = strings.Join(reasons, "; ")
 	switch {

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,16 +10,28 @@ import (
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/policy"
+	"github.com/inference-responder/responder/internal/web"
 )
 
-// hurdle is why a playbook does not act on a service, and what to do about it.
-type hurdle struct{ why, do string }
+// hurdle is why a playbook, or one lever of it, does not act on a service, and what to do
+// about it.
+type hurdle struct {
+	why, do string
+	lever   string // its state; empty: the whole playbook
+}
+
+func (h hurdle) String() string {
+	if h.lever == "" {
+		return h.why
+	}
+	return "lever " + h.lever + ": " + h.why
+}
 
 // standing is what a playbook may do on a service.
 type standing struct {
 	book     *playbook.Playbook
 	levers   []executor.Outlook
-	most     playbook.Autonomy // the highest level of a lever that the policy does not deny
+	alone    bool // a lever is applied without asking anybody
 	paused   bool
 	observes bool     // no level is above observe
 	stops    []hurdle // each keeps all its levers from acting
@@ -29,50 +40,58 @@ type standing struct {
 
 // acts reports whether the playbook acts on the service by itself, asks whether reports that
 // it asks people first.
-func (s standing) acts() bool { return s.able() && s.most == playbook.Auto }
-func (s standing) asks() bool { return s.able() && s.most == playbook.Suggest }
+func (s standing) acts() bool { return s.able() && s.alone }
+func (s standing) asks() bool { return s.able() && !s.alone }
 func (s standing) able() bool { return len(s.levers) > 0 && len(s.stops) == 0 }
 
 // view is what the standings of all services are told from, read once for many of them.
 type view struct {
+	set    *playbook.Set
+	pauses []executor.Pause
 	levers func(book *playbook.Playbook, service string) []executor.Outlook
-	stuck  map[string][]*machine.State // by service: runs that are held or in quarantine, by ID
+	stuck  map[string]*machine.State // by ID: runs that are held or in quarantine
+	common []hurdle                  // of every service
 }
 
 func (s *Service) view() view {
-	stuck := map[string][]*machine.State{}
+	v := view{set: s.library.set(), pauses: s.executor.Pauses(), levers: s.executor.Levers(), stuck: map[string]*machine.State{}, common: s.commonHurdles()}
 	for run := range s.executor.Open() {
 		if run.Quarantine != nil || run.Held != nil {
-			stuck[run.Start.Service.Name] = append(stuck[run.Start.Service.Name], run)
+			v.stuck[run.Start.Run] = run
 		}
 	}
-	for _, runs := range stuck {
-		slices.SortFunc(runs, func(a, b *machine.State) int { return cmp.Compare(a.Start.Run, b.Start.Run) })
-	}
-	return view{levers: s.executor.Levers(), stuck: stuck}
+	return v
 }
 
 // standings returns what each playbook may do on a service, by name, as far as this process
 // knows: it asks nobody.
 func (s *Service) standings(svc playbook.Service, v view) []standing {
-	common := s.commonHurdles(svc, v.stuck[svc.Name])
+	own := ownHurdles(svc, v.stuck[s.executor.Holder(svc.Name)])
 	var out []standing
-	for _, p := range s.library.set().All() {
+	for _, p := range v.set.All() {
 		if !p.Serves(svc.Name) {
 			continue
 		}
-		x := standing{book: p, levers: v.levers(p, svc.Name), most: playbook.Observe}
-		for _, pause := range s.executor.Pauses() {
+		x := standing{book: p, levers: v.levers(p, svc.Name)}
+		for _, pause := range v.pauses {
 			if pause.Scope.Covers(svc.Name, p.Name) {
 				x.paused = true
 				x.stops = append(x.stops, pausedHurdle(pause))
 			}
 		}
-		x.stops = append(x.stops, common...)
-		if p.Hardware() && s.world.Deps.GPUs == nil {
-			x.stops = append(x.stops, hurdle{"nothing tells the state of GPUs", "set gpu.agents or gpu.dcgm in the configuration"})
+		x.stops = slices.Concat(x.stops, v.common, own)
+		for _, run := range v.stuck {
+			if run.Quarantine != nil && run.Start.Service.Name == svc.Name && run.Start.Playbook == p.Name {
+				x.stops = append(x.stops, hurdle{why: "run " + run.Start.Run + " of it is in quarantine and keeps its alerts", do: "look at what it left in place, then: responder runs release " + run.Start.Run + " --reason TEXT"})
+			}
 		}
-		s.weigh(&x, svc)
+		if why := s.executor.WithPeople(svc.Name, p.Name); why != "" {
+			x.stops = append(x.stops, hurdle{why: why, do: "end the incident, or wait: new alerts are decided again by themselves"})
+		}
+		if p.Hardware() && s.world.Deps.GPUs == nil {
+			x.stops = append(x.stops, hurdle{why: "nothing tells the state of GPUs", do: "set gpu.agents or gpu.dcgm in the configuration"})
+		}
+		s.weigh(v.set, &x, svc)
 		out = append(out, x)
 	}
 	return out
@@ -86,21 +105,20 @@ func pausedHurdle(p executor.Pause) hurdle {
 	if p.Scope.Playbook != "" {
 		lift += " --playbook " + p.Scope.Playbook
 	}
-	return hurdle{p.Scope.String() + " is paused by " + p.By + ": " + p.Reason, "lift the pause: " + lift}
+	return hurdle{why: p.Scope.String() + " is paused by " + p.By + ": " + p.Reason, do: "lift the pause: " + lift}
 }
 
-// commonHurdles keep every playbook from acting on a service. Stuck lists its runs that are
-// held or in quarantine.
-func (s *Service) commonHurdles(svc playbook.Service, stuck []*machine.State) (out []hurdle) {
-	add := func(why, do string) { out = append(out, hurdle{why, do}) }
+// commonHurdles keep every playbook from acting on every service.
+func (s *Service) commonHurdles() (out []hurdle) {
+	add := func(why, do string) { out = append(out, hurdle{why: why, do: do}) }
 	if err := s.executor.Ready(); err != nil {
 		add("runs cannot go on: "+err.Error(), "the service's log shows why")
 	}
 	if off := s.intake.Paused(); off != nil {
 		add("notifications are refused, by "+off.By+": "+off.Reason, "take them again: responder unpause --intake")
 	}
-	if len(svc.SLOs) == 0 {
-		add("the service has no objective by which a change could be proven", "set slos of the service, or slo.defaults, in the configuration")
+	if why := s.executor.Full(); why != "" {
+		add("no alert starts a run: "+why, "end runs that nobody needs: responder runs list, responder runs cancel")
 	}
 	if s.world.Deps.Querier == nil {
 		add("no Prometheus is configured, so nothing can be proven", "set prometheus.url in the configuration")
@@ -108,55 +126,124 @@ func (s *Service) commonHurdles(svc playbook.Service, stuck []*machine.State) (o
 	if s.world.Deps.Workloads == nil {
 		add("no cluster is configured", "set kubernetes in the configuration")
 	}
-	for _, run := range stuck {
-		if id := run.Start.Run; run.Quarantine != nil {
-			add("run "+id+" is quarantined, and no other run acts on the service", "look at what it left in place, then: responder runs release "+id+" --reason TEXT")
-		} else {
-			add("run "+id+" is held, and no other run acts on the service", "look whether its change happened, then: responder runs resolve "+id+" --applied|--not-applied --reason TEXT")
+	for _, x := range s.systems() {
+		if x.State == web.Failing && x.Name != s.hearing.deploys {
+			add(x.Name+" does not answer: "+x.Text, "responder doctor asks it, and shows what is wrong")
 		}
 	}
 	return out
 }
 
-// weigh adds what holds the levers of a playbook: their levels, and the policy.
-func (s *Service) weigh(x *standing, svc playbook.Service) {
-	rules := s.rules.current.Load()
-	may, denied := 0, 0
+// ownHurdles keep every playbook from acting on one service. Holder is the run that is stuck
+// with its lock; nil: there is none.
+func ownHurdles(svc playbook.Service, holder *machine.State) (out []hurdle) {
+	if len(svc.SLOs) == 0 {
+		out = append(out, hurdle{why: "the service has no objective by which a change could be proven", do: "set slos of the service, or slo.defaults, in the configuration"})
+	}
+	switch {
+	case holder == nil:
+	case holder.Quarantine != nil:
+		out = append(out, hurdle{
+			why: "run " + holder.Start.Run + " is in quarantine with a change in place, and no other run changes the service",
+			do:  "look at what it left in place, then: responder runs release " + holder.Start.Run + " --reason TEXT",
+		})
+	default:
+		out = append(out, hurdle{
+			why: "run " + holder.Start.Run + " is held, and no other run changes the service",
+			do:  "look whether its change happened, then: responder runs resolve " + holder.Start.Run + " --applied|--not-applied --reason TEXT",
+		})
+	}
+	return out
+}
+
+// unconfigured returns what a lever needs of the configuration and does not find; empty: nothing.
+func (s *Service) unconfigured(lever string, svc playbook.Service) hurdle {
+	subject, _, _ := strings.Cut(lever, ".")
+	switch d := s.world.Deps; {
+	case (subject == "gitops" || subject == "argocd") && (d.Commits == nil || svc.GitOps == playbook.GitOps{}):
+		return hurdle{why: "its place in Git is not configured", do: "set gitops, and gitops of the service, in the configuration"}
+	case subject == "traffic" && svc.Warm == playbook.Warm{}:
+		return hurdle{why: "no warm revision is kept ready", do: "set warm of the service in the configuration"}
+	case (subject == "node" || subject == "gpu") && d.NodeChanger == nil:
+		return hurdle{why: "nodes cannot be changed here", do: "set kubernetes in the configuration"}
+	case subject == "job" && d.Templates == nil:
+		return hurdle{why: "no template of a Job is configured", do: "set jobs in the configuration"}
+	default:
+		return hurdle{}
+	}
+}
+
+// weigh adds what holds the levers of a playbook: what they need, their levels, the policy,
+// and who may decide.
+func (s *Service) weigh(set *playbook.Set, x *standing, svc playbook.Service) {
+	may, observed := 0, 0
 	var by []string // what holds levers at observe
 	for _, l := range x.levers {
-		level, caps, deny := l.Level, l.Limits, ""
-		if rules != nil {
-			level, caps, deny = underPolicy(caps, rules, policy.Input{Now: s.world.Now(), Service: svc, Playbook: x.book, State: x.book.State(l.State), Autonomy: l.Level})
-		}
 		if l.Demoted {
 			x.limits = append(x.limits, hurdle{
-				"lever " + l.State + " asks people: " + l.Why,
-				fmt.Sprintf("find out why it did not help, then: responder ladder promote %s %s %s --reason TEXT", x.book.Name, svc.Name, l.State),
+				why: "asks people: " + l.Why, lever: l.State,
+				do: fmt.Sprintf("find out why it did not help, then: responder ladder promote %s %s %s --reason TEXT", x.book.Name, svc.Name, l.State),
 			})
 		}
+		level, caps, asks, why := s.levelOf(set, x.book, l, svc)
 		switch {
-		case deny != "":
-			denied++
-			x.limits = append(x.limits, hurdle{"policy denies lever " + l.State + ": " + deny, "responder policy explain --service " + svc.Name + " shows each rule"})
+		case why.why != "":
+			why.lever = l.State
+			x.limits = append(x.limits, why)
 		case level > playbook.Observe:
 			may++
-			x.most = max(x.most, level)
+			x.alone = x.alone || !asks
 		default:
+			observed++
 			by = append(by, observing(caps)...)
 		}
 	}
 	switch {
 	case len(x.levers) == 0 || may > 0:
-	case denied == len(x.levers):
-		x.stops, x.limits = append(x.stops, x.limits...), nil
+	case observed == 0:
+		for _, h := range x.limits {
+			h.lever = "" // of none of them is more to be had
+			if !slices.Contains(x.stops, h) {
+				x.stops = append(x.stops, h)
+			}
+		}
+		x.limits = nil
 	default:
-		x.observes, x.stops = true, append(x.stops, observed(by))
+		x.observes, x.stops = true, append(x.stops, held(by))
 	}
 }
 
+// levelOf returns the level of a lever with what caps it, whether people are asked before it
+// is applied, and why it is not applied whatever its plan is.
+func (s *Service) levelOf(set *playbook.Set, p *playbook.Playbook, l executor.Outlook, svc playbook.Service) (level playbook.Autonomy, caps []machine.Cap, asks bool, why hurdle) {
+	state := p.State(l.State)
+	run := machine.State{Playbook: p, Start: machine.Start{Playbook: p.Name, Service: svc, Autonomy: l.Level, Override: set.Override(p.Name, svc.Name)}}
+	level, caps = l.Level, l.Limits
+	if rules := s.rules.current.Load(); rules != nil {
+		var deny string
+		var terms machine.Terms
+		level, caps, terms, deny = underPolicy(caps, rules, policy.Input{Now: s.world.Now(), Service: svc, Playbook: p, State: state, Autonomy: l.Level})
+		if deny != "" {
+			return level, caps, false, hurdle{why: "the policy denies it: " + deny, do: "responder policy explain --config FILE --service " + svc.Name + " shows each rule"}
+		}
+		run = run.Under(&terms)
+	}
+	if level == playbook.Observe {
+		return level, caps, false, hurdle{}
+	}
+	needs := run.Needs(state)
+	for _, n := range needs {
+		if nobody := n.Unreachable(run.Start); nobody != "" {
+			return level, caps, true, hurdle{why: nobody, do: "set owners of the service, or name approvers in the policy"}
+		}
+	}
+	return level, caps, len(needs) > 0, s.unconfigured(l.Lever, svc)
+}
+
 // underPolicy returns the level of a lever under the policy as it is now, with what caps it,
-// and why the policy denies it whatever its plan is; empty: it does not.
-func underPolicy(caps []machine.Cap, rules *policy.Set, in policy.Input) (level playbook.Autonomy, all []machine.Cap, deny string) {
+// what the policy asks for, and why it denies the lever whatever its plan is; empty: it does
+// not.
+func underPolicy(caps []machine.Cap, rules *policy.Set, in policy.Input) (level playbook.Autonomy, all []machine.Cap, terms machine.Terms, deny string) {
 	result := rules.Explain(in)
 	level, all = in.Autonomy, caps
 	if most := result.Terms.Cap; most != nil {
@@ -164,10 +251,10 @@ func underPolicy(caps []machine.Cap, rules *policy.Set, in policy.Input) (level 
 	}
 	for _, cause := range result.Causes {
 		if cause.Denies {
-			return level, all, cause.Place + ": " + cause.Why
+			return level, all, result.Terms, cause.Place + ": " + cause.Why
 		}
 	}
-	return level, all, ""
+	return level, all, result.Terms, ""
 }
 
 // observing returns the rules that hold a lever at observe.
@@ -180,10 +267,10 @@ func observing(caps []machine.Cap) (rules []string) {
 	return rules
 }
 
-// observed is that every lever is at observe, by the rules that hold them there.
-func observed(by []string) hurdle {
+// held is that every lever is at observe, by the rules that hold them there.
+func held(by []string) hurdle {
 	slices.Sort(by)
-	return hurdle{"its levers are at observe, held by " + strings.Join(slices.Compact(by), ", "), "raise autonomy there to suggest"}
+	return hurdle{why: "its levers are at observe, held by " + strings.Join(slices.Compact(by), ", "), do: "raise autonomy there to suggest"}
 }
 
 // arming returns what tells whether Responder can act on a service, and why not, as it is now.
@@ -203,7 +290,9 @@ func armingOf(svc playbook.Service, all []standing) api.Arming {
 			i = len(out.Reasons)
 			out.Reasons = append(out.Reasons, api.ArmingReason{Why: h.why, Do: h.do})
 		}
-		if !slices.Contains(out.Reasons[i].Playbooks, book) {
+		if h.lever != "" {
+			out.Reasons[i].Levers = append(out.Reasons[i].Levers, book+"/"+h.lever)
+		} else if !slices.Contains(out.Reasons[i].Playbooks, book) {
 			out.Reasons[i].Playbooks = append(out.Reasons[i].Playbooks, book)
 		}
 	}
@@ -225,7 +314,7 @@ func armingOf(svc playbook.Service, all []standing) api.Arming {
 	}
 	if out.Armed = len(out.Acts)+len(out.Asks) > 0; !out.Armed && len(out.Reasons) == 0 {
 		out.Reasons = append(out.Reasons, api.ArmingReason{
-			Why: "no playbook that is loaded and has a lever serves it", Do: "responder playbook list shows what is loaded; write a playbook, or add " + svc.Name + " to the services of one",
+			Why: "no playbook that is loaded and has a lever serves it", Do: "the page Playbooks shows what is loaded; write a playbook, or add " + svc.Name + " to the services of one",
 		})
 	}
 	return out

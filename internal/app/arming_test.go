@@ -1,9 +1,11 @@
 package app
 
 import (
+	"context"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,7 +13,10 @@ import (
 	"github.com/inference-responder/responder/internal/api"
 	"github.com/inference-responder/responder/internal/config"
 	"github.com/inference-responder/responder/internal/executor"
+	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/slo"
+	"github.com/inference-responder/responder/internal/step"
 	"github.com/inference-responder/responder/internal/webhook"
 )
 
@@ -27,9 +32,23 @@ func TestArming(t *testing.T) {
 		paused  *webhook.Pause
 		service func(*playbook.Service)
 		armed   bool
+		alone   string           // a playbook that acts without asking; empty: none does
 		reason  api.ArmingReason // one of them; its texts are parts
 	}{
 		"as the sandbox is": {armed: true},
+		"at auto":           {change: automatic, armed: true, alone: "inference-slo-breach"},
+		"at auto under a policy that asks": {
+			change: automatic, armed: true,
+			policy: "    - name: careful\n      require_approval: {from: group:ml-platform}\n",
+		},
+		"nobody may decide": {
+			service: func(s *playbook.Service) { s.Owners = nil },
+			reason:  api.ArmingReason{Why: "nobody may decide: service serving/inference-chat names no owners", Do: "set owners of the service", Playbooks: strings.Fields("cold-start gpu-fault inference-slo-breach kv-cache-thrash oom regression stuck-engine")},
+		},
+		"Prometheus does not answer": {
+			change: func(_ *config.Config, w *World) { w.Deps.Querier = deafQuerier{} },
+			reason: api.ArmingReason{Why: "Prometheus does not answer", Do: "responder doctor"},
+		},
 		"the installation observes": {
 			change: func(c *config.Config, _ *World) { c.Autonomy = playbook.Observe },
 			reason: api.ArmingReason{Why: "its levers are at observe, held by the configuration", Do: "raise autonomy there to suggest"},
@@ -58,11 +77,11 @@ func TestArming(t *testing.T) {
 		"nothing tells of GPUs": {
 			change: func(_ *config.Config, w *World) { w.Deps.GPUs = nil },
 			armed:  true,
-			reason: api.ArmingReason{Why: "nothing tells the state of GPUs", Do: "gpu.agents", Playbooks: []string{"gpu-fault"}},
+			reason: api.ArmingReason{Why: "nothing tells the state of GPUs", Do: "gpu.agents", Playbooks: []string{"gpu-fault", "node-return", "thermal-emergency"}},
 		},
 		"a frozen policy": {
 			policy: "    - name: winter\n      freeze: {dates: [{from: 2000-01-01T00:00:00Z, to: 2100-01-01T00:00:00Z}]}\n",
-			reason: api.ArmingReason{Why: "frozen until 2100-01-01", Do: "responder policy explain --service serving/inference-chat"},
+			reason: api.ArmingReason{Why: "frozen until 2100-01-01", Do: "responder policy explain --config FILE --service serving/inference-chat"},
 		},
 		"a policy that only observes": {
 			policy: "    - name: watch\n      max_autonomy: observe\n",
@@ -95,11 +114,17 @@ func TestArming(t *testing.T) {
 			if c.service != nil {
 				c.service(&svc)
 			}
+			if _, deaf := w.Deps.Querier.(deafQuerier); deaf {
+				_, _ = s.world.Deps.Querier.Instant(t.Context(), "up", time.Now()) // somebody asks it
+			}
 			got := s.arming()(svc)
+			if alone := strings.Join(got.Acts, " "); alone != c.alone {
+				t.Errorf("acts without asking: %q, want %q", alone, c.alone)
+			}
 			if got.Armed != c.armed {
 				t.Errorf("armed: %v, want %v", got.Armed, c.armed)
 			}
-			if c.reason.Why == "" && len(got.Reasons) > 0 {
+			if i := slices.IndexFunc(got.Reasons, func(r api.ArmingReason) bool { return len(r.Levers) == 0 }); c.reason.Why == "" && i >= 0 {
 				t.Errorf("reasons: %+v", got.Reasons)
 			}
 			if c.reason.Why != "" && !hasReason(got.Reasons, c.reason) {
@@ -109,9 +134,33 @@ func TestArming(t *testing.T) {
 	}
 }
 
+// automatic lets a playbook act by itself.
+func automatic(c *config.Config, w *World) {
+	c.Playbooks.Autonomy = playbook.Overrides{{Playbook: "inference-slo-breach", Level: playbook.Auto, By: "playbooks.autonomy"}}
+	known := w.Known
+	w.Known = func() ([]playbook.Service, error) {
+		all, err := known()
+		for i := range all {
+			all[i].Autonomy = playbook.Auto
+		}
+		return all, err
+	}
+	w.Services = func() []playbook.Service {
+		all, _ := w.Known()
+		return all
+	}
+}
+
+// deafQuerier is a Prometheus that does not answer.
+type deafQuerier struct{ step.Querier }
+
+func (deafQuerier) Instant(context.Context, string, time.Time) (slo.Vector, error) {
+	return slo.Vector{}, &fault.Error{Reason: fault.Unreachable, Message: "connection refused"}
+}
+
 func hasReason(all []api.ArmingReason, want api.ArmingReason) bool {
 	for _, r := range all {
-		if strings.Contains(r.Why, want.Why) && strings.Contains(r.Do, want.Do) && strings.HasPrefix(strings.Join(r.Playbooks, ","), strings.Join(want.Playbooks, ",")) {
+		if strings.Contains(r.Why, want.Why) && strings.Contains(r.Do, want.Do) && slices.Equal(r.Playbooks, want.Playbooks) {
 			return true
 		}
 	}

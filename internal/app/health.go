@@ -10,7 +10,12 @@ import (
 
 // health is what this process knows of what it depends on. It asks nobody.
 func (s *Service) health() []web.Health {
-	out := []web.Health{s.journalHealth(), s.executorHealth()}
+	out := append([]web.Health{s.journalHealth(), s.executorHealth()}, s.systems()...)
+	return append(out, s.catalogHealth(), s.slackHealth())
+}
+
+// systems is how those answer that runs ask.
+func (s *Service) systems() (out []web.Health) {
 	for _, x := range []struct {
 		name  string
 		heard *heard
@@ -21,7 +26,7 @@ func (s *Service) health() []web.Health {
 		}
 		out = append(out, x.heard.health(x.name))
 	}
-	return append(out, s.catalogHealth(), s.slackHealth())
+	return out
 }
 
 func (s *Service) journalHealth() web.Health {
@@ -44,13 +49,14 @@ func (s *Service) journalHealth() web.Health {
 // executorHealth is whether runs can go on, and alerts can start them.
 func (s *Service) executorHealth() web.Health {
 	x := web.Health{Name: "Runs", State: web.Healthy, Text: runview.Count(len(s.library.set().All()), "playbook") + " in force"}
+	full := s.executor.Full()
 	switch err := s.executor.Ready(); {
 	case err != nil:
 		x.State, x.Text = web.Failing, err.Error()
 	case len(s.library.set().All()) == 0:
 		x.State, x.Text = web.Failing, "no playbook is loaded, so no alert starts a run"
-	case s.executor.Crowded():
-		x.State, x.Text = web.Failing, "alerts start no runs: as many that had one are remembered and fire still as may be"
+	case full != "":
+		x.State, x.Text = web.Failing, "alerts start no runs: "+full
 	}
 	return x
 }

@@ -50,7 +50,7 @@ var endpoints = []endpoint{
 	{request: "GET /api/v1/ladder", scope: "read", answer: "LeverList", query: []string{"service", "playbook"}},
 	{request: "POST /api/v1/ladder/promote", scope: "promote", answer: "LeverList", body: "Promotion"},
 	{request: "GET /api/v1/last-good", scope: "read", answer: "LastGoodList", query: []string{"service"}},
-	{request: "GET /api/v1/services", scope: "read", answer: "ServiceList", note: "`arming` tells whether Responder can act on each"},
+	{request: "GET /api/v1/services", scope: "read", answer: "ServiceList", query: []string{"service"}, note: "`service` is the name of one; its `arming` tells whether Responder can act on it"},
 	{request: "GET /api/v1/nodes", scope: "read", answer: "NodeList", note: "the cluster is read at most every 30 seconds"},
 	{request: "GET /api/v1/playbooks", scope: "read", answer: "PlaybookList"},
 	{request: "GET /api/v1/audit", scope: "read", answer: "AuditPage", query: []string{"from", "limit", "stream", "kind"}},

@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"maps"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -23,25 +25,20 @@ func newServicesCommand(p *command.Process) *cobra.Command {
 		Short: "List the service catalog of a running service, or show whether it can act on one",
 		Long: `List the service catalog of a running service. With a name, show that service: whether
 Responder can act on it, which playbooks do, why others do not, and what to do about
-that. The running service answers with what it knows by itself: rights in the cluster
-and series in Prometheus are what 'responder doctor' looks at.`,
+that.`,
 		Example: `  responder services
   responder services serving/chat
   responder services -o yaml`,
 		Args: atMostOne,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return showService(cmd.Context(), p, &c, &out, args[0])
+			}
 			var answer api.ServiceList
 			if err := c.Get(cmd.Context(), client.ServicesPath, nil, &answer); err != nil {
 				return err
 			}
-			if len(args) == 0 {
-				return out.PrintTable(p.Stdout, answer.Services, serviceTable(answer.Services))
-			}
-			s, err := serviceNamed(answer.Services, args[0])
-			if err != nil {
-				return err
-			}
-			return out.Print(p.Stdout, s, func(w io.Writer) error { return writeService(w, s) })
+			return out.PrintTable(p.Stdout, answer.Services, serviceTable(answer.Services))
 		},
 	}
 	c.AddFlags(cmd)
@@ -55,15 +52,28 @@ and series in Prometheus are what 'responder doctor' looks at.`,
 	return cmd
 }
 
-func serviceNamed(all []api.Service, name string) (api.Service, error) {
-	var names []string
-	for _, s := range all {
-		if s.Service == name {
-			return s, nil
-		}
-		names = append(names, s.Service)
+// showService prints one service. Only the answer about one tells whether Responder can act
+// on it.
+func showService(ctx context.Context, p *command.Process, c *client.Client, out *command.Output, name string) error {
+	var answer api.ServiceList
+	if err := c.Get(ctx, client.ServicesPath, url.Values{"service": {name}}, &answer); err != nil {
+		return err
 	}
-	return api.Service{}, unknownName("service", name, names)
+	if len(answer.Services) == 0 {
+		if err := c.Get(ctx, client.ServicesPath, nil, &answer); err != nil {
+			return err
+		}
+		var names []string
+		for _, s := range answer.Services {
+			names = append(names, s.Service)
+		}
+		return unknownName("service", name, names)
+	}
+	s := answer.Services[0]
+	if out.Names() {
+		return out.PrintTable(p.Stdout, s, serviceTable(answer.Services))
+	}
+	return out.Print(p.Stdout, s, func(w io.Writer) error { return writeService(w, s) })
 }
 
 // writeService prints a service, and whether Responder can act on it.
@@ -93,14 +103,6 @@ func writeService(w io.Writer, s api.Service) error {
 	return err
 }
 
-// armed tells in a word whether Responder can act on a service; empty: it is not told.
-func armed(s api.Service) string {
-	if s.Arming == nil {
-		return ""
-	}
-	return runview.ArmingOf(*s.Arming).Word
-}
-
 func serviceTable(services []api.Service) *runview.Table {
 	t := &runview.Table{
 		Columns: []runview.Column{
@@ -108,7 +110,6 @@ func serviceTable(services []api.Service) *runview.Table {
 			{Head: "WORKLOAD", Flex: true},
 			{Head: "ENGINE"},
 			{Head: "AUTONOMY"},
-			{Head: "ARMED"},
 
 			{Head: "AUTONOMY OF", Wide: true},
 			{Head: "OWNERS", Wide: true},
@@ -124,7 +125,7 @@ func serviceTable(services []api.Service) *runview.Table {
 		for _, name := range slices.Sorted(maps.Keys(s.AutonomyOf)) {
 			levels = append(levels, name+" "+s.AutonomyOf[name])
 		}
-		t.Add(s.Service, s.Workload.Kind+" "+s.Workload.Name, s.Engine, s.Autonomy, armed(s), strings.Join(levels, ","), strings.Join(s.Owners, ","),
+		t.Add(s.Service, s.Workload.Kind+" "+s.Workload.Name, s.Engine, s.Autonomy, strings.Join(levels, ","), strings.Join(s.Owners, ","),
 			fmt.Sprint(s.MinReady), fmt.Sprint(s.MaxScale), s.Model, s.Selector)
 	}
 	return t

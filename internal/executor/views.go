@@ -74,6 +74,27 @@ func (e *Executor) Open() iter.Seq[*machine.State] {
 	}
 }
 
+// Holder returns the run that keeps others from changing a service; empty: there is none.
+func (e *Executor) Holder(service string) string { return e.ledger.Holder(service) }
+
+// WithPeople returns why an alert starts no run of a playbook on a service now: people have
+// the last one. Empty: one may start.
+func (e *Executor) WithPeople(service, playbook string) string {
+	return e.dispatch.PeopleHave(service, playbook, e.clock.now())
+}
+
+// Full returns why no alert starts a run now, whatever its service; empty: one may start.
+func (e *Executor) Full() string {
+	switch {
+	case e.countOpen() >= e.o.MaxOpenRuns:
+		return fmt.Sprintf("%d runs are open already", e.o.MaxOpenRuns)
+	case e.dispatch.Crowded():
+		return "as many alerts that had a run are remembered and fire still as may be"
+	default:
+		return ""
+	}
+}
+
 // Changes counts what happened to runs, from a number on that no earlier process of this
 // service counted to. Who has read it before an answer of [Executor.Open] has the same
 // answer as long as it stays the same.

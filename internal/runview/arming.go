@@ -1,6 +1,7 @@
 package runview
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/inference-responder/responder/internal/api"
@@ -17,9 +18,12 @@ type Arming struct {
 // ArmingReason is why playbooks do not act, and what to do about it.
 type ArmingReason struct{ Why, Do string }
 
+// Unlooked is what arming does not look at.
+const Unlooked = "Rights in the cluster and series in Prometheus are not looked at: responder doctor does that."
+
 // ArmingOf describes whether Responder can act on a service.
 func ArmingOf(a api.Arming) Arming {
-	out := Arming{Armed: a.Armed, Word: "not armed", Line: "Not armed: nothing that Responder finds changes the service."}
+	out := Arming{Armed: a.Armed, Word: "not armed", Line: "Not armed: no new alert leads to a change of this service now."}
 	if a.Armed {
 		var parts []string
 		if len(a.Acts) > 0 {
@@ -30,10 +34,11 @@ func ArmingOf(a api.Arming) Arming {
 		}
 		out.Word, out.Line = "armed", "Armed. Playbooks that act, "+strings.Join(parts, "; ")+"."
 	}
+	out.Line += " " + Unlooked
 	for _, r := range a.Reasons {
 		why := r.Why
-		if len(r.Playbooks) > 0 {
-			why = strings.Join(r.Playbooks, ", ") + ": " + why
+		if of := slices.Concat(r.Playbooks, r.Levers); len(of) > 0 {
+			why = strings.Join(of, ", ") + ": " + why
 		}
 		out.Reasons = append(out.Reasons, ArmingReason{why, r.Do})
 	}

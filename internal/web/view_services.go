@@ -101,7 +101,6 @@ func serviceView(p page, d *serviceData) g.Node {
 		section("playbooks", "Playbooks",
 			some(len(d.Applied) == 0, quiet(g.Text("No playbook that is loaded serves it."))),
 			g.Map(d.Applied, func(x Applied) g.Node { return appliedView(p, x) }),
-			quiet(g.Text("The rights in the cluster and the series in Prometheus are not looked at here: "), code("responder doctor"), g.Text(" does that.")),
 		),
 		some(len(d.Pauses) == 0, pauseOf(p, Pause{Service: d.Name}, "Pause this service", "No run changes this service until the pause is lifted.", d.Lacks)),
 	}

@@ -7,7 +7,6 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/inference-responder/responder/internal/api"
-	"github.com/inference-responder/responder/internal/playbook"
 )
 
 func (s *Server) listPlaybooks(c echo.Context, _ Identity) error {
@@ -26,18 +25,19 @@ func (s *Server) listServices(c echo.Context, _ Identity) error {
 	if s.o.Services == nil {
 		return ErrNotFound
 	}
-	list := api.ServiceList{Services: []api.Service{}}
-	arming := func(playbook.Service) *api.Arming { return nil }
-	if s.o.Arming != nil {
-		of := s.o.Arming()
-		arming = func(svc playbook.Service) *api.Arming { a := of(svc); return &a }
-	}
+	list, name := api.ServiceList{Services: []api.Service{}}, c.QueryParam("service")
 	for _, service := range s.o.Services() {
+		if name != "" && service.Name != name {
+			continue
+		}
 		shown := api.ServiceOf(service)
 		if s.o.Playbooks != nil {
 			shown = shown.With(s.o.Playbooks().OfService(service.Name))
 		}
-		shown.Arming = arming(service)
+		if name != "" && s.o.Arming != nil {
+			arming := s.o.Arming()(service)
+			shown.Arming = &arming
+		}
 		list.Services = append(list.Services, shown)
 	}
 	return reply(c, list)

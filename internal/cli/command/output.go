@@ -90,6 +90,9 @@ func (o *Output) AddDocumentFlag(cmd *cobra.Command) {
 // Structured reports whether the answer is for a program.
 func (o *Output) Structured() bool { return o.Format == FormatJSON || o.Format == FormatYAML }
 
+// Names reports whether only names are wanted.
+func (o *Output) Names() bool { return o.Format == formatName }
+
 // Wide reports whether everything is wanted, however long the lines.
 func (o *Output) Wide() bool { return o.Format == formatWide }
 
@@ -109,7 +112,7 @@ func (o *Output) Print(w io.Writer, data any, text func(io.Writer) error) error 
 // PrintTable is print for commands whose text is one table.
 func (o *Output) PrintTable(w io.Writer, data any, t *runview.Table) error {
 	return o.Print(w, data, func(w io.Writer) error {
-		if o.Format == formatName {
+		if o.Names() {
 			return t.WriteNames(w)
 		}
 		return t.Write(w, o.Wide())

@@ -163,6 +163,19 @@ func (d *Dispatcher) WithPeople(now time.Time) map[string]string {
 	return out
 }
 
+// PeopleHave returns why an alert starts no run of a playbook on a service now: people have
+// the last one, and an alert of it still fires; empty: one may start.
+func (d *Dispatcher) PeopleHave(service, playbook string, now time.Time) string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, k := range []asked{{service: service}, {service, playbook}} {
+		if e, ok := d.people[k]; ok && d.within(e, now) && slices.ContainsFunc(e.firing, func(id string) bool { return e.stillHas(d.find(id)) }) {
+			return d.why(e)
+		}
+	}
+	return ""
+}
+
 // stillHas reports whether the episode fires, and people have it because of the run.
 func (e ended) stillHas(k known) bool {
 	return e.unanswered != nil && k.firing && k.resolved.IsZero() || k.stillIn(e.run)

@@ -231,6 +231,14 @@ func (l *Ledger) lockedBy(id string, wants []string) (name, by string) {
 	return "", ""
 }
 
+// Holder returns the run that keeps others from changing a service: it holds the
+// service's lock, or everything; empty: there is none.
+func (l *Ledger) Holder(service string) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return cmp.Or(l.locks[everything], l.locks["service:"+service])
+}
+
 // actsOn reports whether a run may be changing a service now.
 func (l *Ledger) actsOn(run, service string) bool {
 	f := l.air[run]

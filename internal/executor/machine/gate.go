@@ -53,7 +53,7 @@ func (t *turn) openGate(st *playbook.State, g *Gate) {
 	g.Tiers = slices.Clone(terms.Tiers)
 	slices.SortStableFunc(g.Tiers, func(a, b Tier) int { return cmp.Compare(a.After, b.After) })
 	for _, n := range g.Needs {
-		if why := n.unreachable(t.s.Start); why != "" {
+		if why := n.Unreachable(t.s.Start); why != "" {
 			g.Text += " (" + why + ")" // the gate expires into its safe outcome
 		}
 	}
@@ -63,9 +63,9 @@ func (t *turn) openGate(st *playbook.State, g *Gate) {
 	t.emit(Event{Kind: GateOpened, State: t.s.Current, Gate: g, Digest: g.Digest})
 }
 
-// unreachable returns why nobody can meet the need; empty if people can, as far
+// Unreachable returns why nobody can meet the need; empty if people can, as far
 // as names alone show.
-func (n Need) unreachable(start Start) string {
+func (n Need) Unreachable(start Start) string {
 	people := 0
 	group := func(who string) bool { return strings.HasPrefix(who, "group:") }
 	for _, who := range n.From {
