@@ -142,7 +142,7 @@ func becameLine(a api.ReceivedAlert) string {
 	case len(a.Runs) == 1:
 		return "run: it started run " + all
 	case len(a.Runs) > 1:
-		return "run: it has a part in runs " + all + ", and started one of them"
+		return "run: it has a part in runs " + all + ", and started at least one of them"
 	case a.Became == "resolved":
 		return "no run: it resolved before it could start one"
 	default:

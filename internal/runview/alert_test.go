@@ -39,7 +39,7 @@ func TestAlertWhy(t *testing.T) {
 		want    string
 	}{
 		{"run", []string{"r-1"}, 0, "  became   run: it started run r-1\n"},
-		{"run", []string{"r-1", "r-2"}, 0, "  became   run: it has a part in runs r-1, r-2, and started one of them\n"},
+		{"run", []string{"r-1", "r-2"}, 0, "  became   run: it has a part in runs r-1, r-2, and started at least one of them\n"},
 		{"joined", []string{"r-1"}, 1, "  became   joined: it was added to run r-1, which it did not start\n  repeated 1 time, last 12:00:00 UTC, 60s ago; nothing new came of it\n"},
 		{"joined", []string{"r-1", "r-2"}, 0, "  became   joined: it was added to runs r-1, r-2, none of which it started\n"},
 		{"unmatched", nil, 3, "  became   no run: no playbook\n  repeated 3 times, last 12:00:00 UTC, 60s ago; nothing new came of it\n"},
