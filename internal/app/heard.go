@@ -27,6 +27,7 @@ type heard struct {
 	at     time.Time  // zero: it has not answered yet
 	err    error      // of the last answer
 	silent time.Time  // when the first caller after that answer had waited in vain; zero: none has
+	missed time.Time  // when the last one had
 }
 
 // note records an answer. An error counts only if it tells that the system does not answer
@@ -37,12 +38,15 @@ func (h *heard) note(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil {
 		// The caller waited no longer. One that left tells nothing of the system; one whose
 		// time was over may have been in a hurry, so an answer to another one counts more.
-		if errors.Is(ctx.Err(), context.DeadlineExceeded) && h.silent.IsZero() {
-			h.silent = h.now()
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			h.missed = h.now()
+			if h.silent.IsZero() {
+				h.silent = h.missed
+			}
 		}
 		return err
 	}
-	h.at, h.err, h.silent = h.now(), nil, time.Time{}
+	h.at, h.err, h.silent, h.missed = h.now(), nil, time.Time{}, time.Time{}
 	var e *fault.Error
 	switch {
 	case err == nil:
@@ -61,17 +65,18 @@ func (h *heard) note(ctx context.Context, err error) error {
 func (h *heard) health(name string) web.Health {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	silent := web.Health{Name: name, State: web.Failing, Text: "it has not answered since " + runview.Time(h.silent) + ": nobody who asked could wait that long"}
+	old := func(t time.Time) bool { return h.now().Sub(t) > heardFor }
+	hangs := !h.silent.IsZero() && old(h.at) // an answer tells more than a caller that was in a hurry
 	switch {
-	case h.at.IsZero() && !h.silent.IsZero():
-		return silent
-	case h.at.IsZero():
-		return web.Health{Name: name, State: web.Unknown, Text: "it has not been asked since the start"}
 	case h.err != nil:
 		return web.Health{Name: name, State: web.Failing, Text: "at " + runview.Time(h.at) + ": " + h.err.Error()}
-	case h.now().Sub(h.at) > heardFor && !h.silent.IsZero():
-		return silent
-	case h.now().Sub(h.at) > heardFor:
+	case hangs && old(h.missed): // that one may have been in a hurry, and nobody has asked since
+		return web.Health{Name: name, State: web.Unknown, Text: "the last request, at " + runview.Time(h.missed) + ", got no answer within its time limit"}
+	case hangs:
+		return web.Health{Name: name, State: web.Failing, Text: "it has not answered since " + runview.Time(h.silent) + ": nobody who asked could wait that long"}
+	case h.at.IsZero():
+		return web.Health{Name: name, State: web.Unknown, Text: "it has not been asked since the start"}
+	case old(h.at):
 		return web.Health{Name: name, State: web.Unknown, Text: "it last answered at " + runview.Time(h.at) + ", and has not been asked since"}
 	default:
 		return web.Health{Name: name, State: web.Healthy, Text: "it answered at " + runview.Time(h.at)}

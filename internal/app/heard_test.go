@@ -117,3 +117,26 @@ func TestHeardOfAHang(t *testing.T) {
 		want("long after it", web.Unknown, "has not been asked since")
 	})
 }
+
+// TestHeardOfAHurriedCaller: one caller that waited in vain tells nothing for long of a
+// system that nobody asks again.
+func TestHeardOfAHurriedCaller(t *testing.T) {
+	for _, answered := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			h := &heard{now: time.Now}
+			if answered {
+				h.note(t.Context(), nil) //nolint:errcheck // it returns the error that it is given
+			}
+			time.Sleep(30 * time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+			defer cancel()
+			<-ctx.Done()
+			h.note(ctx, ctx.Err()) //nolint:errcheck // it returns the error that it is given
+			time.Sleep(heardFor + time.Second)
+			const text = "the last request, at 2000-01-01 00:00:32Z, got no answer within its time limit"
+			if got := h.health("Prometheus"); got.State != web.Unknown || got.Text != text {
+				t.Errorf("answered %t: %s (%s), want %s (%s)", answered, got.State, got.Text, web.Unknown, text)
+			}
+		})
+	}
+}
