@@ -64,7 +64,7 @@ func stepText(x machine.Event) (string, bool) {
 func questionText(x machine.Event) string {
 	if g := x.Gate; g != nil {
 		if x.Kind == machine.GateExpired {
-			return "nobody of " + g.Who() + " decided in time"
+			return g.Missed("in time")
 		}
 		return fmt.Sprintf("asks %s until %s: %s", g.Who(), g.Deadline.UTC().Format(time.RFC3339), g.Text)
 	}
@@ -72,7 +72,7 @@ func questionText(x machine.Event) string {
 	if d == nil {
 		return x.Message
 	}
-	text := "denied"
+	text, rest := "denied", ""
 	switch {
 	case x.Kind == machine.GateVoided:
 		text = "fresh plan requested"
@@ -83,9 +83,9 @@ func questionText(x machine.Event) string {
 	case x.Kind == machine.HoldResolved:
 		text = "declared not applied"
 	case x.Kind == machine.GateVoted:
-		text = "approved, and others are needed too,"
+		text, rest = "approved", "; others are still needed"
 	case d.BreakGlass:
-		text = "approved alone, past the needs,"
+		text = "approved alone (break glass)"
 	case d.Approve:
 		text = "approved"
 	}
@@ -93,5 +93,5 @@ func questionText(x machine.Event) string {
 	if d.Reason != "" {
 		text += ": " + d.Reason
 	}
-	return text
+	return text + rest
 }

@@ -35,11 +35,12 @@ func TestQuestionsAreLogged(t *testing.T) {
 		want  string
 	}{
 		{machine.Event{Kind: machine.GateDecided, Decision: ada}, "approved by user:ada: so"},
-		{machine.Event{Kind: machine.GateDecided, Decision: &machine.Decision{By: "user:ada", Approve: true, BreakGlass: true, Reason: "fire"}}, "approved alone, past the needs, by user:ada: fire"},
-		{machine.Event{Kind: machine.GateVoted, Decision: ada}, "approved, and others are needed too, by user:ada: so"},
+		{machine.Event{Kind: machine.GateDecided, Decision: &machine.Decision{By: "user:ada", Approve: true, BreakGlass: true, Reason: "fire"}}, "approved alone (break glass) by user:ada: fire"},
+		{machine.Event{Kind: machine.GateVoted, Decision: ada}, "approved by user:ada: so; others are still needed"},
 		{machine.Event{Kind: machine.GateVoided, Decision: &machine.Decision{By: "user:ada"}, Message: "user:ada wants a fresh plan"}, "fresh plan requested by user:ada"},
 		{machine.Event{Kind: machine.GateVoided, Message: "the world changed since"}, "the world changed since"},
 		{machine.Event{Kind: machine.GateExpired, Gate: &machine.Gate{Needs: []machine.Need{{From: []string{"group:sre"}, Quorum: 1}}}}, "nobody of group:sre decided in time"},
+		{machine.Event{Kind: machine.GateExpired, Gate: &machine.Gate{Needs: []machine.Need{{From: []string{"user:ada", "user:bob"}, Quorum: 2}}, Votes: []machine.Decision{*ada}}}, "1 approved in time, still needed was 2 of user:ada, user:bob"},
 		{machine.Event{Kind: machine.HoldResolved, Decision: ada}, "declared applied by user:ada: so"},
 		{machine.Event{Kind: machine.HoldResolved, Decision: &machine.Decision{By: "user:ada"}}, "declared not applied by user:ada"},
 		{machine.Event{Kind: machine.CancelRequested, Decision: ada}, "cancellation requested by user:ada: so"},

@@ -224,7 +224,7 @@ func describeGate(kind machine.EventKind, e machine.Event) string {
 		line := fmt.Sprintf("asks %s until %s, else %s", e.Gate.Who(), Time(e.Gate.Deadline), unanswered(*e.Gate))
 		return JoinClauses(line, e.Gate.Text)
 	case machine.GateVoted:
-		return "approved, and others are needed too, by " + decisionLine(e.Decision)
+		return "approved by " + decisionLine(e.Decision) + "; others are still needed"
 	case machine.GateReminded:
 		return JoinClauses("people are reminded", e.Message)
 	case machine.GateEscalated:
@@ -237,7 +237,11 @@ func describeGate(kind machine.EventKind, e machine.Event) string {
 		}
 		return JoinClauses("approval void", e.Message)
 	case machine.GateExpired:
-		return JoinClauses("nobody decided in time", e.Message)
+		text := "nobody decided in time"
+		if e.Gate != nil && len(e.Gate.Votes) > 0 {
+			text = e.Gate.Missed("in time")
+		}
+		return JoinClauses(text, e.Message)
 	case machine.GateWithdrawn:
 		return JoinClauses("question withdrawn", e.Message)
 	default:

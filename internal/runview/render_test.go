@@ -334,3 +334,21 @@ func TestTakeBackShowsItsDigest(t *testing.T) {
 		}
 	}
 }
+
+// TestExpiredQuestion: a question that one of two people approved in time does not read as
+// one that nobody answered.
+func TestExpiredQuestion(t *testing.T) {
+	ada := machine.Decision{By: "user:ada", Approve: true, Reason: "so"}
+	gate := machine.Gate{Needs: []machine.Need{{From: []string{"user:ada", "user:bob"}, Quorum: 2}}}
+	voted := gate
+	voted.Votes = []machine.Decision{ada}
+	for want, e := range map[string]machine.Event{
+		"nobody decided in time": {Kind: machine.GateExpired, Gate: &gate},
+		"1 approved in time, still needed was 2 of user:ada, user:bob": {Kind: machine.GateExpired, Gate: &voted},
+		"approved by user:ada: so; others are still needed":            {Kind: machine.GateVoted, Decision: &ada},
+	} {
+		if what, _ := DescribeEvent(e); what != want {
+			t.Errorf("%s: %q, want %q", e.Kind, what, want)
+		}
+	}
+}

@@ -242,10 +242,7 @@ func about(digest string) string {
 func (t *turn) expire() {
 	g := *t.s.Gate
 	t.emit(Event{Kind: GateExpired, State: t.s.Current, Gate: &g})
-	msg := fmt.Sprintf("nobody of %s decided by %s", g.Who(), g.Deadline.UTC().Format(time.RFC3339))
-	if len(g.Votes) > 0 {
-		msg = fmt.Sprintf("%d approved by %s, still needed was %s", len(g.Votes), g.Deadline.UTC().Format(time.RFC3339), whoOf(g.Unmet()))
-	}
+	msg := g.Missed("by " + g.Deadline.UTC().Format(time.RFC3339))
 	if g.Undo {
 		t.answered(g.Unanswered, msg)
 		return
@@ -259,6 +256,15 @@ func (t *turn) expire() {
 		end.Message += "; while the alert fires, another run will look at it"
 	}
 	t.unanswered(g.OnExpiry, end, "")
+}
+
+// Missed returns in words what the gate lacked when its deadline was over. when names that
+// time, as in "by 14:00".
+func (g Gate) Missed(when string) string {
+	if n := len(g.Votes); n > 0 {
+		return fmt.Sprintf("%d approved %s, still needed was %s", n, when, g.Needed())
+	}
+	return fmt.Sprintf("nobody of %s decided %s", g.Who(), when)
 }
 
 // toAskAgain returns the episodes of a run whose question nobody answered: those that

@@ -69,7 +69,7 @@ func TestKilledBetweenEditAndThread(t *testing.T) {
 	h.open(t, s)
 	until(t, s, "the vote in the thread", func() bool {
 		th := threads(s)
-		return len(th) == 1 && says(th[0], "approved, and others are needed too, by user:ada")
+		return len(th) == 1 && says(th[0], "approved by user:ada")
 	})
 }
 
