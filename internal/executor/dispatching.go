@@ -279,7 +279,7 @@ func (x batchRuns) Tell(id string, a playbook.Alert, truncated bool) {
 func (x batchRuns) Start(s machine.Start, p *playbook.Playbook) (id string, no dispatch.Refusal) {
 	b, e := x.b, x.b.e
 	if why := e.pauses.why(s.Service.Name, s.Playbook); why != "" {
-		return "", dispatch.Refusal{Why: why}
+		return "", dispatch.Refusal{Why: why, Retry: why == e.pauses.held()} // nobody lifts a hold
 	}
 	if e.countOpen()+len(b.runs) >= e.o.MaxOpenRuns {
 		return "", dispatch.Refusal{Why: fmt.Sprintf("%d runs are open already", e.o.MaxOpenRuns), Retry: true}

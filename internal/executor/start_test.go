@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/inference-responder/responder/internal/executor/dispatch"
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/playbook"
 )
@@ -351,6 +352,9 @@ func TestHoldStarts(t *testing.T) {
 				}
 				h.post(alertOf("Slow", "b"))
 				h.pass(time.Minute)
+				if seen, _ := h.e.Alerts(dispatch.SeenFilter{}, 1); len(seen) != 1 || seen[0].Paused || !seen[0].Retry || seen[0].Reason != "the cluster is replaced" {
+					t.Errorf("the alert: %+v", seen)
+				}
 				if _, _, err := h.e.StartRun(t.Context(), wish); !errors.Is(err, ErrConflict) || !strings.Contains(err.Error(), "the cluster is replaced") {
 					t.Errorf("a start by hand: %v", err)
 				}
