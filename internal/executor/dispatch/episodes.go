@@ -233,6 +233,7 @@ func (x *episodes) Release(run string, end *machine.Ending) {
 			k.runs = with(k.runs, into)
 		}
 		if len(k.runs) == 0 && k.kind == "" {
+			k.news()
 			k.kind, k.reason, k.retry, k.paused = KindSuppressed, "run "+run+" has ended, and it still fires", true, false
 		}
 		x.keep(id, k)

@@ -158,3 +158,18 @@ func TestJoined(t *testing.T) {
 		}
 	}
 }
+
+// TestReleaseIsNews: what was sent again while a run had the alert does not count as a
+// repeat of the wait that follows.
+func TestReleaseIsNews(t *testing.T) {
+	a := playbook.Alert{Fingerprint: "first", Status: playbook.Firing, StartsAt: time.Now()}
+	x := newEpisodes()
+	x.Has(a, machine.Start{Run: "r-1", Playbook: "p", Alert: a}, time.Now())
+	k := x.get(a.Episode())
+	k.again(time.Now())
+	x.put(a.Episode(), k)
+	x.Release("r-1", &machine.Ending{Released: []string{a.Episode()}})
+	if k := x.get(a.Episode()); k.kind != KindSuppressed || k.repeats != 0 || !k.repeated.IsZero() {
+		t.Errorf("released by its run: %+v", k)
+	}
+}
