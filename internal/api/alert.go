@@ -17,7 +17,7 @@ type ReceivedAlert struct {
 	Starts     time.Time         `json:"starts,omitzero"`
 	Seen       time.Time         `json:"seen"`                 // when Alertmanager last mentioned it
 	Resolved   time.Time         `json:"resolved,omitzero"`    // when that was learned
-	Became     string            `json:"became"`               // run: it started one; joined: it was added to one; unmatched, no-service, paused, suppressed, quarantined; resolved: it resolved before it could start a run
+	Became     string            `json:"became"`               // run: it started one; joined: it was added to one; unmatched, no-service, paused, suppressed, quarantined; released: its run was released, and its next notification may start another; resolved: it resolved before it could start a run
 	Runs       []string          `json:"runs"`                 // that it started or joined
 	Reason     string            `json:"reason,omitempty"`     // why it has no run
 	Nearest    string            `json:"nearest,omitempty"`    // of an unmatched one: the playbook of which the fewest matchers fail

@@ -56,6 +56,8 @@ func (r received) alert(s executor.SeenAlert) api.ReceivedAlert {
 		out.Remedy = "lift the pause when it is over, and the alert is decided again at once: 'responder pauses' lists the pauses, 'responder unpause' lifts one"
 	case s.Kind == dispatch.KindSuppressed && s.Firing:
 		out.Remedy = "look at that run and release it, and the alert is decided again at once: 'responder runs show', 'responder runs release'"
+	case s.Kind == dispatch.KindReleased && s.Firing:
+		out.Remedy = "nothing: it is decided again when Alertmanager sends it again, and may start another run then"
 	case s.Kind == dispatch.KindQuarantined:
 		out.Remedy = "look at its notification: 'responder audit list --stream intake'"
 	}
@@ -69,7 +71,7 @@ func became(s dispatch.Seen) string {
 		return "joined"
 	case len(s.Runs) > 0:
 		return "run"
-	case s.Kind == "":
+	case s.Kind == "" && !s.Firing:
 		return "resolved"
 	case s.Paused:
 		return "paused"

@@ -10,6 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/inference-responder/responder/internal/api"
+	"github.com/inference-responder/responder/internal/executor"
+	"github.com/inference-responder/responder/internal/executor/dispatch"
 )
 
 // TestAlertsPage: the page says of an alert without a run which playbook is nearest and what fails of it, and
@@ -54,5 +56,13 @@ func TestAlertsPage(t *testing.T) {
 	}
 	if want := []string{"What to do about no playbook: extend a match.", "What to do about no service: add it.", "What to do about paused: lift it."}; !slices.Equal(page.Notes, want) {
 		t.Errorf("its notes are %q, want %q", page.Notes, want)
+	}
+}
+
+// TestAlertOfAReleasedRun: an alert that fires and lost its run did not resolve.
+func TestAlertOfAReleasedRun(t *testing.T) {
+	got := received{}.alert(executor.SeenAlert{Seen: dispatch.Seen{Episode: "1@x", Firing: true, Kind: dispatch.KindReleased, Reason: "run r-1 was released"}})
+	if got.Became != "released" || got.Reason != "run r-1 was released" || !strings.Contains(got.Remedy, "when Alertmanager sends it again") {
+		t.Errorf("%+v", got)
 	}
 }

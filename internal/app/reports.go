@@ -53,7 +53,7 @@ func (r reports) alerts(q webhook.PeriodQuery) *api.AlertTally {
 	for kind, n := range r.executor.AlertTally(f) {
 		out.Received += n
 		switch kind {
-		case dispatch.KindMatched:
+		case dispatch.KindMatched, dispatch.KindReleased: // that run was released
 			out.WithRun += n
 		case dispatch.KindUnmatched:
 			out.Unmatched += n

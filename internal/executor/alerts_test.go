@@ -147,5 +147,19 @@ func TestBecameOfAlerts(t *testing.T) {
 		everywhere("after the pause")
 		h.post(resolvedOf(slow))
 		everywhere("after one resolved")
+
+		h.post(ask)
+		for _, s := range h.runs() {
+			if s.Start.Service.Name == "a" {
+				h.quarantineNow(s.Start.Run)
+				h.mustRelease(s.Start.Run)
+			}
+		}
+		want["Ask a"], want["Slow a"] = "0 runs alert.released", "0 runs alert.released"
+		everywhere("after a run was released")
+		h.post(ask)
+		h.pass(time.Second)
+		want["Ask a"] = "1 runs"
+		everywhere("after it was sent again")
 	})
 }

@@ -87,7 +87,7 @@ func (e *Executor) foldControl(rec audit.Record, quarantined map[string]quaranti
 		if err != nil {
 			return err
 		}
-		e.dispatch.Released(r.Run)
+		e.dispatch.Released(r.Run, rec.Seq)
 	case KindRunRequested:
 		r, err := decode[Requested](rec)
 		if err != nil {

@@ -129,6 +129,9 @@ func (d *Dispatcher) Load(now time.Time) error {
 			d.cursor.index, d.cursor.offset = r.Index+1, 0
 		}
 	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.leave(func(run string) bool { _, ok := d.released[run]; return ok })
 	return nil
 }
 
@@ -136,6 +139,7 @@ func (d *Dispatcher) Load(now time.Time) error {
 func (d *Dispatcher) fold(rec audit.Record, r Record) {
 	for _, id := range r.Episodes {
 		k := d.get(id)
+		k.leaves(func(run string) bool { seq, ok := d.released[run]; return ok && seq < rec.Seq })
 		if !r.Again {
 			k.seen = rec.Time
 		}
@@ -144,9 +148,7 @@ func (d *Dispatcher) fold(rec audit.Record, r Record) {
 			k.firing = true
 			k.became("", Record{Notification: r.Notification})
 			k.news()
-			if !d.released[r.Run] {
-				k.runs = with(k.runs, runRef{r.Run, r.Playbook, rec.Kind == KindMatched})
-			}
+			k.runs = with(k.runs, runRef{r.Run, r.Playbook, rec.Kind == KindMatched})
 		case KindResolved:
 			k.firing = false
 			if k.resolved.IsZero() {

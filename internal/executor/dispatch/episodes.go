@@ -36,8 +36,8 @@ type episodes struct {
 	crowd  bool      // no further episode gets a run
 	looked time.Time // when nothing was found that may be forgotten
 
-	released map[string]bool // runs that people released: their alerts may start another
-	people   map[asked]ended // the last run that ended with people
+	released map[string]uint64 // known at the start: runs that people released, and where the log says so
+	people   map[asked]ended   // the last run that ended with people
 }
 
 // asked is what people have, or what nobody answered.
@@ -73,7 +73,7 @@ const (
 func newEpisodes() *episodes {
 	return &episodes{
 		m: map[string]known{}, idle: map[string]known{}, older: map[string]known{}, mostIdle: mostIdle, mostWaiting: mostWaiting, mostActed: mostActed,
-		released: map[string]bool{}, people: map[asked]ended{},
+		released: map[string]uint64{}, people: map[asked]ended{},
 	}
 }
 
@@ -276,10 +276,13 @@ func (x *episodes) Has(a playbook.Alert, s machine.Start, at time.Time) {
 func (x *episodes) Forget(run string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.released[run] = true
+	x.leave(func(id string) bool { return id == run })
+}
+
+// leave takes all episodes out of the runs that people released, under mu.
+func (x *episodes) leave(released func(run string) bool) {
 	for id, k := range x.m {
-		if slices.ContainsFunc(k.runs, func(r runRef) bool { return r.id == run }) {
-			k.runs = slices.DeleteFunc(slices.Clone(k.runs), func(r runRef) bool { return r.id == run })
+		if k.leaves(released) {
 			x.keep(id, k)
 		}
 	}
@@ -301,8 +304,8 @@ func (x *episodes) Prune(now time.Time) {
 	maps.DeleteFunc(x.people, func(_ asked, e ended) bool { return now.Sub(e.at) > mostWindow })
 }
 
-// Released records at the start that people released a run.
-func (x *episodes) Released(run string) { x.released[run] = true }
+// Released records at the start that people released a run, by an entry of the log.
+func (x *episodes) Released(run string, seq uint64) { x.released[run] = seq }
 
 // ResolvedAt returns when an episode was known to be resolved; zero: it was not.
 func (x *episodes) ResolvedAt(id string) time.Time { return x.get(id).resolved }

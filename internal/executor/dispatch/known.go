@@ -32,6 +32,26 @@ type runRef struct {
 	started      bool // the run began with the episode; false: it joined, or the run took over from another one
 }
 
+// leaves takes the episode out of the runs that people released, and reports whether it
+// was in one.
+func (k *known) leaves(released func(run string) bool) bool {
+	var rest []runRef
+	for _, r := range k.runs {
+		if !released(r.id) {
+			rest = append(rest, r)
+		}
+	}
+	if len(rest) == len(k.runs) {
+		return false
+	}
+	if len(rest) == 0 && k.kind == "" {
+		k.kind, k.reason = KindReleased, "run "+k.runs[len(k.runs)-1].id+" was released"
+		k.news()
+	}
+	k.runs = rest
+	return true
+}
+
 // with returns the runs and one more. A run that is among them stays where it is: it was
 // started if one of the two says so.
 func with(runs []runRef, ref runRef) []runRef {

@@ -24,6 +24,7 @@ const (
 	KindNoService   = "alert.no-service"         // no service, or more than one
 	KindSuppressed  = "alert.suppressed"         // a pause, a clock that is ahead, too many open runs, a catalog that cannot say
 	KindEmpty       = "notification.empty"       // it carried no alerts
+	KindReleased    = "alert.released"           // no record: its run was released, which a record of the stream control says
 	KindQuarantined = "notification.quarantined" // it cannot be processed; quarantined for people to look at
 )
 

@@ -149,7 +149,7 @@ func (d *Dispatcher) digest(index uint64) (sum [32]byte, err error) {
 }
 
 // restore takes a snapshot over, save what nobody has mentioned for EpisodesKept.
-// Open runs were noted before (Has), and people may have released runs since.
+// Open runs were noted before (Has).
 func (d *Dispatcher) restore(s *Snapshot, now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -166,9 +166,7 @@ func (d *Dispatcher) restore(s *Snapshot, now time.Time) {
 			continue
 		}
 		for i, r := range e.Runs {
-			if ref := (runRef{s.Texts[r[0]], s.Texts[r[1]], e.Started[i]}); !d.released[ref.id] {
-				k.runs = append(k.runs, ref)
-			}
+			k.runs = append(k.runs, runRef{s.Texts[r[0]], s.Texts[r[1]], e.Started[i]})
 		}
 		for _, ref := range d.m[e.ID].runs {
 			k.runs = with(k.runs, ref)
