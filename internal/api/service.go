@@ -222,6 +222,9 @@ type Readiness struct {
 	Refusing string `json:"refusing,omitempty"` // why no notifications are taken in, or no alert starts a run, in words; runs go on, and people decide
 }
 
+// CodeStale is the code of a decision that is refused because it is about another plan.
+const CodeStale = "stale"
+
 // Problem is the body of every answer that is not a success, as {"error": {...}}.
 type Problem struct {
 	Code    string `json:"code"`           // for programs

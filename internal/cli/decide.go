@@ -80,7 +80,7 @@ func (o decision) command(p *command.Process, d *api.DecisionRequest, cmd *cobra
 func (o decision) again(ctx context.Context, c *client.Client, id string, d api.DecisionRequest, err error) error {
 	var now api.RunDetail
 	var conflict *client.ConflictError
-	if d.Digest == "" || !errors.As(err, &conflict) || c.Get(ctx, client.RunPath(id), nil, &now) != nil {
+	if d.Digest == "" || !errors.As(err, &conflict) || !conflict.Stale || c.Get(ctx, client.RunPath(id), nil, &now) != nil {
 		return err
 	}
 	g := now.Run.Gate
@@ -97,12 +97,8 @@ func (o decision) again(ctx context.Context, c *client.Client, id string, d api.
 	if d.Reason != "" {
 		line += " --reason '" + strings.ReplaceAll(d.Reason, "'", `'\''`) + "'"
 	}
-	asks := "about another plan now"
-	if g.TakeBack {
-		asks = "now whether its change is taken back"
-	}
-	return fmt.Errorf("nothing was decided: %s asks %s, not about %s\nread it first: %s\n%-13s  %s",
-		id, asks, runview.Printable(d.Digest), runview.ShowCommand(id), "then "+o.verb+":", runview.Printable(line))
+	return fmt.Errorf("nothing was decided: the open question is about %s, not about %s\nread it first: %s\n%-13s  %s",
+		runview.Printable(g.Digest), runview.Printable(d.Digest), runview.ShowCommand(id), "then "+o.verb+":", runview.Printable(line))
 }
 
 // says is a decision.said that needs the run's id alone.

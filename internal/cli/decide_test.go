@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/inference-responder/responder/internal/api"
 	"github.com/inference-responder/responder/internal/cli/client"
 	"github.com/inference-responder/responder/internal/cli/command"
 	"go.yaml.in/yaml/v3"
@@ -118,26 +119,28 @@ func TestDecisionAboutAnotherPlan(t *testing.T) {
 	const again = "responder approve r-1 --digest sha256:new --reason 'it'\\''s me'"
 	for _, tt := range []struct {
 		status int
+		code   string
 		gate   string
 		want   string
 	}{
 		{
-			http.StatusConflict, `{"gate":"g","digest":"sha256:new"}`,
-			"responder: nothing was decided: r-1 asks about another plan now, not about sha256:old\nread it first: responder runs show r-1\nthen approve:  " + again + "\n",
+			http.StatusConflict, api.CodeStale, `{"gate":"g","digest":"sha256:new"}`,
+			"responder: nothing was decided: the open question is about sha256:new, not about sha256:old\nread it first: responder runs show r-1\nthen approve:  " + again + "\n",
 		},
 		{
-			http.StatusConflict, `{"gate":"g","digest":"undo:sha256:new","takeBack":true}`,
-			"responder: nothing was decided: r-1 asks now whether its change is taken back, not about sha256:old\nread it first: responder runs show r-1\nthen approve:  " +
+			http.StatusConflict, api.CodeStale, `{"gate":"g","digest":"undo:sha256:new","takeBack":true}`,
+			"responder: nothing was decided: the open question is about undo:sha256:new, not about sha256:old\nread it first: responder runs show r-1\nthen approve:  " +
 				strings.Replace(again, "sha256", "undo:sha256", 1) + "\n",
 		},
-		{http.StatusConflict, `{"gate":"g","digest":"sha256:old"}`, "responder: refused; so"},
-		{http.StatusForbidden, `{"gate":"g","digest":"sha256:new"}`, "responder: you may not do that: refused; so"},
+		{http.StatusConflict, api.CodeStale, `{"gate":"g","digest":"sha256:old"}`, "responder: refused; so"},
+		{http.StatusConflict, "conflict", `{"gate":"g","digest":"sha256:new"}`, "responder: refused; so"}, // the deadline is over
+		{http.StatusForbidden, "forbidden", `{"gate":"g","digest":"sha256:new"}`, "responder: you may not do that: refused; so"},
 	} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", client.JSONType)
 			if r.Method == http.MethodPost {
 				w.WriteHeader(tt.status)
-				fmt.Fprint(w, `{"error":{"code":"x","message":"refused","hint":"so"}}`)
+				fmt.Fprintf(w, `{"error":{"code":%q,"message":"refused","hint":"so"}}`, tt.code)
 				return
 			}
 			fmt.Fprintf(w, `{"run":{"run":"r-1","gate":%s}}`, tt.gate)

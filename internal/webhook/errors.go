@@ -53,7 +53,7 @@ func problemOf(err error) *Problem {
 	case errors.Is(err, ErrArchived):
 		return problem(http.StatusGone, "archived", err.Error(), "'responder journal restore' puts it back into a copy of the journal")
 	case errors.Is(err, machine.ErrStale):
-		return problem(http.StatusConflict, "conflict", err.Error(), "read what the run asks now: 'responder runs show'")
+		return problem(http.StatusConflict, api.CodeStale, err.Error(), "read what the run asks now: 'responder runs show'")
 	case errors.Is(err, ErrConflict):
 		return problem(http.StatusConflict, "conflict", err.Error(), "look at the run again: it may have moved on")
 	case errors.As(err, &missing):

@@ -286,7 +286,7 @@ func unreachable(base string, err error) error {
 
 // refusal reports what the server answered and what the caller can do about it.
 func refusal(base, credential string, resp *http.Response) error {
-	said := ServerMessage(resp.Body)
+	code, said := serverProblem(resp.Body)
 	if got, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); got == "text/html" {
 		said = "a page of HTML, as of a proxy, and no answer of a Responder"
 	}
@@ -302,7 +302,7 @@ func refusal(base, credential string, resp *http.Response) error {
 	case http.StatusServiceUnavailable:
 		return fmt.Errorf("%s cannot take this now: %s; try again, and see %s/readyz for what is missing", base, said, base)
 	case http.StatusConflict:
-		return &ConflictError{fmt.Sprintf("%s (%s answered %s)", said, base, resp.Status)}
+		return &ConflictError{Stale: code == api.CodeStale, said: fmt.Sprintf("%s (%s answered %s)", said, base, resp.Status)}
 	default:
 		return fmt.Errorf("%s (%s answered %s)", said, base, resp.Status)
 	}
@@ -310,16 +310,27 @@ func refusal(base, credential string, resp *http.Response) error {
 
 // ConflictError is the answer to a request that is not possible in the present state of
 // what it is about.
-type ConflictError struct{ said string }
+type ConflictError struct {
+	Stale bool // it is about another plan than the open question
+
+	said string
+}
 
 // Error returns what the service answered.
 func (e *ConflictError) Error() string { return e.said }
 
 // ServerMessage reads the message of an error answer, in one line.
 func ServerMessage(body io.Reader) string {
+	_, message := serverProblem(body)
+	return message
+}
+
+// serverProblem reads the code and the message of an error answer; the code is empty where
+// there is none.
+func serverProblem(body io.Reader) (code, message string) {
 	b, err := io.ReadAll(io.LimitReader(body, 64<<10))
 	if err != nil {
-		return "the answer broke off"
+		return "", "the answer broke off"
 	}
 	var answer struct {
 		Error api.Problem `json:"error"`
@@ -332,7 +343,7 @@ func ServerMessage(body io.Reader) string {
 		}
 	}
 	if text == "" {
-		return "no reason given"
+		text = "no reason given"
 	}
-	return runview.Cut(runview.Cell(text), 2000)
+	return answer.Error.Code, runview.Cut(runview.Cell(text), 2000)
 }
