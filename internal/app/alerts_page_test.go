@@ -21,7 +21,7 @@ func TestAlertsPage(t *testing.T) {
 		{Episode: "1@x", Became: "unmatched", Labels: map[string]string{"alertname": "TTFTHigh"}, Reason: "no playbook matches", Nearest: "inference-slo-breach", Mismatches: []string{`alertname="TTFTHigh"`}, Remedy: "extend a match"},
 		{Episode: "2@x", Became: "unmatched", Labels: map[string]string{"alertname": "Other"}, Reason: "no playbook matches", Remedy: "extend a match"},
 		{Episode: "3@x", Became: "no-service", Reason: "no service has namespace=\"x\"", Remedy: "add it"},
-		{Episode: "4@x", Became: "run", Runs: []string{"r-1"}},
+		{Episode: "4@x", Became: "run", Runs: []string{"r-1"}, Starts: time.Date(2026, 5, 4, 13, 0, 0, 0, time.UTC)},
 		{Episode: "5@x", Became: "joined", Runs: []string{"r-1"}, Repeats: 3, Repeated: time.Date(2026, 5, 4, 14, 2, 0, 0, time.UTC)},
 		{Episode: "6@x", Became: "paused", Reason: "everything is paused by user:ada: load test", Remedy: "lift it"},
 	}})
@@ -44,12 +44,12 @@ func TestAlertsPage(t *testing.T) {
 		shown = append(shown, cells)
 	}
 	want := [][]string{
-		{"TTFTHigh", "resolved", "no playbook", "", "", ""},
-		{"Other", "resolved", "no playbook", "", "", ""},
-		{"3", "resolved", "no service", "", "", ""},
-		{"4", "resolved", "run", "", "r-1", ""},
-		{"5", "resolved", "joined", "3", "r-1", "2026-05-04 14:02:00Z"},
-		{"6", "resolved", "paused", "", "", ""},
+		{"TTFTHigh", "resolved", "no playbook", "", "", "", "1", ""},
+		{"Other", "resolved", "no playbook", "", "", "", "2", ""},
+		{"3", "resolved", "no service", "", "", "", "3", ""},
+		{"4", "resolved", "run", "", "r-1", "", "4", "2026-05-04 13:00:00Z"},
+		{"5", "resolved", "joined", "3", "r-1", "2026-05-04 14:02:00Z", "5", ""},
+		{"6", "resolved", "paused", "", "", "", "6", ""},
 	}
 	if diff := cmp.Diff(want, shown); diff != "" {
 		t.Errorf("the page shows (-want +got):\n%s", diff)

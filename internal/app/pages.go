@@ -100,7 +100,7 @@ const (
 	pageLoans  = 200
 )
 
-// alertsPage is the table of 'responder alerts', with the reasons, the playbook that is nearest, and what
+// alertsPage is the table of 'responder alerts', with the reasons, when each started, the playbook that is nearest, and what
 // to do about each kind of alert without a run.
 func alertsPage(list api.AlertList) web.Table {
 	var remedies []string
@@ -114,7 +114,7 @@ func alertsPage(list api.AlertList) web.Table {
 	}
 	page := web.Table{Table: runview.AlertTable(list)}
 	for i := range page.Columns {
-		if c := &page.Columns[i]; c.Head == "REASON" || c.Head == "LABELS" || c.Head == runview.HeadRepeated {
+		if c := &page.Columns[i]; slices.Contains([]string{"REASON", "FINGERPRINT", "STARTED (UTC)", "LABELS", runview.HeadRepeated}, c.Head) {
 			c.Wide = false
 		}
 	}
