@@ -29,6 +29,7 @@ type Playbook struct {
 }
 
 // Preamble returns the comment that the document begins with: why the playbook is as it is.
+// What is for editors and licence scanners is left out.
 func (p *Playbook) Preamble() string {
 	var out []string
 	for line := range strings.Lines(string(p.Doc)) {
@@ -36,9 +37,13 @@ func (p *Playbook) Preamble() string {
 		if !ok {
 			break
 		}
-		out = append(out, strings.TrimPrefix(text, " "))
+		text = strings.TrimPrefix(text, " ")
+		if strings.HasPrefix(text, "yaml-language-server:") || strings.HasPrefix(text, "SPDX-") {
+			continue // for editors and licence scanners
+		}
+		out = append(out, text)
 	}
-	return strings.Join(out, "\n")
+	return strings.TrimSpace(strings.Join(out, "\n"))
 }
 
 // Hardware reports whether the playbook has a lever that stands on evidence about GPUs.
