@@ -40,7 +40,7 @@ func diagramView(p diagram, label, caption string) g.Node {
 	}
 	width, height := strconv.Itoa(p.Width), strconv.Itoa(p.Height)
 	if slices.ContainsFunc(p.Edges, func(e edge) bool { return e.Back }) {
-		caption += " Dashed lines lead back."
+		caption += " Dashed lines lead back; the states of the playbook list when."
 	}
 	return g.Group{
 		wide("wide", "Diagram of the playbook, which scrolls", picture("diagram", label,
