@@ -58,7 +58,7 @@ func TestPlaybookNamesOnlyOwners(t *testing.T) {
 	}
 	s, st := asking([]string{"user:mallory"}, Plan{}, Terms{})
 	s.Start.Service.Owners = nil
-	if n := s.Needs(st); len(n) != 1 || len(n[0].From) != 0 || !strings.Contains(n[0].unreachable(s.Start), "nobody may decide") {
+	if n := s.Needs(st); len(n) != 1 || len(n[0].From) != 0 || !strings.Contains(n[0].Unreachable(s.Start), "nobody may decide") {
 		t.Errorf("of a service without owners %+v are asked", n)
 	}
 }

@@ -207,7 +207,7 @@ func (d *driver) anyTerms() *Terms {
 func TestAnonymousApprovesNoneOfItsOwn(t *testing.T) {
 	n := Need{Rule: "playbook p, state s", From: []string{Anonymous}, Quorum: 1}
 	const says = "name user:anonymous in break_glass"
-	if why := n.unreachable(Start{By: Anonymous}); !strings.Contains(why, says) {
+	if why := n.Unreachable(Start{By: Anonymous}); !strings.Contains(why, says) {
 		t.Errorf("the question says %q", why)
 	}
 	g := Gate{Needs: []Need{n}, NotBy: Anonymous}
