@@ -141,7 +141,7 @@ func (d *Dispatcher) held(now time.Time) map[string]bool {
 	defer d.mu.Unlock()
 	out := map[string]bool{}
 	for _, e := range d.people {
-		if d.within(e, now) && slices.ContainsFunc(e.firing, func(id string) bool { return e.stillHas(d.find(id)) }) {
+		if d.has(e, now) {
 			out[d.why(e)] = true
 		}
 	}
@@ -169,11 +169,17 @@ func (d *Dispatcher) PeopleHave(service, playbook string, now time.Time) string 
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, k := range []asked{{service: service}, {service, playbook}} {
-		if e, ok := d.people[k]; ok && d.within(e, now) && slices.ContainsFunc(e.firing, func(id string) bool { return e.stillHas(d.find(id)) }) {
+		if e, ok := d.people[k]; ok && d.has(e, now) {
 			return d.why(e)
 		}
 	}
 	return ""
+}
+
+// has reports whether people still have an alert of a run that ended, within its window. It
+// needs mu.
+func (d *Dispatcher) has(e ended, now time.Time) bool {
+	return d.within(e, now) && slices.ContainsFunc(e.firing, func(id string) bool { return e.stillHas(d.find(id)) })
 }
 
 // stillHas reports whether the episode fires, and people have it because of the run.
