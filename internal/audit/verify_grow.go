@@ -65,6 +65,9 @@ func (v *verifier) grow(ctx context.Context, inOrder <-chan *span) (bad *Finding
 	err = v.view(func(tx *bolt.Tx) error {
 		g := &growth{v: v, checkpoints: openCheckpoints(tx, v.key)}
 		for s := range inOrder {
+			if err := ctx.Err(); err != nil {
+				return err // select would choose at random if the span is checked, too
+			}
 			select {
 			case <-s.done:
 			case <-ctx.Done():
