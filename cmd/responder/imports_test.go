@@ -146,8 +146,8 @@ var mayImport = map[string][]string{
 	// What the API takes and answers: projections of what it must not show as it is stored.
 	"internal/api":             {"internal/fault", "internal/playbook", "internal/executor/machine"},
 	"internal/webhook":         {"internal/api", "internal/playbook", "internal/executor/machine", "internal/inbound", "internal/outbound", "internal/rights", "internal/webhook/session"},
-	"internal/webhook/session": {},                                                                                        // what a signed-in browser is known by: of HTTP and of people it knows nothing
-	"internal/web":             {"internal/playbook", "internal/executor/machine", "internal/rights", "internal/runview"}, // the page: the words and tables of the terminal
+	"internal/webhook/session": {},                                                                                                        // what a signed-in browser is known by: of HTTP and of people it knows nothing
+	"internal/web":             {"internal/api", "internal/playbook", "internal/executor/machine", "internal/rights", "internal/runview"}, // the page: the words and tables of the terminal, alerts as the API has them
 	// The sandbox stands behind step's interfaces, so it speaks their types.
 	"internal/sandbox": {
 		"internal/fault", "internal/sandbox/physics", "internal/slo/rules", "internal/yamldoc", // files that describe a world

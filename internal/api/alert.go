@@ -26,5 +26,6 @@ type ReceivedAlert struct {
 	Repeated   time.Time         `json:"repeated,omitzero"`    // when it last did
 	Waits      bool              `json:"waits"`                // it is decided again by itself
 	Remedy     string            `json:"remedy,omitempty"`     // what to do
+	Entry      uint64            `json:"entry,omitempty"`      // of the audit log: the notification that this was decided about
 	Source     string            `json:"source,omitempty"`     // the alert's generatorURL
 }

@@ -32,7 +32,7 @@ func (r received) alert(s executor.SeenAlert) api.ReceivedAlert {
 	out := api.ReceivedAlert{
 		Episode: s.Episode, Firing: s.Firing, Seen: s.At.UTC(), Resolved: s.Resolved.UTC(),
 		Became: became(s.Seen), Runs: append([]string{}, s.Runs...), Reason: s.Reason, Waits: s.Retry,
-		Repeats: s.Repeats, Repeated: s.Repeated,
+		Repeats: s.Repeats, Repeated: s.Repeated, Entry: s.Note,
 	}
 	if s.Resolved.IsZero() {
 		out.Resolved = s.Resolved

@@ -42,8 +42,11 @@ func (s *Service) openPages(c config.Config) (webhook.Pages, error) {
 		Services:  s.world.Known,
 		Nodes:     func(ctx context.Context) runview.NodePage { return runview.NodePageOf(s.nodeList(ctx)) },
 		Playbooks: s.library.set,
-		Tests:     tests,
-		Applies:   s.applies,
+		Alerts: func(q web.AlertSearch) api.AlertList {
+			return s.received().Alerts(webhook.AlertFilter{Firing: q.Firing, NoRun: q.NoRun, Episode: q.Episode, Limit: q.Limit})
+		},
+		Tests:   tests,
+		Applies: s.applies,
 		Arming: func() func(playbook.Service) runview.Arming {
 			of := s.arming()
 			return func(svc playbook.Service) runview.Arming { return runview.ArmingOf(of(svc)) }
@@ -82,9 +85,6 @@ func shippedTests() (func(digest string) (web.Tested, bool), error) {
 // tablePages are the pages that are one table, as commands show them.
 func (s *Service) tablePages() []web.TablePage {
 	return []web.TablePage{
-		{Path: "alerts", Title: "Alerts", Table: func() (web.Table, error) {
-			return alertsPage(s.received().Alerts(webhook.AlertFilter{Limit: pageAlerts})), nil
-		}},
 		{Path: "loans", Title: "Loans", Table: func() (web.Table, error) {
 			return loansPage(loansOut(s.executor)), nil
 		}},
@@ -95,38 +95,7 @@ func (s *Service) tablePages() []web.TablePage {
 	}
 }
 
-const (
-	pageAlerts = 200
-	pageLoans  = 200
-)
-
-// alertsPage is the table of 'responder alerts', with the reasons, when each started, the playbook that is nearest, and what
-// to do about each kind of alert without a run.
-func alertsPage(list api.AlertList) web.Table {
-	var remedies []string
-	list.Alerts = slices.Clone(list.Alerts)
-	for i := range list.Alerts {
-		a := &list.Alerts[i]
-		a.Reason = runview.AlertReason(*a)
-		if do := runview.BecameWord(a.Became) + ": " + a.Remedy; a.Remedy != "" && !slices.Contains(remedies, do) {
-			remedies = append(remedies, do)
-		}
-	}
-	page := web.Table{Table: runview.AlertTable(list)}
-	for i := range page.Columns {
-		if c := &page.Columns[i]; slices.Contains([]string{"REASON", "FINGERPRINT", "STARTED (UTC)", "LABELS", runview.HeadRepeated}, c.Head) {
-			c.Wide = false
-		}
-	}
-	if list.More {
-		page.Notes = append(page.Notes, fmt.Sprintf("These are the %d that were mentioned last.", len(list.Alerts)))
-	}
-	slices.Sort(remedies)
-	for _, do := range remedies {
-		page.Notes = append(page.Notes, "What to do about "+do+".")
-	}
-	return page
-}
+const pageLoans = 200
 
 // loansOut lists the loans that are not over.
 func loansOut(e *executor.Executor) (loans []api.RunSummary) {

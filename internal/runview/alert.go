@@ -29,7 +29,7 @@ func AlertTable(list api.AlertList) *Table {
 			{Head: "REPEATED"},
 			{Head: "RUN", Brief: BriefRuns(lastRuns(list.Alerts))},
 
-			{Head: HeadRepeated, Wide: true},
+			{Head: "REPEATED (UTC)", Wide: true},
 			{Head: "REASON", Wide: true},
 			{Head: "FINGERPRINT", Wide: true},
 			{Head: "STARTED (UTC)", Wide: true},
@@ -54,13 +54,10 @@ func AlertTable(list api.AlertList) *Table {
 		if !list.Now.IsZero() {
 			age = Age(list.Now.Sub(a.Seen))
 		}
-		t.Add(age, alertName(a), state, BecameWord(a.Became), again, lastRun(a), last, a.Reason, fingerprint(a), starts, Time(a.Seen), labelText(a.Labels))
+		t.Add(age, AlertName(a), state, BecameWord(a.Became), again, lastRun(a), last, a.Reason, Fingerprint(a), starts, Time(a.Seen), AlertLabels(a))
 	}
 	return t
 }
-
-// HeadRepeated is the heading of when an alert was last repeated.
-const HeadRepeated = "REPEATED (UTC)"
 
 // BecameWord returns in words what became of an alert, from a value of
 // [api.ReceivedAlert].Became.
@@ -105,18 +102,18 @@ func AlertReason(a api.ReceivedAlert) string {
 // none, and what to do.
 func AlertWhy(a api.ReceivedAlert, clock Clock) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "\n%s\n", Inline(alertName(a)+" "+fingerprint(a)))
+	fmt.Fprintf(&b, "\n%s\n", Inline(AlertName(a)+" "+Fingerprint(a)))
 	line := func(head, text string) {
 		if text != "" {
 			fmt.Fprintf(&b, "  %-8s %s\n", head, Inline(text))
 		}
 	}
-	line("became", becameLine(a))
+	line("became", AlertBecame(a))
 	line("why", a.Reason)
 	if a.Repeats > 0 {
 		line("repeated", Count(a.Repeats, "time")+", last "+clock.Ago(a.Repeated)+"; nothing new came of it")
 	}
-	line("labels", labelText(a.Labels))
+	line("labels", AlertLabels(a))
 	line("started", clock.Ago(a.Starts))
 	line("seen", clock.Ago(a.Seen))
 	if !a.Resolved.IsZero() {
@@ -128,12 +125,15 @@ func AlertWhy(a api.ReceivedAlert, clock Clock) string {
 			line("", m)
 		}
 	}
+	if a.Entry > 0 {
+		line("entry", strconv.FormatUint(a.Entry, 10)+" of the audit log has its notification")
+	}
 	line("do", a.Remedy)
 	return b.String()
 }
 
-// becameLine is what became of an alert.
-func becameLine(a api.ReceivedAlert) string {
+// AlertBecame tells in a sentence what became of an alert, with its runs.
+func AlertBecame(a api.ReceivedAlert) string {
 	switch all := strings.Join(a.Runs, ", "); {
 	case len(a.Runs) == 1 && a.Became == "joined":
 		return "joined: it was added to run " + all + ", which it did not start"
@@ -150,24 +150,26 @@ func becameLine(a api.ReceivedAlert) string {
 	}
 }
 
-func alertName(a api.ReceivedAlert) string {
+// AlertName returns the name of an alert, or its fingerprint if its labels are not known.
+func AlertName(a api.ReceivedAlert) string {
 	if name := a.Labels["alertname"]; name != "" {
 		return name
 	}
-	return fingerprint(a)
+	return Fingerprint(a)
 }
 
-func fingerprint(a api.ReceivedAlert) string {
+// Fingerprint returns the hash of the labels by which Alertmanager knows an alert.
+func Fingerprint(a api.ReceivedAlert) string {
 	hash, _, _ := strings.Cut(a.Episode, "@")
 	return hash
 }
 
-// labelText returns labels as Alertmanager writes them, without the alert's name.
-func labelText(labels map[string]string) string {
+// AlertLabels returns the labels of an alert as Alertmanager writes them, without its name.
+func AlertLabels(a api.ReceivedAlert) string {
 	var out []string
-	for _, name := range slices.Sorted(maps.Keys(labels)) {
+	for _, name := range slices.Sorted(maps.Keys(a.Labels)) {
 		if name != "alertname" {
-			out = append(out, fmt.Sprintf("%s=%q", name, labels[name]))
+			out = append(out, fmt.Sprintf("%s=%q", name, a.Labels[name]))
 		}
 	}
 	return strings.Join(out, ", ")

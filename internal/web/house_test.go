@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/inference-responder/responder/internal/api"
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/rights"
@@ -45,6 +46,7 @@ type house struct {
 	fleet      []ServiceBudget
 	fleetAsked int
 	fleetRead  time.Time
+	alerts     []api.ReceivedAlert // the most recently mentioned ones first
 
 	asked int           // runs that a search may look at
 	read  int           // entries
@@ -103,6 +105,20 @@ func (h *house) Events(id string, from uint64) ([]machine.Event, error) {
 	h.from = from
 	all := h.events[id]
 	return all[min(from, uint64(len(all))):], h.broken
+}
+
+// received selects alerts as the service does.
+func (h *house) received(q AlertSearch) (list api.AlertList) {
+	for _, a := range h.alerts {
+		switch {
+		case !strings.HasPrefix(a.Episode, q.Episode) || q.NoRun && len(a.Runs) > 0 || q.Firing != nil && *q.Firing != a.Firing:
+		case len(list.Alerts) == q.Limit:
+			list.More = true
+		default:
+			list.Alerts = append(list.Alerts, a)
+		}
+	}
+	return list
 }
 
 func (h *house) Size() uint64 { return uint64(len(h.entries)) }
@@ -179,7 +195,8 @@ func site(t testing.TB, h *house) *Site {
 		Runs: h, Log: h, Simulated: h.simulated, Now: func() time.Time { return now }, Logger: slog.New(slog.DiscardHandler),
 		Pauses: func() []Pause { return h.pauses }, Health: func() []Health { return h.health },
 		Services: func() ([]playbook.Service, error) { return h.services, h.doubt }, Playbooks: func() *playbook.Set { return set },
-		Nodes: func(context.Context) runview.NodePage { return h.nodes },
+		Nodes:  func(context.Context) runview.NodePage { return h.nodes },
+		Alerts: h.received,
 		Arming: func() func(playbook.Service) runview.Arming {
 			return func(playbook.Service) runview.Arming { return h.arming }
 		},

@@ -190,7 +190,7 @@ func TestHead(t *testing.T) {
 	if len(tags) != 2 {
 		t.Errorf("the tag does not change: %v", tags)
 	}
-	for _, path := range []string{"/", "/history", "/services", "/nodes", "/playbooks", "/audit", "/ladder", "/policy"} {
+	for _, path := range []string{"/", "/history", "/services", "/nodes", "/playbooks", "/alerts", "/audit", "/ladder", "/policy"} {
 		if w := look(t, site(t, &house{}), ada, http.MethodHead, path); w.Code != 200 || w.Body.Len() > 0 {
 			t.Errorf("HEAD %s: %d, %d bytes", path, w.Code, w.Body.Len())
 		}

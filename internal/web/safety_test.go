@@ -128,6 +128,9 @@ func TestInjection(t *testing.T) {
 		h.playbooks, h.doubt = []*playbook.Playbook{poisonedPlaybook(t, s)}, errors.New(s)
 		h.applied = []Applied{{Playbook: s, Mode: s, Tone: "bad", Why: s, Levers: []LeverStanding{{State: s, Kind: s, Level: s, HeldBy: s, Next: s}}}}
 		h.budgets = []Budget{{Objective: s, Value: s, Why: s}}
+		h.alerts = []api.ReceivedAlert{{
+			Episode: "f@x", Labels: map[string]string{"alertname": s, s: s}, Firing: true, Became: s, Reason: s, Nearest: s, Mismatches: []string{s}, Remedy: s, Source: s,
+		}, {Episode: "f@w", Became: "run", Runs: []string{s, h.runs[0].Start.Run}}}
 		page := site(t, h)
 		page.o.Curve = func(_ context.Context, run machine.State) (Curve, error) {
 			if run.Held != nil {
@@ -141,6 +144,7 @@ func TestInjection(t *testing.T) {
 			"/", "/runs/" + h.runs[0].Start.Run, "/runs/r-quarantined", "/runs/r-held", "/audit", "/ladder", "/policy", "/history", "/services", "/playbooks",
 			"/history?" + url.Values{"service": {s}, "playbook": {s}, "run": {s}}.Encode(), "/services?" + url.Values{"name": {s}}.Encode(),
 			"/services?" + url.Values{"service": {s}}.Encode(), "/nodes", "/audit?" + url.Values{"person": {s}, "kind": {s}}.Encode(), "/audit?entry=0", "/playbooks?playbook=poisoned",
+			"/alerts", "/alerts?" + url.Values{"text": {s}}.Encode(), "/alerts?alert=f", "/alerts?alert=f@w",
 		} {
 			for _, v := range []Visitor{{Name: s, Groups: []string{"ml-platform"}, Person: true, Lacks: nothing}, {Name: s}} {
 				w := look(t, page, v, http.MethodGet, path)

@@ -17,6 +17,7 @@ import (
 
 	g "maragu.dev/gomponents"
 
+	"github.com/inference-responder/responder/internal/api"
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/rights"
@@ -122,6 +123,8 @@ type Options struct {
 	Playbooks func() *playbook.Set
 	// Nodes returns the nodes of services, and those that were taken out, within seconds.
 	Nodes func(context.Context) runview.NodePage
+	// Alerts returns alerts that were received, those first that were mentioned last.
+	Alerts func(AlertSearch) api.AlertList
 	// Tests returns what the tests of a playbook cover, by its digest; false: none are known.
 	Tests func(digest string) (Tested, bool)
 	// Applies returns what each playbook may do for a service, in the order of their names.
@@ -218,7 +221,7 @@ type Site struct {
 
 // New returns a site. It refuses incomplete options.
 func New(o Options) (*Site, error) {
-	if o.Runs == nil || o.Log == nil || o.Pauses == nil || o.Health == nil || o.Services == nil || o.Nodes == nil || o.Playbooks == nil || o.Tests == nil || o.Applies == nil || o.Arming == nil || o.Budgets == nil || o.Fleet == nil || o.FleetRead == nil || o.Now == nil || o.Logger == nil {
+	if o.Runs == nil || o.Log == nil || o.Pauses == nil || o.Health == nil || o.Services == nil || o.Nodes == nil || o.Alerts == nil || o.Playbooks == nil || o.Tests == nil || o.Applies == nil || o.Arming == nil || o.Budgets == nil || o.Fleet == nil || o.FleetRead == nil || o.Now == nil || o.Logger == nil {
 		return nil, errors.New("web: an option is missing")
 	}
 	style, err := assets.ReadFile("assets/style.css")
@@ -283,6 +286,8 @@ func (s *Site) Page(w http.ResponseWriter, r *http.Request, v Visitor) error {
 		return s.nodes(w, r, v)
 	case path == "/playbooks":
 		return s.playbooks(w, r, v)
+	case path == "/alerts":
+		return s.alerts(w, r, v)
 	case path == "/audit":
 		return s.audit(w, r, v)
 	}
@@ -296,7 +301,7 @@ func (s *Site) Page(w http.ResponseWriter, r *http.Request, v Visitor) error {
 func (s *Site) frame(r *http.Request, v Visitor, title, at string) page {
 	p := page{
 		Title: title, At: at, Name: v.Name, Session: v.SignedIn, Root: root(r.URL.Path), Here: "?", Now: s.o.Now().UTC(),
-		Parts: []part{{"", "Now"}, {"history", "History"}, {"services", "Services"}, {"nodes", "Nodes"}, {"playbooks", "Playbooks"}},
+		Parts: []part{{"", "Now"}, {"history", "History"}, {"services", "Services"}, {"nodes", "Nodes"}, {"playbooks", "Playbooks"}, {"alerts", "Alerts"}},
 	}
 	p.Fiction = s.fiction(p.Now)
 	for _, t := range s.o.Tables {

@@ -1,0 +1,141 @@
+package web
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/inference-responder/responder/internal/api"
+	"github.com/inference-responder/responder/internal/executor/machine"
+)
+
+// received are alerts of every kind.
+func received(t *testing.T) *house {
+	t.Helper()
+	events := recorded(t, "resolved")
+	run := fold(events)
+	seen := func(ago time.Duration) time.Time { return now.Add(-ago) }
+	h := &house{alerts: []api.ReceivedAlert{
+		{
+			Episode: "8c1f03d2@2026-11-22T00:00:00Z", Firing: true, Starts: seen(10 * time.Minute), Seen: seen(time.Minute), Became: "unmatched", Entry: 7,
+			Labels: map[string]string{"alertname": "TTFTHigh", "namespace": "serving", "service": "chat"}, Reason: "no playbook matches", Nearest: "inference-slo-breach",
+			Mismatches: []string{`alertname="InferenceTTFTFastBurn": it is "TTFTHigh"`, `severity="page": the alert has none`}, Remedy: "extend the match of one",
+			Repeats: 2, Repeated: seen(time.Minute), Source: "https://prometheus.example/graph?g0.expr=x",
+		},
+		{Episode: "9d@2026-11-22T00:01:00Z", Firing: true, Seen: seen(2 * time.Minute), Became: "run", Labels: run.Start.Alert.Labels, Runs: []string{"r-archived", run.Start.Run}},
+		{Episode: "aa@2026-11-22T00:01:00Z", Seen: seen(3 * time.Minute), Resolved: seen(3 * time.Minute), Became: "resolved", Labels: map[string]string{"alertname": "Short"}},
+		{Episode: "bb@2026-11-22T00:01:00Z", Firing: true, Seen: seen(4 * time.Minute), Became: "paused", Reason: "everything is paused by user:ada: load test", Labels: map[string]string{"alertname": "InferenceTTFTFastBurn", "service": "Search"}, Remedy: "lift the pause"},
+		{Episode: "bb@2026-11-21T00:01:00Z", Seen: seen(time.Hour), Became: "quarantined", Reason: "its notification could not be processed"},
+	}}
+	h.add(run, events...)
+	return h
+}
+
+func TestAlertPages(t *testing.T) {
+	s := site(t, received(t))
+	golden(t, "alerts", look(t, s, ada, http.MethodGet, "/alerts").Body.String())
+	golden(t, "alert_unmatched", look(t, s, ada, http.MethodGet, "/alerts?alert=8c1f03d2").Body.String())
+	golden(t, "alert_run", look(t, s, reader, http.MethodGet, "/alerts?alert=9d%402026-11-22T00:01:00Z").Body.String())
+	golden(t, "alert_others", look(t, s, ada, http.MethodGet, "/alerts?alert=bb").Body.String())
+}
+
+// A search finds what it is for, and tells how far it looked.
+func TestAlertSearch(t *testing.T) {
+	s := site(t, received(t))
+	for query, want := range map[string]struct{ names, says string }{
+		"":                              {"TTFTHigh InferenceTTFTFastBurn Short InferenceTTFTFastBurn bb", "5 alerts, those first that Alertmanager mentioned last."},
+		"?text=search":                  {"InferenceTTFTFastBurn", "1 alert, those"},
+		"?text=8C1F":                    {"TTFTHigh", "1 alert, those"},
+		"?text=nothing":                 {"", "No alert that is known is one."},
+		"?became=paused":                {"InferenceTTFTFastBurn", "1 alert, those"},
+		"?became=no+playbook":           {"TTFTHigh", "1 alert, those"},
+		"?became=no+run":                {"TTFTHigh Short InferenceTTFTFastBurn bb", "4 alerts, those"},
+		"?became=no+run&state=firing":   {"TTFTHigh InferenceTTFTFastBurn", "2 alerts, those"},
+		"?state=resolved":               {"Short bb", "2 alerts, those"},
+		"?state=resolved&became=joined": {"", "No alert that is known is one."},
+	} {
+		body := look(t, s, ada, http.MethodGet, "/alerts"+query).Body.String()
+		var names []string
+		for _, part := range strings.Split(body, `<a class="run" href="./alerts?`)[1:] {
+			name, _, _ := strings.Cut(part, "</b>")
+			names = append(names, name[strings.LastIndex(name, ">")+1:])
+		}
+		if got := strings.Join(names, " "); got != want.names || !strings.Contains(body, want.says) {
+			t.Errorf("%s: found %q, want %q and %q", query, got, want.names, want.says)
+		}
+	}
+	if body := look(t, site(t, &house{}), ada, http.MethodGet, "/alerts").Body.String(); !strings.Contains(body, "No alert was received.") {
+		t.Error("an empty list is not said to be one")
+	}
+}
+
+// Of many alerts a page reads and shows a bounded number, and says so.
+func TestAlertBounds(t *testing.T) {
+	h := &house{}
+	for i := range 2000 {
+		h.alerts = append(h.alerts, api.ReceivedAlert{Episode: fmt.Sprintf("%04x@x", i), Seen: now, Became: "unmatched", Labels: map[string]string{"alertname": fmt.Sprintf("n%d", i%100)}})
+	}
+	s := site(t, h)
+	for query, want := range map[string]struct {
+		shown int
+		says  string
+	}{
+		"":               {50, "The 50 alerts that were mentioned last. There are older ones."},
+		"?text=n7":       {50, "50 alerts of the 500 that were mentioned last. Older ones were not looked at."},
+		"?text=n77":      {5, "5 alerts of the 500 that were mentioned last. Older ones were not looked at."},
+		"?text=nobody":   {0, "None of the 500 alerts that were mentioned last is one."},
+		"?became=paused": {0, "None of the 500 alerts that were mentioned last is one."},
+	} {
+		body := look(t, s, ada, http.MethodGet, "/alerts"+query).Body.String()
+		if n := strings.Count(body, `<a class="run"`); n != want.shown || !strings.Contains(body, want.says) {
+			t.Errorf("%s: %d alerts, want %d and %q", query, n, want.shown, want.says)
+		}
+	}
+	many := make([]string, 500)
+	for i := range many {
+		many[i] = fmt.Sprintf("r-%d", i)
+	}
+	h.alerts = []api.ReceivedAlert{{Episode: "a@x", Became: "run", Runs: many}}
+	if body := look(t, s, ada, http.MethodGet, "/alerts?alert=a").Body.String(); !strings.Contains(body, "490 older runs of it.") || !strings.Contains(body, "r-499 is not known any more") {
+		t.Error("the runs of an alert are not counted")
+	}
+}
+
+// What cannot be is refused, and what is not there is not found.
+func TestAlertPagesRefuse(t *testing.T) {
+	s := site(t, received(t))
+	for query, want := range map[string]struct {
+		as   error
+		says string
+	}{
+		"?became=unmatched":                 {ErrInvalid, `became: "unmatched" is none: it is one of no run, run, joined,`},
+		"?state=on":                         {ErrInvalid, `state: "on" is none: it is one of firing, resolved`},
+		"?text=" + strings.Repeat("x", 999): {ErrInvalid, "text: 999 characters are too many"},
+		"?alert=":                           {ErrNotFound, `no alert "" is known`},
+		"?alert=ffff":                       {ErrNotFound, `no alert "ffff" is known: Alerts lists those that are`},
+	} {
+		err := s.Page(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/alerts"+query, http.NoBody), ada)
+		if !errors.Is(err, want.as) || !strings.Contains(err.Error(), want.says) {
+			t.Errorf("%s: %v, want %q", query, err, want.says)
+		}
+	}
+}
+
+// The page is behind as soon as an entry of the log is newer.
+func TestAlertsTag(t *testing.T) {
+	h := received(t)
+	s := site(t, h)
+	tag := func() string { return look(t, s, ada, http.MethodHead, "/alerts").Header().Get("ETag") }
+	before := tag()
+	if before == "" || before != tag() {
+		t.Errorf("the tag of an unchanged page: %q", before)
+	}
+	h.entries = append(h.entries, Entry{Kind: string(machine.RunStarted)})
+	if tag() == before {
+		t.Error("the tag does not change with the log")
+	}
+}
