@@ -55,7 +55,7 @@ chart: bin/responder ## the Helm chart as a package, with the version of this co
 	@go run ./deploy/chart/pack -o bin/chart bin/responder
 
 test: ## unit tests: no servers, no root, no GPU
-	@go test ./...
+	@go test -timeout 20m ./...
 
 lint: ## formatting, linters, generated files up to date
 	@tools=$$($(RIG)/build.sh tools); \
