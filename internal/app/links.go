@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/inference-responder/responder/internal/config"
-	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/gitops"
 	"github.com/inference-responder/responder/internal/web"
 )
@@ -28,10 +27,10 @@ func (s *Service) linksOf(c config.Config) web.Links {
 	return l
 }
 
-// alertmanagerOf returns what Alertmanager calls its own address in the notification from
-// which a run began. Empty: that is not known, or archived.
-func (s *Service) alertmanagerOf(run machine.State) string {
-	n, err := s.executor.Notification(run.Start.Notification)
+// alertmanagerOf returns what Alertmanager calls its own address in a notification. Empty:
+// the notification is not known, or archived.
+func (s *Service) alertmanagerOf(notification uint64) string {
+	n, err := s.executor.Notification(notification)
 	if err != nil {
 		return ""
 	}

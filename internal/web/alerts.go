@@ -45,8 +45,9 @@ type receivedList struct {
 // receivedData is one firing of one alert.
 type receivedData struct {
 	api.ReceivedAlert
-	Runs   []row               // the newest first
-	Others []api.ReceivedAlert // that the address selects, too
+	Runs    []row               // the newest first
+	Silence string              // address of Alertmanager's form for a silence; empty: it is over, or not known
+	Others  []api.ReceivedAlert // that the address selects, too
 }
 
 // noRun selects alerts that have no run, whatever the reason.
@@ -171,6 +172,9 @@ func (s *Site) oneAlert(w http.ResponseWriter, r *http.Request, v Visitor, name 
 	p.Tag, p.Live, p.Refresh = s.alertsTag(p), true, 30
 	if r.Method != http.MethodHead {
 		d.Runs = s.runsOf(d.ReceivedAlert)
+		if d.Firing && d.Entry > 0 {
+			d.Silence = s.o.Links.newSilence(d.Entry, d.Labels)
+		}
 		p.Main = receivedView(p, d)
 	}
 	return s.write(w, r, http.StatusOK, p)

@@ -37,6 +37,7 @@ func received(t *testing.T) *house {
 
 func TestAlertPages(t *testing.T) {
 	s := site(t, received(t))
+	s.o.Links.Alertmanager = func(uint64) string { return "https://alertmanager.example" }
 	golden(t, "alerts", look(t, s, ada, http.MethodGet, "/alerts").Body.String())
 	golden(t, "alert_unmatched", look(t, s, ada, http.MethodGet, "/alerts?alert=8c1f03d2").Body.String())
 	golden(t, "alert_run", look(t, s, reader, http.MethodGet, "/alerts?alert=9d%402026-11-22T00:01:00Z").Body.String())

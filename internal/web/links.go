@@ -11,14 +11,13 @@ import (
 	"strings"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
-	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/runview"
 )
 
 // Links find the pages of other systems. One that is nil, or returns nothing, knows none.
 type Links struct {
 	Trace        func(run string) string                  // the page of a run's trace
-	Alertmanager func(run machine.State) string           // the address of the Alertmanager that sent the run's alert, for browsers
+	Alertmanager func(notification uint64) string         // the address of the Alertmanager that sent it, for browsers; by its entry in the log
 	Application  func(name string) string                 // the page of an application of Argo CD
 	Commit       func(repository, revision string) string // the page of a commit
 }
@@ -74,14 +73,23 @@ func (l Links) links(run machine.State, book string) (out []address) {
 // Empty: the alert is over, a person started the run, or the address is not known.
 func (l Links) silence(run machine.State) string {
 	a := run.Start.Alert
-	if l.Alertmanager == nil || a.Fingerprint == "" {
+	if a.Fingerprint == "" {
 		return ""
 	}
 	if e := run.Episodes.Get(a.Episode()); e != nil && !e.Firing {
 		return ""
 	}
-	filter := silenceFilter(a)
-	base, err := url.Parse(l.Alertmanager(run))
+	return l.newSilence(run.Start.Notification, a.Labels)
+}
+
+// newSilence returns the address of that form for the labels of an alert. Empty: the address
+// is not known.
+func (l Links) newSilence(notification uint64, labels map[string]string) string {
+	if l.Alertmanager == nil {
+		return ""
+	}
+	filter := silenceFilter(labels)
+	base, err := url.Parse(l.Alertmanager(notification))
 	if err != nil || filter == "" || base.RawQuery != "" || base.Fragment != "" {
 		return ""
 	}
@@ -95,13 +103,13 @@ var plainLabel = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
 // {name="value", …}, values as JSON, percent-encoded. Empty: they cannot be written. A label
 // is never left out here, because the silence would be for more than the alert. The receiver
 // has dropped receiver.drop_labels before, which are of Prometheus's replicas.
-func silenceFilter(a playbook.Alert) string {
+func silenceFilter(labels map[string]string) string {
 	var matchers []string
-	for _, name := range slices.Sorted(maps.Keys(a.Labels)) {
+	for _, name := range slices.Sorted(maps.Keys(labels)) {
 		var value bytes.Buffer
 		enc := json.NewEncoder(&value)
 		enc.SetEscapeHTML(false)
-		if !plainLabel.MatchString(name) || enc.Encode(a.Labels[name]) != nil {
+		if !plainLabel.MatchString(name) || enc.Encode(labels[name]) != nil {
 			return ""
 		}
 		matchers = append(matchers, name+"="+strings.TrimSpace(value.String()))

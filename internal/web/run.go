@@ -56,6 +56,7 @@ type runData struct {
 
 type alertData struct {
 	Line, Summary string
+	Episode       string // of the alert's own page; empty: it has none
 	Firing        bool
 	Hand          bool // a person started the run, named in Line
 	Since         time.Time
@@ -183,7 +184,7 @@ func alerts(run machine.State) (shown []alertData, more int) {
 		if id == first {
 			a = run.Start.Alert // with its annotations
 		}
-		shown = append(shown, alertData{Line: runview.AlertLine(a), Summary: summary(a), Firing: e.Firing, Since: a.StartsAt})
+		shown = append(shown, alertData{Line: runview.AlertLine(a), Episode: id, Summary: summary(a), Firing: e.Firing, Since: a.StartsAt})
 	}
 	return shown, max(0, len(ids)-maxAlerts)
 }

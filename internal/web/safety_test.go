@@ -258,7 +258,7 @@ func TestEveryLink(t *testing.T) {
 	h.add(run, events...)
 	s := site(t, h)
 	s.o.Links = Links{
-		Alertmanager: func(machine.State) string { return "https://alertmanager.example" },
+		Alertmanager: func(uint64) string { return "https://alertmanager.example" },
 		Application:  func(name string) string { return "https://argocd.example/applications/" + name },
 		Trace:        func(run string) string { return "https://traces.example/" + run },
 	}
@@ -314,7 +314,7 @@ func TestSilenceLink(t *testing.T) {
 		{"no labels", "https://alertmanager.example", playbook.Alert{Fingerprint: "f"}, ""},
 		{"a person began", "https://alertmanager.example", playbook.Alert{Labels: alert.Labels}, ""},
 	} {
-		l := Links{Alertmanager: func(machine.State) string { return c.from }}
+		l := Links{Alertmanager: func(uint64) string { return c.from }}
 		if got := l.silence(machine.State{Start: machine.Start{Alert: c.alert}}); got != c.want {
 			t.Errorf("%s: %q, want %q", c.what, got, c.want)
 		}

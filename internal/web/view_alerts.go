@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"unicode/utf8"
 
 	g "maragu.dev/gomponents"
 	h "maragu.dev/gomponents/html"
@@ -124,9 +125,11 @@ func receivedView(p page, d *receivedData) g.Node {
 			entry("Mentioned", clock(a.Seen), repeatsView(a)),
 			some(!a.Resolved.IsZero(), entry("Resolved", clock(a.Resolved))),
 			some(a.Labels == nil, entry("Labels", g.Text("not known: its notification is archived"))),
-			g.Map(slices.Sorted(maps.Keys(a.Labels)), func(name string) g.Node { return g.Group{h.Dt(code(clip(name, maxShort))), h.Dd(text(a.Labels[name]))} }),
+			g.Map(slices.Sorted(maps.Keys(a.Labels)), func(name string) g.Node {
+				return g.Group{h.Dt(code(clip(name, maxShort))), h.Dd(labelled(p, a.Labels[name]))}
+			}),
 			entry("Fingerprint", code(clip(runview.Fingerprint(a), maxShort))),
-		), alertLinks(p, a)),
+		), alertLinks(p, d)),
 		some(len(d.Others) > 0, section("others", "Others that this address selects", h.Ul(h.Class("runs"), g.Map(d.Others, func(a api.ReceivedAlert) g.Node { return alertRow(p, a) })))),
 	}
 }
@@ -138,12 +141,19 @@ func alertRun(p page, r row) g.Node {
 	return pastRow(p, r)
 }
 
-func alertLinks(p page, a api.ReceivedAlert) g.Node {
-	source := link(a.Source)
-	like := url.Values{"text": {runview.AlertName(a)}}
+func alertLinks(p page, d *receivedData) g.Node {
+	source := link(d.Source)
 	return h.P(h.Class("buttons"),
 		some(source != "", h.A(h.Href(source), h.Rel("noreferrer noopener"), g.Text("Alert in Prometheus"))),
-		some(a.Entry > 0, h.A(h.Href(entryAddress(p, a.Entry)), g.Text("Its notification in the audit log"))),
-		h.A(h.Href(p.Root+"alerts?"+like.Encode()), g.Text("Alerts like it")),
+		some(d.Silence != "", h.A(h.Href(d.Silence), h.Rel("noreferrer noopener"), g.Text("Silence the alert"))),
+		some(d.Entry > 0, h.A(h.Href(entryAddress(p, d.Entry)), g.Text("Its notification in the audit log"))),
 	)
+}
+
+// labelled renders the value of a label, with a link to the alerts that have it.
+func labelled(p page, value string) g.Node {
+	if value == "" || utf8.RuneCountInString(value) > maxLine {
+		return text(value)
+	}
+	return h.A(h.Href(p.Root+"alerts?"+url.Values{"text": {value}}.Encode()), text(value))
 }

@@ -105,7 +105,13 @@ func (s service) fire(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := http.Post(s.url+"/api/v1/alertmanager", "application/json", bytes.NewReader(body))
+	s.notify(t, string(body))
+}
+
+// notify delivers a notification.
+func (s service) notify(t *testing.T, body string) {
+	t.Helper()
+	r, err := http.Post(s.url+"/api/v1/alertmanager", "application/json", strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,6 +181,27 @@ func TestPages(t *testing.T) {
 			b.Errorf("%s has %.0f bytes", link, size)
 		}
 	}
+}
+
+// TestAlertWithoutARun: who looks for an alert that did nothing finds why, and what to do.
+func TestAlertWithoutARun(t *testing.T) {
+	s := start(t, "--sandbox", "bad-rollout", "--dir", ".", "--pace", "60")
+	s.fire(t)
+	s.notify(t, `{"version": "4", "groupKey": "{}:{}", "status": "firing", "receiver": "responder", "alerts": [{"status": "firing",
+		"labels": {"alertname": "InferenceTTFTFastBurn", "namespace": "elsewhere", "service": "nobody", "severity": "page"},
+		"startsAt": "2026-11-30T21:40:00Z", "generatorURL": "https://prometheus.example/graph", "fingerprint": "8c1f03d211112222"}]}`)
+	b := open(t, s)
+	b.do(chromedp.EmulateViewport(390, 844), chromedp.Navigate(s.url+"/alerts"))
+	b.awaitText("main", "2 alerts")
+	b.do(chromedp.Click(chromedp.CSS("#search summary")), chromedp.SetValue(chromedp.CSS("[name=became]"), "no service"), chromedp.Click(chromedp.CSS("#search button")))
+	b.awaitText("main", "1 alert,")
+	b.look("alerts-found")
+	b.do(chromedp.Click(chromedp.CSS("li a.run")))
+	b.awaitText("main", "What to do")
+	b.awaitText("main", "no service of the catalog is in namespace")
+	b.look("alert")
+	b.do(chromedp.Click(chromedp.CSS(`a[href$="text=elsewhere"]`)))
+	b.awaitText("main", "1 alert,")
 }
 
 // TestKeyboard: a question is decided without a mouse, and where the keyboard is shows.
