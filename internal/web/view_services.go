@@ -175,7 +175,7 @@ func budgetsView(d *serviceData) g.Node {
 func budgetView(b Budget) g.Node {
 	of := some(b.Value != "", text(b.Value), g.Text(": "))
 	if b.Why != "" {
-		return h.P(of, pill("", "budget unknown"), g.Text(" "), text(b.Why), burnView(b))
+		return h.P(of, pill("", "budget unknown"), burnView(b), h.Br(), h.Small(text(b.Why)))
 	}
 	tone := toneGood
 	switch {

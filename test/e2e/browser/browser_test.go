@@ -173,6 +173,9 @@ func TestPages(t *testing.T) {
 	b.await("li.asked a.go")
 	b.header()
 	pages := ask[[]string](b, `[...document.querySelectorAll("nav a")].map((a) => a.href)`)
+	b.do(chromedp.Navigate(s.url + "/services?service=serving/inference-chat"))
+	b.awaitText("main", "Can Responder act here?")
+	b.illustrate("service", 1280, 1000, "light")
 	for _, link := range append(pages, s.url+"/services?service=serving/inference-chat", s.url+"/playbooks?playbook=inference-slo-breach") {
 		b.do(chromedp.Navigate(link))
 		b.await("h1")
@@ -200,6 +203,7 @@ func TestAlertWithoutARun(t *testing.T) {
 	b.awaitText("main", "What to do")
 	b.awaitText("main", "no service of the catalog is in namespace")
 	b.look("alert")
+	b.illustrate("alert", 1280, 880, "light")
 	b.do(chromedp.Click(chromedp.CSS(`a[href$="text=elsewhere"]`)))
 	b.awaitText("main", "1 alert,")
 }
