@@ -2,6 +2,7 @@ package executor
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -162,4 +163,49 @@ func TestBecameOfAlerts(t *testing.T) {
 		want["Ask a"] = "1 runs"
 		everywhere("after it was sent again")
 	})
+}
+
+// TestReleasedAfterADivert: an alert whose run was released starts another one also where
+// that run took over from a first one, and a restart knows the same of it.
+func TestReleasedAfterADivert(t *testing.T) {
+	for name, alerts := range map[string][]string{"it began the first run": {"Ask"}, "it joined the first run": {"Ask", "Slow"}} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, h *rig) {
+				h.set = loadSet(t, func(s string) string {
+					return strings.NewReplacer("autonomy: auto", "autonomy: suggest", "out.value > 5", "out.value > 0").Replace(s)
+				})
+				h.start()
+				for _, alert := range alerts {
+					h.post(alertOf(alert, "a"))
+				}
+				h.pass(time.Minute)
+				runs := h.runs()
+				if len(runs) != 2 || runs[1].Start.DivertedFrom != runs[0].Start.Run {
+					t.Fatalf("no run took over: %v", h.fates())
+				}
+				h.quarantineNow(runs[1].Start.Run)
+				h.mustRelease(runs[1].Start.Run)
+				want := "run " + runs[1].Start.Run + " was released"
+				look := func(when string) {
+					t.Helper()
+					all, _ := h.e.Alerts(dispatch.SeenFilter{}, 50)
+					for _, s := range all {
+						if len(s.Runs) != 0 || s.Kind != dispatch.KindReleased || s.Reason != want {
+							t.Errorf("%s: %+v, want that %s", when, s.Seen, want)
+						}
+					}
+				}
+				look("then")
+				h.restarted(true)
+				look("after a restart from the log")
+				h.restarted(false)
+				look("after a restart from the snapshot")
+				h.post(alertOf(alerts[0], "a"))
+				h.pass(time.Second)
+				if n := len(h.runs()); n != 4 {
+					t.Errorf("%d runs after it was sent again, want another one, and one that it hands over to: %v", n, h.fates())
+				}
+			})
+		})
+	}
 }

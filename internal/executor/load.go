@@ -87,7 +87,7 @@ func (e *Executor) foldControl(rec audit.Record, quarantined map[string]quaranti
 		if err != nil {
 			return err
 		}
-		e.dispatch.Released(r.Run, rec.Seq)
+		e.dispatch.Released(r.Run, rec.Seq, r.From)
 	case KindRunRequested:
 		r, err := decode[Requested](rec)
 		if err != nil {
@@ -301,6 +301,7 @@ func (e *Executor) loadDispatch() error {
 	for _, run := range slices.Sorted(maps.Keys(e.endings)) {
 		e.dispatch.Release(run, e.endings[run].Ending)
 	}
+	e.dispatch.Leave()
 	e.dispatch.Recall()
 	e.endings = nil
 	return nil

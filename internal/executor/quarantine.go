@@ -24,11 +24,12 @@ type Quarantined struct {
 // having looked at what it may have left behind. The end of the run is in the
 // same batch.
 type Released struct {
-	Run     string `json:"run"`
-	By      string `json:"by"`
-	Channel string `json:"door,omitempty"`
-	Reason  string `json:"reason"`
-	Error   string `json:"error"` // why it was quarantined
+	Run     string   `json:"run"`
+	From    []string `json:"from,omitempty"` // the runs that handed over to it, oldest first
+	By      string   `json:"by"`
+	Channel string   `json:"door,omitempty"`
+	Reason  string   `json:"reason"`
+	Error   string   `json:"error"` // why it was quarantined
 }
 
 // quarantine is why and since when a run is in quarantine, as the log has it.
@@ -68,6 +69,7 @@ func (e *Executor) release(ctx context.Context, id string, d *machine.Decision) 
 	case d.Reason == "":
 		return fmt.Errorf("%w: say what you found, for the record", ErrInvalid)
 	}
+	var from []string
 	return e.do(ctx, &task{
 		person: true,
 		decide: func(b *batch) error {
@@ -75,17 +77,21 @@ func (e *Executor) release(ctx context.Context, id string, d *machine.Decision) 
 			if r == nil {
 				return e.noRelease(id)
 			}
-			return b.release(r, d)
+			for _, h := range b.state(r).Start.Line {
+				from = append(from, h.Run)
+			}
+			return b.release(r, d, from)
 		},
 		then: func() {
-			e.dispatch.Forget(id)
+			e.dispatch.Forget(id, from)
 			e.poke() // others were suppressed because of it
 		},
 	})
 }
 
-// release stages the end of a run that was quarantined.
-func (b *batch) release(r *run, d *machine.Decision) error {
+// release stages the end of a run that was quarantined. from are the runs that handed
+// over to it.
+func (b *batch) release(r *run, d *machine.Decision, from []string) error {
 	switch {
 	case r.dead == nil:
 		return fmt.Errorf("%w: run %s is not quarantined; cancel it, or resolve it when it is held", ErrConflict, r.id)
@@ -96,7 +102,7 @@ func (b *batch) release(r *run, d *machine.Decision) error {
 	if err != nil {
 		return fmt.Errorf("read run %s: %w", r.id, err)
 	}
-	b.record(KindRunReleased, Released{Run: r.id, By: d.By, Channel: d.Channel, Reason: d.Reason, Error: r.dead.Error()})
+	b.record(KindRunReleased, Released{Run: r.id, From: from, By: d.By, Channel: d.Channel, Reason: d.Reason, Error: r.dead.Error()})
 	end := machine.Event{Kind: machine.RunEnded, At: b.now, Ending: &machine.Ending{
 		Outcome: machine.OutcomeReleased,
 		Message: fmt.Sprintf("it was quarantined (%v); released by %s: %s", r.dead, d.By, d.Reason),

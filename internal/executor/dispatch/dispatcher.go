@@ -129,9 +129,6 @@ func (d *Dispatcher) Load(now time.Time) error {
 			d.cursor.index, d.cursor.offset = r.Index+1, 0
 		}
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.leave(func(run string) bool { _, ok := d.released[run]; return ok })
 	return nil
 }
 
@@ -139,7 +136,7 @@ func (d *Dispatcher) Load(now time.Time) error {
 func (d *Dispatcher) fold(rec audit.Record, r Record) {
 	for _, id := range r.Episodes {
 		k := d.get(id)
-		k.leaves(func(run string) bool { seq, ok := d.released[run]; return ok && seq < rec.Seq })
+		k.leaves(func(run string) (release, bool) { x, ok := d.released[run]; return x, ok && x.seq < rec.Seq })
 		if !r.Again {
 			k.seen = rec.Time
 		}

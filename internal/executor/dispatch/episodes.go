@@ -36,8 +36,8 @@ type episodes struct {
 	crowd  bool      // no further episode gets a run
 	looked time.Time // when nothing was found that may be forgotten
 
-	released map[string]uint64 // known at the start: runs that people released, and where the log says so
-	people   map[asked]ended   // the last run that ended with people
+	released map[string]release // known at the start: runs that people released, and those that handed over to them
+	people   map[asked]ended    // the last run that ended with people
 }
 
 // asked is what people have, or what nobody answered.
@@ -73,7 +73,7 @@ const (
 func newEpisodes() *episodes {
 	return &episodes{
 		m: map[string]known{}, idle: map[string]known{}, older: map[string]known{}, mostIdle: mostIdle, mostWaiting: mostWaiting, mostActed: mostActed,
-		released: map[string]uint64{}, people: map[asked]ended{},
+		released: map[string]release{}, people: map[asked]ended{},
 	}
 }
 
@@ -272,20 +272,38 @@ func (x *episodes) Has(a playbook.Alert, s machine.Start, at time.Time) {
 	x.keep(id, k)
 }
 
-// Forget lets the alerts of a run that was released start another.
-func (x *episodes) Forget(run string) {
+// Forget lets the alerts of a run that was released start another. from are the runs
+// that handed over to it.
+func (x *episodes) Forget(run string, from []string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.leave(func(id string) bool { return id == run })
+	x.leave(releases(run, 0, from))
+}
+
+// Leave folds, at the start and after Inherit and Release, which runs people released.
+func (x *episodes) Leave() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.leave(x.released)
 }
 
 // leave takes all episodes out of the runs that people released, under mu.
-func (x *episodes) leave(released func(run string) bool) {
+func (x *episodes) leave(released map[string]release) {
 	for id, k := range x.m {
-		if k.leaves(released) {
+		if k.leaves(func(run string) (release, bool) { r, ok := released[run]; return r, ok }) {
 			x.keep(id, k)
 		}
 	}
+}
+
+// releases returns the runs that episodes leave when people release one.
+func releases(run string, seq uint64, from []string) map[string]release {
+	out := map[string]release{}
+	for _, id := range from {
+		out[id] = release{run, seq, true}
+	}
+	out[run] = release{run, seq, false}
+	return out
 }
 
 // Prune forgets what nobody has mentioned for EpisodesKept.
@@ -304,8 +322,11 @@ func (x *episodes) Prune(now time.Time) {
 	maps.DeleteFunc(x.people, func(_ asked, e ended) bool { return now.Sub(e.at) > mostWindow })
 }
 
-// Released records at the start that people released a run, by an entry of the log.
-func (x *episodes) Released(run string, seq uint64) { x.released[run] = seq }
+// Released records at the start that people released a run, by an entry of the log. from
+// are the runs that handed over to it.
+func (x *episodes) Released(run string, seq uint64, from []string) {
+	maps.Copy(x.released, releases(run, seq, from))
+}
 
 // ResolvedAt returns when an episode was known to be resolved; zero: it was not.
 func (x *episodes) ResolvedAt(id string) time.Time { return x.get(id).resolved }

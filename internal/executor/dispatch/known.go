@@ -32,12 +32,23 @@ type runRef struct {
 	started      bool // the run began with the episode; false: it joined, or the run took over from another one
 }
 
+// release is that people released a run.
+type release struct {
+	run  string
+	seq  uint64 // of the log's entry that says so
+	from bool   // of a run that handed over to that one
+}
+
 // leaves takes the episode out of the runs that people released, and reports whether it
-// was in one.
-func (k *known) leaves(released func(run string) bool) bool {
+// was in one. One that has not resolved was handed over to such a run by those before it,
+// and leaves them too.
+func (k *known) leaves(released func(run string) (release, bool)) bool {
 	var rest []runRef
+	var last string
 	for _, r := range k.runs {
-		if !released(r.id) {
+		if x, ok := released(r.id); ok && (!x.from || k.resolved.IsZero()) {
+			last = x.run
+		} else {
 			rest = append(rest, r)
 		}
 	}
@@ -45,7 +56,7 @@ func (k *known) leaves(released func(run string) bool) bool {
 		return false
 	}
 	if len(rest) == 0 && k.kind == "" {
-		k.kind, k.reason = KindReleased, "run "+k.runs[len(k.runs)-1].id+" was released"
+		k.kind, k.reason = KindReleased, "run "+last+" was released"
 		k.news()
 	}
 	k.runs = rest

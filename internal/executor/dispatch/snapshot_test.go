@@ -102,11 +102,12 @@ func loadFrom(t rapid.TB, j *audit.Journal) *Dispatcher {
 	d := New(Options{Journal: j, Blames: func(string) bool { return false }, Log: slog.New(slog.DiscardHandler)})
 	d.mostIdle = 4
 	if j.Size() > 20 {
-		d.Released("r-2", 20)
+		d.Released("r-2", 20, nil)
 	}
 	if err := d.Load(time.Now()); err != nil {
 		t.Fatal(err)
 	}
+	d.Leave()
 	return d
 }
 
