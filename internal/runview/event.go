@@ -135,6 +135,14 @@ func describeLever(kind machine.EventKind, e machine.Event) (string, []string) {
 			return describeGate(kind, e), FollowLines(*e.Gate)
 		}
 		return describeGate(kind, e), nil
+	default:
+		return describeChange(kind, e)
+	}
+}
+
+// describeChange describes the events of a lever's change, from its application to its undo.
+func describeChange(kind machine.EventKind, e machine.Event) (string, []string) {
+	switch kind {
 	case machine.WouldApply:
 		return "would apply it; autonomy is observe, so nothing was changed", nil
 	case machine.Applied:
