@@ -374,8 +374,9 @@ func (x *episodes) Needed() map[uint64]bool {
 }
 
 // Remembered returns what is known of each episode, as text: its runs, what became of it
-// when no run did, and how often it was repeated. Two dispatchers that know the same
-// return the same.
+// when no run did and why, how often it was repeated, whether it fires, whether it is
+// decided again, when it resolved and from which notification it was decided. Two
+// dispatchers that know the same return the same.
 func (x *episodes) Remembered() map[string]string {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -398,7 +399,7 @@ func (x *episodes) Remembered() map[string]string {
 		if k.paused {
 			runs = append(runs, "paused")
 		}
-		out[id] = fmt.Sprintf("%s, repeated %d times", strings.Join(runs, " "), k.repeats)
+		out[id] = fmt.Sprintf("%s, repeated %d times; %s %v %v %v %d", strings.Join(runs, " "), k.repeats, k.reason, k.firing, k.retry, k.resolved, k.note)
 	}
 	return out
 }
