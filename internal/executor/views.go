@@ -77,6 +77,10 @@ func (e *Executor) Open() iter.Seq[*machine.State] {
 // Holder returns the run that keeps others from changing a service; empty: there is none.
 func (e *Executor) Holder(service string) string { return e.ledger.Holder(service) }
 
+// Spent returns which limit of the budget keeps a new run from changing a service now;
+// empty: none does.
+func (e *Executor) Spent(service string) string { return e.ledger.Spent(service, e.clock.now()) }
+
 // WithPeople returns why an alert starts no run of a playbook on a service now: people have
 // the last one. Empty: one may start.
 func (e *Executor) WithPeople(service, playbook string) string {

@@ -315,22 +315,9 @@ func guardBudget(q Question) machine.GuardVerdict {
 		return pass("budget", "a loan is given back once, and counts in no budget")
 	}
 	b := q.ledger.config.Budget
-	since := q.Now.Add(-b.Window)
-	id, service := q.Run.Start.Run, q.Run.Start.Service.Name
-	levers, runs := q.ledger.count(service, id, since)
-	allLevers, allRuns := q.ledger.count("", id, since)
-	for _, x := range []struct {
-		what        string
-		used, limit int
-	}{
-		{"levers on this service", levers, b.LeversPerService},
-		{"other runs acted on this service", runs, b.RunsPerService},
-		{"levers in all", allLevers, b.Levers},
-		{"other runs acted in all", allRuns, b.Runs},
-	} {
-		if x.limit > 0 && x.used >= x.limit {
-			return refuse("budget", "%d %s within %s, limit %d", x.used, x.what, short(b.Window), x.limit)
-		}
+	levers, allLevers, spent := q.ledger.spent(q.Run.Start.Service.Name, q.Run.Start.Run, q.Now)
+	if spent != "" {
+		return refuse("budget", "%s", spent)
 	}
 	return pass("budget", "%d of %s levers on this service, %d of %s in all, within %s",
 		levers, limitWord(b.LeversPerService), allLevers, limitWord(b.Levers), short(b.Window))

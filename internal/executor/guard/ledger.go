@@ -2,6 +2,7 @@ package guard
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -237,6 +238,38 @@ func (l *Ledger) Holder(service string) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return cmp.Or(l.locks[everything], l.locks["service:"+service])
+}
+
+// Spent returns which limit of the budget keeps a new run from changing a service; empty:
+// none does.
+func (l *Ledger) Spent(service string, now time.Time) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, _, limit := l.spent(service, "", now)
+	return limit
+}
+
+// spent counts the levers on a service and in all within the budget's window, and returns
+// which limit of the budget is reached; empty: none is. It needs mu.
+func (l *Ledger) spent(service, except string, now time.Time) (levers, allLevers int, limit string) {
+	b := l.config.Budget
+	since := now.Add(-b.Window)
+	levers, runs := l.count(service, except, since)
+	allLevers, allRuns := l.count("", except, since)
+	for _, x := range []struct {
+		what        string
+		used, limit int
+	}{
+		{"levers on this service", levers, b.LeversPerService},
+		{"other runs acted on this service", runs, b.RunsPerService},
+		{"levers in all", allLevers, b.Levers},
+		{"other runs acted in all", allRuns, b.Runs},
+	} {
+		if x.limit > 0 && x.used >= x.limit {
+			return levers, allLevers, fmt.Sprintf("%d %s within %s, limit %d", x.used, x.what, short(b.Window), x.limit)
+		}
+	}
+	return levers, allLevers, ""
 }
 
 // actsOn reports whether a run may be changing a service now.
