@@ -24,6 +24,10 @@ type Entry struct {
 	Level  playbook.Autonomy `json:"level"`  // the effective one
 	Limits []machine.Cap     `json:"limits"` // what holds it there; empty at auto
 
+	// Without what the policy said when it was last asked, which may be over by now.
+	Own       playbook.Autonomy `json:"-"`
+	OwnLimits []machine.Cap     `json:"-"`
+
 	Demoted  bool      `json:"demoted"`
 	Changed  time.Time `json:"changed,omitzero"`   // when it was last demoted, or that lifted
 	Why      string    `json:"why,omitempty"`      // of the last change
@@ -153,8 +157,8 @@ func (t *leverRecord) limits() []limit {
 
 func (t *leverRecord) view(id LeverID, limits []limit, c Config) Entry {
 	v := Entry{
-		LeverID: id, Figured: t.figures, Streak: t.streak, LastAt: t.lastAt, Level: playbook.Auto,
-		Last: []Result{}, Limits: []machine.Cap{}, Demoted: t.demoted != nil, Changed: t.changed,
+		LeverID: id, Figured: t.figures, Streak: t.streak, LastAt: t.lastAt,
+		Last: []Result{}, Demoted: t.demoted != nil, Changed: t.changed,
 	}
 	if t.streak > 0 {
 		v.Since = t.since
@@ -162,14 +166,8 @@ func (t *leverRecord) view(id LeverID, limits []limit, c Config) Entry {
 	for _, o := range t.last {
 		v.Last = append(v.Last, o.result)
 	}
-	for _, x := range limits {
-		v.Level = min(v.Level, x.Level)
-	}
-	for _, x := range limits {
-		if x.Level == v.Level && v.Level < playbook.Auto {
-			v.Limits = append(v.Limits, x.Cap)
-		}
-	}
+	v.Level, v.Limits = lowest(limits)
+	v.Own, v.OwnLimits = lowest(slices.DeleteFunc(slices.Clone(limits), func(x limit) bool { return x.of == byPolicy }))
 	switch {
 	case t.demoted != nil:
 		v.Why = t.demoted.Rule()
@@ -178,6 +176,20 @@ func (t *leverRecord) view(id LeverID, limits []limit, c Config) Entry {
 	}
 	v.Proposal = v.propose(limits, c.ProposeAfter)
 	return v
+}
+
+// lowest returns the level under limits, and what holds it there.
+func lowest(limits []limit) (level playbook.Autonomy, by []machine.Cap) {
+	level, by = playbook.Auto, []machine.Cap{}
+	for _, x := range limits {
+		level = min(level, x.Level)
+	}
+	for _, x := range limits {
+		if x.Level == level && level < playbook.Auto {
+			by = append(by, x.Cap)
+		}
+	}
+	return level, by
 }
 
 // propose reports what could be raised, once the figures speak for it: to the next
