@@ -59,7 +59,9 @@ func showService(ctx context.Context, p *command.Process, c *client.Client, out 
 	if err := c.Get(ctx, client.ServicesPath, url.Values{"service": {name}}, &answer); err != nil {
 		return err
 	}
-	if len(answer.Services) == 0 {
+	// A service of an older version does not know the parameter, and answers with all.
+	i := slices.IndexFunc(answer.Services, func(s api.Service) bool { return s.Service == name })
+	if i < 0 {
 		if err := c.Get(ctx, client.ServicesPath, nil, &answer); err != nil {
 			return err
 		}
@@ -69,9 +71,9 @@ func showService(ctx context.Context, p *command.Process, c *client.Client, out 
 		}
 		return unknownName("service", name, names)
 	}
-	s := answer.Services[0]
+	s := answer.Services[i]
 	if out.Names() {
-		return out.PrintTable(p.Stdout, s, serviceTable(answer.Services))
+		return out.PrintTable(p.Stdout, s, serviceTable([]api.Service{s}))
 	}
 	return out.Print(p.Stdout, s, func(w io.Writer) error { return writeService(w, s) })
 }
@@ -89,7 +91,10 @@ func writeService(w io.Writer, s api.Service) error {
 		}
 	}
 	line(s.Service + ": " + strings.Join(about, ", "))
-	if s.Arming != nil {
+	if s.Arming == nil {
+		line("")
+		line("Whether Responder can act on it is not told by this service: is it of an older version?")
+	} else {
 		arming := runview.ArmingOf(*s.Arming)
 		line("")
 		line(arming.Line)
