@@ -38,9 +38,10 @@ type Service struct {
 }
 
 // Arming is whether Responder can act on a service, as far as the running service knows by
-// itself: rights in the cluster and series in Prometheus are not looked at.
+// itself: rights in the cluster, series in Prometheus and the state of GPUs are not looked at.
 type Arming struct {
-	Armed   bool           `json:"armed"`   // a playbook acts, or asks people whether it should
+	Armed   bool           `json:"armed"`   // a playbook acts, or asks people whether it should; false as long as something is unknown
+	Unknown []string       `json:"unknown"` // what has to be known first, where a playbook could act
 	Acts    []string       `json:"acts"`    // playbooks that act by themselves
 	Asks    []string       `json:"asks"`    // playbooks that ask people first
 	Reasons []ArmingReason `json:"reasons"` // why playbooks do not act, and why levers are held

@@ -41,6 +41,8 @@ func (s standing) mode() (mode, tone, why string) {
 		return "only observes", "", why
 	case len(s.stops) > 0:
 		return "not armed", "bad", why
+	case len(s.doubts) > 0:
+		return "not known", "wait", strings.Join(s.doubts, "; ")
 	case s.acts():
 		return "acts by itself", "good", why
 	default:

@@ -3,13 +3,11 @@ package app
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/inference-responder/responder/internal/api"
 	"github.com/inference-responder/responder/internal/executor"
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/playbook"
-	"github.com/inference-responder/responder/internal/policy"
 	"github.com/inference-responder/responder/internal/web"
 )
 
@@ -31,11 +29,13 @@ func (h hurdle) String() string {
 type standing struct {
 	book     *playbook.Playbook
 	levers   []executor.Outlook
+	begins   bool // an alert starts it, or a playbook that an alert starts hands over to it
 	alone    bool // a lever is applied without asking anybody
 	paused   bool
 	observes bool     // no level is above observe
 	stops    []hurdle // each keeps all its levers from acting
 	limits   []hurdle // of single levers
+	doubts   []string // what nobody knows yet, and may keep all its levers from acting
 }
 
 // acts reports whether the playbook acts on the service by itself, asks whether reports that
@@ -51,10 +51,12 @@ type view struct {
 	levers func(book *playbook.Playbook, service string) []executor.Outlook
 	stuck  map[string]*machine.State // by ID: runs that are held or in quarantine
 	common []hurdle                  // of every service
+	doubts []string                  // of every service: what is not known yet
 }
 
 func (s *Service) view() view {
-	v := view{set: s.library.set(), pauses: s.executor.Pauses(), levers: s.executor.Levers(), stuck: map[string]*machine.State{}, common: s.commonHurdles()}
+	v := view{set: s.library.set(), pauses: s.executor.Pauses(), levers: s.executor.Levers(), stuck: map[string]*machine.State{}}
+	v.common, v.doubts = s.commonHurdles(), s.doubts()
 	for run := range s.executor.Open() {
 		if run.Quarantine != nil || run.Held != nil {
 			v.stuck[run.Start.Run] = run
@@ -67,12 +69,14 @@ func (s *Service) view() view {
 // knows: it asks nobody.
 func (s *Service) standings(svc playbook.Service, v view) []standing {
 	own := ownHurdles(svc, v.stuck[s.executor.Holder(svc.Name)])
+	spent := s.executor.Spent(svc.Name)
+	begin := begun(v.set, svc.Name)
 	var out []standing
 	for _, p := range v.set.All() {
 		if !p.Serves(svc.Name) {
 			continue
 		}
-		x := standing{book: p, levers: v.levers(p, svc.Name)}
+		x := standing{book: p, begins: begin[p.Name], levers: v.levers(p, svc.Name), doubts: v.doubts}
 		for _, pause := range v.pauses {
 			if pause.Scope.Covers(svc.Name, p.Name) {
 				x.paused = true
@@ -91,8 +95,35 @@ func (s *Service) standings(svc playbook.Service, v view) []standing {
 		if p.Hardware() && s.world.Deps.GPUs == nil {
 			x.stops = append(x.stops, hurdle{why: "nothing tells the state of GPUs", do: "set gpu.agents or gpu.dcgm in the configuration"})
 		}
+		if spent != "" && x.begins { // the return of a loan counts in no budget
+			x.stops = append(x.stops, hurdle{why: "the budget of changes is spent: " + spent, do: "wait until the window is over, or raise guards.budget in the configuration"})
+		}
 		s.weigh(v.set, &x, svc)
 		out = append(out, x)
+	}
+	return out
+}
+
+// begun returns the playbooks of a service that an alert starts, and those that they hand
+// over to.
+func begun(set *playbook.Set, service string) map[string]bool {
+	out := map[string]bool{}
+	var add func(p *playbook.Playbook)
+	add = func(p *playbook.Playbook) {
+		if p == nil || out[p.Name] || !p.Serves(service) {
+			return
+		}
+		out[p.Name] = true
+		for _, st := range p.States {
+			if st.Kind == playbook.StateDivert {
+				add(set.ByName(st.Divert))
+			}
+		}
+	}
+	for _, p := range set.All() {
+		if len(p.Match()) > 0 {
+			add(p)
+		}
 	}
 	return out
 }
@@ -117,6 +148,12 @@ func (s *Service) commonHurdles() (out []hurdle) {
 	if off := s.intake.Paused(); off != nil {
 		add("notifications are refused, by "+off.By+": "+off.Reason, "take them again: responder unpause --intake")
 	}
+	if err := s.room.check(); err != nil {
+		add("notifications are refused: "+err.Error(), "free what it names: space on the volume of the journal, or memory")
+	}
+	if _, err := s.world.Known(); err != nil {
+		add("the catalog cannot say which service an alert is about: "+err.Error(), "responder doctor shows what is wrong with discovery")
+	}
 	if why := s.executor.Full(); why != "" {
 		add("no alert starts a run: "+why, "end runs that nobody needs: responder runs list, responder runs cancel")
 	}
@@ -131,6 +168,20 @@ func (s *Service) commonHurdles() (out []hurdle) {
 			add(x.Name+" does not answer: "+x.Text, "responder doctor asks it, and shows what is wrong")
 		}
 	}
+	return out
+}
+
+// doubts are what nobody knows yet of the systems that every lever needs.
+func (s *Service) doubts() (out []string) {
+	for name, x := range map[string]*heard{"Prometheus": s.hearing.prometheus, "Kubernetes": s.hearing.kubernetes} {
+		if x == nil || x.answered() {
+			continue
+		}
+		if h := x.health(name); h.State == web.Unknown {
+			out = append(out, "whether "+name+" answers: "+h.Text)
+		}
+	}
+	slices.Sort(out)
 	return out
 }
 
@@ -156,53 +207,45 @@ func ownHurdles(svc playbook.Service, holder *machine.State) (out []hurdle) {
 	return out
 }
 
-// unconfigured returns what a lever needs of the configuration and does not find; empty: nothing.
-func (s *Service) unconfigured(lever string, svc playbook.Service) hurdle {
-	subject, _, _ := strings.Cut(lever, ".")
-	switch d := s.world.Deps; {
-	case (subject == "gitops" || subject == "argocd") && (d.Commits == nil || svc.GitOps == playbook.GitOps{}):
-		return hurdle{why: "its place in Git is not configured", do: "set gitops, and gitops of the service, in the configuration"}
-	case subject == "traffic" && svc.Warm == playbook.Warm{}:
-		return hurdle{why: "no warm revision is kept ready", do: "set warm of the service in the configuration"}
-	case (subject == "node" || subject == "gpu") && d.NodeChanger == nil:
-		return hurdle{why: "nodes cannot be changed here", do: "set kubernetes in the configuration"}
-	case subject == "job" && d.Templates == nil:
-		return hurdle{why: "no template of a Job is configured", do: "set jobs in the configuration"}
-	default:
-		return hurdle{}
-	}
-}
-
 // weigh adds what holds the levers of a playbook: what they need, their levels, the policy,
 // and who may decide.
 func (s *Service) weigh(set *playbook.Set, x *standing, svc playbook.Service) {
 	may, observed := 0, 0
+	var barred []hurdle
 	var by []string // what holds levers at observe
-	for _, l := range x.levers {
+	for i := range x.levers {
+		l := &x.levers[i]
+		limit := func(h hurdle) {
+			h.lever = l.State
+			x.limits = append(x.limits, h)
+		}
 		if l.Demoted {
-			x.limits = append(x.limits, hurdle{
-				why: "asks people: " + l.Why, lever: l.State,
-				do: fmt.Sprintf("find out why it did not help, then: responder ladder promote %s %s %s --reason TEXT", x.book.Name, svc.Name, l.State),
+			limit(hurdle{
+				why: "asks people: " + l.Why,
+				do:  fmt.Sprintf("find out why it did not help, then: responder ladder promote %s %s %s --reason TEXT", x.book.Name, svc.Name, l.State),
 			})
 		}
-		level, caps, asks, why := s.levelOf(set, x.book, l, svc)
+		r := s.reachOf(set, x.book, *l, svc)
+		l.Level, l.Limits = r.level, r.caps
 		switch {
-		case why.why != "":
-			why.lever = l.State
-			x.limits = append(x.limits, why)
-		case level > playbook.Observe:
+		case r.barred.why != "":
+			barred = append(barred, r.barred)
+			limit(r.barred)
+		case r.level > playbook.Observe:
 			may++
-			x.alone = x.alone || !asks
+			x.alone = x.alone || !r.asks
+			for _, h := range r.depends {
+				limit(h)
+			}
 		default:
 			observed++
-			by = append(by, observing(caps)...)
+			by = append(by, observing(r.caps)...)
 		}
 	}
 	switch {
 	case len(x.levers) == 0 || may > 0:
 	case observed == 0:
-		for _, h := range x.limits {
-			h.lever = "" // of none of them is more to be had
+		for _, h := range barred { // of none of its levers is more to be had
 			if !slices.Contains(x.stops, h) {
 				x.stops = append(x.stops, h)
 			}
@@ -213,66 +256,6 @@ func (s *Service) weigh(set *playbook.Set, x *standing, svc playbook.Service) {
 	}
 }
 
-// levelOf returns the level of a lever with what caps it, whether people are asked before it
-// is applied, and why it is not applied whatever its plan is.
-func (s *Service) levelOf(set *playbook.Set, p *playbook.Playbook, l executor.Outlook, svc playbook.Service) (level playbook.Autonomy, caps []machine.Cap, asks bool, why hurdle) {
-	state := p.State(l.State)
-	run := machine.State{Playbook: p, Start: machine.Start{Playbook: p.Name, Service: svc, Autonomy: l.Level, Override: set.Override(p.Name, svc.Name)}}
-	level, caps = l.Level, l.Limits
-	if rules := s.rules.current.Load(); rules != nil {
-		var deny string
-		var terms machine.Terms
-		level, caps, terms, deny = underPolicy(caps, rules, policy.Input{Now: s.world.Now(), Service: svc, Playbook: p, State: state, Autonomy: l.Level})
-		if deny != "" {
-			return level, caps, false, hurdle{why: "the policy denies it: " + deny, do: "responder policy explain --config FILE --service " + svc.Name + " shows each rule"}
-		}
-		run = run.Under(&terms)
-	}
-	if level == playbook.Observe {
-		return level, caps, false, hurdle{}
-	}
-	needs := run.Needs(state)
-	for _, n := range needs {
-		if nobody := n.Unreachable(run.Start); nobody != "" {
-			return level, caps, true, hurdle{why: nobody, do: "set owners of the service, or name approvers in the policy"}
-		}
-	}
-	return level, caps, len(needs) > 0, s.unconfigured(l.Lever, svc)
-}
-
-// underPolicy returns the level of a lever under the policy as it is now, with what caps it,
-// what the policy asks for, and why it denies the lever whatever its plan is; empty: it does
-// not.
-func underPolicy(caps []machine.Cap, rules *policy.Set, in policy.Input) (level playbook.Autonomy, all []machine.Cap, terms machine.Terms, deny string) {
-	result := rules.Explain(in)
-	level, all = in.Autonomy, caps
-	if most := result.Terms.Cap; most != nil {
-		level, all = min(level, most.Level), append(slices.Clip(caps), *most)
-	}
-	for _, cause := range result.Causes {
-		if cause.Denies {
-			return level, all, result.Terms, cause.Place + ": " + cause.Why
-		}
-	}
-	return level, all, result.Terms, ""
-}
-
-// observing returns the rules that hold a lever at observe.
-func observing(caps []machine.Cap) (rules []string) {
-	for _, c := range caps {
-		if c.Level == playbook.Observe {
-			rules = append(rules, c.Rule)
-		}
-	}
-	return rules
-}
-
-// held is that every lever is at observe, by the rules that hold them there.
-func held(by []string) hurdle {
-	slices.Sort(by)
-	return hurdle{why: "its levers are at observe, held by " + strings.Join(slices.Compact(by), ", "), do: "raise autonomy there to suggest"}
-}
-
 // arming returns what tells whether Responder can act on a service, and why not, as it is now.
 func (s *Service) arming() func(playbook.Service) api.Arming {
 	v := s.view()
@@ -281,9 +264,9 @@ func (s *Service) arming() func(playbook.Service) api.Arming {
 
 func armingOf(svc playbook.Service, all []standing) api.Arming {
 	all = slices.DeleteFunc(all, func(x standing) bool {
-		return len(x.levers) == 0 || len(x.book.Match()) == 0 // no alert starts it: it gives back what others changed
+		return len(x.levers) == 0 || !x.begins // the others give back what was changed
 	})
-	out := api.Arming{Acts: []string{}, Asks: []string{}, Reasons: []api.ArmingReason{}}
+	out := api.Arming{Acts: []string{}, Asks: []string{}, Unknown: []string{}, Reasons: []api.ArmingReason{}}
 	add := func(h hurdle, book string) {
 		i := slices.IndexFunc(out.Reasons, func(r api.ArmingReason) bool { return r.Why == h.why && r.Do == h.do })
 		if i < 0 {
@@ -306,13 +289,17 @@ func armingOf(svc playbook.Service, all []standing) api.Arming {
 		for _, h := range slices.Concat(x.stops, x.limits) {
 			add(h, x.book.Name)
 		}
+		if x.able() {
+			out.Unknown = slices.Clip(x.doubts) // of all the same
+		}
 	}
 	for i := range out.Reasons {
 		if r := &out.Reasons[i]; len(r.Playbooks) == len(all) {
 			r.Playbooks = nil
 		}
 	}
-	if out.Armed = len(out.Acts)+len(out.Asks) > 0; !out.Armed && len(out.Reasons) == 0 {
+	able := len(out.Acts)+len(out.Asks) > 0
+	if out.Armed = able && len(out.Unknown) == 0; !able && len(out.Reasons) == 0 {
 		out.Reasons = append(out.Reasons, api.ArmingReason{
 			Why: "no playbook that is loaded and has a lever serves it", Do: "the page Playbooks shows what is loaded; write a playbook, or add " + svc.Name + " to the services of one",
 		})

@@ -2,18 +2,27 @@ package app
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"log/slog"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/inference-responder/responder/internal/api"
+	"github.com/inference-responder/responder/internal/audit"
 	"github.com/inference-responder/responder/internal/config"
 	"github.com/inference-responder/responder/internal/executor"
+	"github.com/inference-responder/responder/internal/executor/ladder"
+	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/fault"
+	"github.com/inference-responder/responder/internal/gitops"
+	"github.com/inference-responder/responder/internal/kube"
 	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/slo"
 	"github.com/inference-responder/responder/internal/step"
@@ -31,9 +40,11 @@ func TestArming(t *testing.T) {
 		policy  string
 		paused  *webhook.Pause
 		service func(*playbook.Service)
+		known   func(*testing.T, *Service) // what the service learned
 		armed   bool
 		alone   string           // a playbook that acts without asking; empty: none does
 		reason  api.ArmingReason // one of them; its texts are parts
+		lacks   string           // no reason speaks of it
 	}{
 		"as the sandbox is": {armed: true},
 		"at auto":           {change: automatic, armed: true, alone: "inference-slo-breach"},
@@ -79,6 +90,78 @@ func TestArming(t *testing.T) {
 			armed:  true,
 			reason: api.ArmingReason{Why: "nothing tells the state of GPUs", Do: "gpu.agents", Playbooks: []string{"gpu-fault", "node-return", "thermal-emergency"}},
 		},
+		"a playbook that no alert starts, but another one hands over to": {
+			change: func(c *config.Config, _ *World) {
+				c.Playbooks.Dir, c.Playbooks.Shipped = t.TempDir(), false
+				if err := os.WriteFile(filepath.Join(c.Playbooks.Dir, "all.yaml"), []byte(handsOver), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			},
+			armed: true,
+		},
+		"Argo CD does not answer": {
+			change: func(c *config.Config, w *World) {
+				w.Deps.Applications, w.Deps.Commits = deafDeployer{}, struct{ step.Commits }{}
+			},
+			known: func(t *testing.T, s *Service) {
+				_, _ = s.world.Deps.Applications.Application(t.Context(), "chat") // a run asks it
+			},
+			armed:  true,
+			reason: api.ArmingReason{Why: "Argo CD does not answer: at ", Do: "responder doctor", Levers: []string{"inference-slo-breach/cap-concurrency"}},
+		},
+		"nothing is missing for Argo CD's levers where the cluster knows the application": {
+			change: func(c *config.Config, w *World) {
+				w.Deps.Applications, w.Deps.Commits = onlyAsked{}, struct{ step.Commits }{}
+			},
+			armed: true, lacks: "Git",
+		},
+		"the catalog cannot say": {
+			change: func(_ *config.Config, w *World) {
+				known := w.Known
+				w.Known = func() ([]playbook.Service, error) {
+					all, _ := known()
+					return all, errors.New("the cluster was last listed an hour ago")
+				}
+			},
+			reason: api.ArmingReason{Why: "the catalog cannot say which service an alert is about: the cluster was last listed", Do: "responder doctor"},
+		},
+		"the volume is full": {
+			known: func(_ *testing.T, s *Service) {
+				s.room.mu.Lock()
+				defer s.room.mu.Unlock()
+				s.room.last, s.room.until = errors.New("3 MiB are free"), time.Now().Add(time.Hour)
+			},
+			reason: api.ArmingReason{Why: "notifications are refused: 3 MiB are free", Do: "space on the volume"},
+		},
+		"a lever was demoted": {
+			change: automatic,
+			known: func(_ *testing.T, s *Service) {
+				for _, id := range leversOf(s) {
+					s.ladder.Demote(ladder.Demotion{LeverID: id, Run: "r-1", Failed: 3, To: playbook.Suggest, Verdict: "3 ineffective"})
+				}
+			},
+			armed:  true,
+			reason: api.ArmingReason{Why: "asks people: ", Do: "responder ladder promote inference-slo-breach serving/inference-chat rollback", Levers: []string{"inference-slo-breach/rollback"}},
+		},
+		"a policy that asked is gone": {
+			change: automatic,
+			known: func(_ *testing.T, s *Service) {
+				var results []ladder.LeverResult
+				for _, id := range leversOf(s) {
+					results = append(results, ladder.LeverResult{
+						LeverID: id, Run: "r-1", Result: ladder.ResultVerified, Level: playbook.Suggest, Applied: true,
+						Cap: &machine.Cap{Level: playbook.Suggest, Rule: "policy careful"},
+					})
+				}
+				s.ladder.Take(ladder.Additions{Results: results}, time.Now())
+			},
+			armed: true, alone: "inference-slo-breach",
+		},
+		"a policy that asks by the plan": {
+			change: automatic, armed: true, alone: "inference-slo-breach",
+			policy: "    - name: large\n      when: plan.risk == 'high'\n      require_approval: {from: group:ml-platform}\n",
+			reason: api.ArmingReason{Why: "the policy decides by its plan: policy large", Do: "responder policy explain"},
+		},
 		"a frozen policy": {
 			policy: "    - name: winter\n      freeze: {dates: [{from: 2000-01-01T00:00:00Z, to: 2100-01-01T00:00:00Z}]}\n",
 			reason: api.ArmingReason{Why: "frozen until 2100-01-01", Do: "responder policy explain --config FILE --service serving/inference-chat"},
@@ -114,8 +197,9 @@ func TestArming(t *testing.T) {
 			if c.service != nil {
 				c.service(&svc)
 			}
-			if _, deaf := w.Deps.Querier.(deafQuerier); deaf {
-				_, _ = s.world.Deps.Querier.Instant(t.Context(), "up", time.Now()) // somebody asks it
+			until(t, "the systems are asked", func() bool { return len(s.doubts()) == 0 })
+			if c.known != nil {
+				c.known(t, s)
 			}
 			got := s.arming()(svc)
 			if alone := strings.Join(got.Acts, " "); alone != c.alone {
@@ -130,9 +214,138 @@ func TestArming(t *testing.T) {
 			if c.reason.Why != "" && !hasReason(got.Reasons, c.reason) {
 				t.Errorf("reasons: %+v\nwant: %+v", got.Reasons, c.reason)
 			}
+			if c.lacks != "" && hasReason(got.Reasons, api.ArmingReason{Why: c.lacks}) {
+				t.Errorf("reasons: %+v", got.Reasons)
+			}
 		})
 	}
 }
+
+// TestArmingAfterARun: nothing changes a service while a run of it is held or in quarantine,
+// nor when it was changed as often as the budget allows; people read so, and what to do.
+func TestArmingAfterARun(t *testing.T) {
+	for name, c := range map[string]struct {
+		budget int
+		lost   bool // nobody learns whether the change was made
+		broken bool // the run cannot be read after a restart
+		reason api.ArmingReason
+	}{
+		"the budget is spent": {budget: 1, reason: api.ArmingReason{Why: "the budget of changes is spent: 1 levers on this service within 1h, limit 1", Do: "guards.budget"}},
+		"held":                {lost: true, reason: api.ArmingReason{Why: " is held, and no other run changes the service", Do: "responder runs resolve r-"}},
+		"in quarantine":       {broken: true, reason: api.ArmingReason{Why: " is in quarantine with a change in place, and no other run changes the service", Do: "responder runs release r-"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			const pace = 120
+			sim, _, err := OpenSandbox(DefaultScenario, time.Now(), pace)
+			if err != nil {
+				t.Fatal(err)
+			}
+			conf, w := SandboxConfig(), SandboxWorld(sim, machine.Anonymous)
+			conf.Journal.Dir, conf.Auth.Insecure = t.TempDir(), true
+			if c.budget > 0 {
+				conf.Guards.Budget.LeversPerService = c.budget
+			}
+			if c.lost {
+				lost := &lostCluster{Workloads: w.Deps.Workloads, Changer: w.Deps.Changer}
+				w.Deps.Workloads, w.Deps.Changer = lost, lost
+			}
+			var run machine.State
+			t.Run("until its change is made", func(t *testing.T) { // or nobody knows
+				s, url := startOn(t, Options{Config: conf, World: w, Log: slog.New(slog.DiscardHandler)})
+				until(t, "armed", func() bool { return s.executor.Ready() == nil && s.arming()(s.world.Services()[0]).Armed })
+				body, err := sim.Notification(t.Context(), sim.Clock().Now())
+				if err != nil {
+					t.Fatal(err)
+				}
+				if status := posted(t, url+"/api/v1/alertmanager", string(body)); status != http.StatusOK {
+					t.Fatalf("the alert was answered %d", status)
+				}
+				if status := posted(t, url+"/api/v1/runs/"+openGate(t, s).Start.Run+"/approve", "{}"); status != http.StatusOK {
+					t.Fatalf("the approval was answered %d", status)
+				}
+				until(t, "its change is made", func() bool {
+					for _, run = range s.executor.Runs(executor.Filter{}) {
+						return run.Held != nil || !c.lost && run.InAir()
+					}
+					return false
+				})
+			})
+			if c.broken {
+				spoil(t, conf.Journal, run.Start.Run)
+			}
+			s, _ := startOn(t, Options{Config: conf, World: w, Log: slog.New(slog.DiscardHandler)})
+			until(t, "ready again", func() bool { return len(s.missing()) == 0 })
+			got := s.arming()(s.world.Services()[0])
+			if got.Armed || !hasReason(got.Reasons, c.reason) {
+				t.Errorf("armed %v, reasons: %+v", got.Armed, got.Reasons)
+			}
+		})
+	}
+}
+
+// lostCluster does not answer any more once a change was sent to it.
+type lostCluster struct {
+	step.Workloads
+	step.Changer
+
+	lost atomic.Bool
+}
+
+func (c *lostCluster) Undo(ctx context.Context, change kube.UndoChange) (kube.Applied, error) {
+	if change.DryRun {
+		return c.Changer.Undo(ctx, change)
+	}
+	c.lost.Store(true)
+	return kube.Applied{}, &fault.Error{Reason: fault.ServerError, Message: "the connection broke", Unknown: true}
+}
+
+func (c *lostCluster) Workload(ctx context.Context, ref kube.Ref) (kube.Workload, error) {
+	if c.lost.Load() {
+		return kube.Workload{}, &fault.Error{Reason: fault.ServerError, Message: "etcd has no leader"}
+	}
+	return c.Workloads.Workload(ctx, ref)
+}
+
+// spoil adds to a run what no version can read.
+func spoil(t *testing.T, c config.Journal, run string) {
+	t.Helper()
+	j, err := openJournal(c, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = j.Append(t.Context(), audit.Append{
+		Stream: "run/" + run, After: audit.Any, Records: []audit.Record{{Kind: "from.the-future", Time: time.Now(), Data: json.RawMessage("{}")}},
+	})
+	if err := errors.Join(err, j.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// handsOver is a playbook that only looks, and one with a lever that no alert starts.
+const handsOver = `apiVersion: responder/v1alpha1
+kind: Playbook
+metadata: {name: look, title: Look, runbook: https://runbooks.example/look}
+spec:
+  match: ['{alertname="InferenceTTFTFastBurn"}']
+  autonomy: suggest
+  start: triage
+  states:
+    triage: {title: Triage, gather: {slo: {check: slo.burn}}, next: [{to: fix}]}
+    fix: {divert: fix}
+---
+apiVersion: responder/v1alpha1
+kind: Playbook
+metadata: {name: fix, title: Fix, runbook: https://runbooks.example/fix}
+spec:
+  match: []
+  autonomy: suggest
+  start: triage
+  states:
+    triage: {title: Triage, gather: {slo: {check: slo.burn}}, next: [{when: slo.status == "breached", to: scale}, {to: escalated}]}
+    scale: {title: Scale, lever: kube.scale, with: {by: 1}, approve: {by: service.owners, within: 15m}, next: [{when: verified, to: resolved}, {to: escalated}]}
+    resolved: {end: resolved}
+    escalated: {end: escalated}
+`
 
 // automatic lets a playbook act by itself.
 func automatic(c *config.Config, w *World) {
@@ -158,11 +371,28 @@ func (deafQuerier) Instant(context.Context, string, time.Time) (slo.Vector, erro
 	return slo.Vector{}, &fault.Error{Reason: fault.Unreachable, Message: "connection refused"}
 }
 
-func hasReason(all []api.ArmingReason, want api.ArmingReason) bool {
-	for _, r := range all {
-		if strings.Contains(r.Why, want.Why) && strings.Contains(r.Do, want.Do) && slices.Equal(r.Playbooks, want.Playbooks) {
-			return true
+// deafDeployer is an Argo CD that does not answer.
+type deafDeployer struct{ step.Applications }
+
+func (deafDeployer) Application(context.Context, string) (gitops.Application, error) {
+	return gitops.Application{}, &fault.Error{Reason: fault.Unreachable, Message: "connection refused"}
+}
+
+// leversOf returns the levers of a playbook on a service of the sandbox.
+func leversOf(s *Service) (out []ladder.LeverID) {
+	for _, st := range s.library.set().ByName("inference-slo-breach").States {
+		if st.Kind == playbook.StateLever {
+			out = append(out, ladder.LeverID{Playbook: "inference-slo-breach", Service: "serving/inference-chat", State: st.Name, Lever: st.Step})
 		}
 	}
-	return false
+	return out
+}
+
+// hasReason reports whether one of the reasons has the texts as parts, all these playbooks
+// and no others, and these levers.
+func hasReason(all []api.ArmingReason, want api.ArmingReason) bool {
+	return slices.ContainsFunc(all, func(r api.ArmingReason) bool {
+		return strings.Contains(r.Why, want.Why) && strings.Contains(r.Do, want.Do) && slices.Equal(r.Playbooks, want.Playbooks) &&
+			!slices.ContainsFunc(want.Levers, func(l string) bool { return !slices.Contains(r.Levers, l) })
+	})
 }

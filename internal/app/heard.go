@@ -9,6 +9,7 @@ import (
 	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops"
 	"github.com/inference-responder/responder/internal/kube"
+	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/runview"
 	"github.com/inference-responder/responder/internal/slo"
 	"github.com/inference-responder/responder/internal/step"
@@ -18,8 +19,8 @@ import (
 // heardFor is how long the last answer of a system tells how it is.
 const heardFor = 5 * time.Minute
 
-// heard remembers the last answer of a system to the steps of runs and to pages. Nobody is
-// asked for it.
+// heard remembers the last answer of a system to the steps of runs, to pages and to
+// [Service.keepAsking].
 type heard struct {
 	now func() time.Time
 
@@ -81,6 +82,21 @@ func (h *heard) health(name string) web.Health {
 	default:
 		return web.Health{Name: name, State: web.Healthy, Text: "it answered at " + runview.Time(h.at)}
 	}
+}
+
+// answered reports whether the last request got an answer, be it a bad one.
+func (h *heard) answered() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return !h.at.IsZero() && h.silent.IsZero()
+}
+
+// settled reports whether the system answered as it should within the last minutes, so
+// that nobody has to ask it.
+func (h *heard) settled() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.err == nil && h.silent.IsZero() && h.now().Sub(h.at) <= heardFor
 }
 
 // heardQuerier is Prometheus.
@@ -177,4 +193,62 @@ func listen(d step.Deps, now func() time.Time) (step.Deps, hearing) {
 		}
 	}
 	return d, h
+}
+
+// Requests that are made only to learn whether a system answers.
+const (
+	askEvery  = 30 * time.Second
+	askWithin = 10 * time.Second
+	mostAsked = 10 // services whose workloads or applications are asked for
+)
+
+// keepAsking asks each system that has not answered as it should within the last minutes:
+// what people read of it is true also where no run has asked it.
+func (s *Service) keepAsking(ctx context.Context) error {
+	next := time.NewTicker(askEvery)
+	defer next.Stop()
+	for {
+		s.askSystems(ctx)
+		select {
+		case <-next.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// askSystems asks each of them once, side by side. Of services, it asks for one after the
+// other until there is an answer: the rights may lack in the namespace of one.
+func (s *Service) askSystems(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, askWithin)
+	defer cancel()
+	d, services := s.world.Deps, s.world.Services()
+	services = services[:min(len(services), mostAsked)]
+	var asking sync.WaitGroup
+	ask := func(h *heard, of []playbook.Service, request func(playbook.Service)) {
+		if h == nil {
+			return
+		}
+		asking.Go(func() {
+			for _, svc := range of {
+				if h.settled() || ctx.Err() != nil {
+					return
+				}
+				request(svc)
+			}
+		})
+	}
+	// What an answer tells is remembered where it comes in.
+	ask(s.hearing.prometheus, make([]playbook.Service, 1), func(playbook.Service) {
+		_, _ = d.Querier.Instant(ctx, "vector(1)", s.world.Now())
+	})
+	ask(s.hearing.kubernetes, services, func(svc playbook.Service) {
+		_, _ = d.Workloads.Workload(ctx, step.RefOf(svc))
+	})
+	ask(s.hearing.deployers, services, func(svc playbook.Service) {
+		if name := svc.GitOps.Application; name != "" {
+			_, _ = d.Applications.Application(ctx, name)
+		}
+	})
+	asking.Wait()
 }

@@ -10,6 +10,9 @@ import (
 
 	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops"
+	"github.com/inference-responder/responder/internal/kube"
+	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/slo"
 	"github.com/inference-responder/responder/internal/step"
 	"github.com/inference-responder/responder/internal/web"
 )
@@ -139,4 +142,55 @@ func TestHeardOfAHurriedCaller(t *testing.T) {
 			}
 		})
 	}
+}
+
+// oneNamespace is a cluster in which the rights lack for all but one workload.
+type oneNamespace struct {
+	step.Workloads
+
+	asked int
+}
+
+func (c *oneNamespace) Workload(_ context.Context, ref kube.Ref) (kube.Workload, error) {
+	if c.asked++; ref.Name != "c" {
+		return kube.Workload{}, &fault.Error{Reason: fault.Forbidden}
+	}
+	return kube.Workload{}, nil
+}
+
+// hung is a Prometheus that accepts requests and answers none.
+type hung struct{ step.Querier }
+
+func (hung) Instant(ctx context.Context, _ string, _ time.Time) (slo.Vector, error) {
+	<-ctx.Done()
+	return slo.Vector{}, ctx.Err()
+}
+
+// TestAskSystems: what no run has asked is asked, so that nothing that was never reached
+// counts as fine, and nothing that answers again as failing. What answered is left alone.
+func TestAskSystems(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cluster, services := &oneNamespace{}, []playbook.Service{}
+		for _, name := range []string{"a", "b", "c", "d"} {
+			services = append(services, playbook.Service{Name: "serving/" + name, Workload: playbook.Workload{Kind: "Deployment", Name: name}})
+		}
+		s := &Service{world: World{Now: time.Now, Services: func() []playbook.Service { return services }, Deps: step.Deps{Querier: hung{}, Workloads: cluster}}}
+		s.world.Deps, s.hearing = listen(s.world.Deps, time.Now)
+		if got := strings.Join(s.doubts(), "; "); got != "whether Kubernetes answers: it has not been asked since the start; whether Prometheus answers: it has not been asked since the start" {
+			t.Errorf("at the start: %s", got)
+		}
+		s.askSystems(t.Context())
+		if got := s.systems(); got[0].State != web.Failing || !strings.Contains(got[0].Text, "has not answered since") || got[1].State != web.Healthy || cluster.asked != 3 {
+			t.Errorf("after they were asked: %+v, %d requests to the cluster", got, cluster.asked)
+		}
+		time.Sleep(2 * heardFor) // nobody waited for Prometheus since
+		if got := strings.Join(s.doubts(), "; "); !strings.HasPrefix(got, "whether Prometheus answers: the last request") {
+			t.Errorf("long after a request without an answer: %s", got)
+		}
+		s.hearing.kubernetes.note(t.Context(), nil) //nolint:errcheck // it returns the error that it is given
+		s.askSystems(t.Context())
+		if cluster.asked != 3 {
+			t.Errorf("a cluster that answered just now is asked again: %d requests", cluster.asked)
+		}
+	})
 }

@@ -304,6 +304,7 @@ func (s *Service) Run(ctx context.Context, ln net.Listener) error {
 	start("retention", s.retain)
 	start("checkpoints", s.checkpoints.run)
 	if !s.temporary { // a run of minutes needs neither, and in virtual time they would never rest
+		start("systems", s.keepAsking)
 		start("memory", s.rest)
 		start("garbage", s.collect)
 	}

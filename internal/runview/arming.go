@@ -10,7 +10,7 @@ import (
 // Arming is whether Responder can act on a service, in words.
 type Arming struct {
 	Armed   bool
-	Word    string // armed, or not armed
+	Word    string // armed, not armed, or not known
 	Line    string // the word, and which playbooks act
 	Reasons []ArmingReason
 }
@@ -19,20 +19,24 @@ type Arming struct {
 type ArmingReason struct{ Why, Do string }
 
 // Unlooked is what arming does not look at.
-const Unlooked = "Rights in the cluster and series in Prometheus are not looked at: responder doctor does that."
+const Unlooked = "Rights in the cluster, series in Prometheus and the state of GPUs are not looked at: responder doctor does that."
 
 // ArmingOf describes whether Responder can act on a service.
 func ArmingOf(a api.Arming) Arming {
 	out := Arming{Armed: a.Armed, Word: "not armed", Line: "Not armed: no new alert leads to a change of this service now."}
-	if a.Armed {
-		var parts []string
-		if len(a.Acts) > 0 {
-			parts = append(parts, "without asking: "+strings.Join(a.Acts, ", "))
-		}
-		if len(a.Asks) > 0 {
-			parts = append(parts, "after people agree: "+strings.Join(a.Asks, ", "))
-		}
-		out.Word, out.Line = "armed", "Armed. Playbooks that act, "+strings.Join(parts, "; ")+"."
+	var parts []string
+	if len(a.Acts) > 0 {
+		parts = append(parts, "without asking: "+strings.Join(a.Acts, ", "))
+	}
+	if len(a.Asks) > 0 {
+		parts = append(parts, "after people agree: "+strings.Join(a.Asks, ", "))
+	}
+	act := "Playbooks that act, " + strings.Join(parts, "; ") + "."
+	switch {
+	case a.Armed:
+		out.Word, out.Line = "armed", "Armed. "+act
+	case len(a.Unknown) > 0:
+		out.Word, out.Line = "not known", "Not known yet, "+strings.Join(a.Unknown, "; ")+". "+act
 	}
 	out.Line += " " + Unlooked
 	for _, r := range a.Reasons {
