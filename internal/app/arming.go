@@ -289,8 +289,8 @@ func armingOf(svc playbook.Service, all []standing) api.Arming {
 		for _, h := range slices.Concat(x.stops, x.limits) {
 			add(h, x.book.Name)
 		}
-		if x.able() {
-			out.Unknown = slices.Clip(x.doubts) // of all the same
+		if x.able() && len(x.doubts) > 0 {
+			out.Unknown = x.doubts // of all the same
 		}
 	}
 	for i := range out.Reasons {

@@ -2,27 +2,22 @@ package app
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"log/slog"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/inference-responder/responder/internal/api"
-	"github.com/inference-responder/responder/internal/audit"
 	"github.com/inference-responder/responder/internal/config"
 	"github.com/inference-responder/responder/internal/executor"
 	"github.com/inference-responder/responder/internal/executor/ladder"
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/fault"
 	"github.com/inference-responder/responder/internal/gitops"
-	"github.com/inference-responder/responder/internal/kube"
 	"github.com/inference-responder/responder/internal/playbook"
 	"github.com/inference-responder/responder/internal/slo"
 	"github.com/inference-responder/responder/internal/step"
@@ -205,8 +200,8 @@ func TestArming(t *testing.T) {
 			if alone := strings.Join(got.Acts, " "); alone != c.alone {
 				t.Errorf("acts without asking: %q, want %q", alone, c.alone)
 			}
-			if got.Armed != c.armed {
-				t.Errorf("armed: %v, want %v", got.Armed, c.armed)
+			if got.Armed != c.armed || got.Unknown == nil || len(got.Unknown) > 0 {
+				t.Errorf("armed: %v, want %v; unknown: %#v", got.Armed, c.armed, got.Unknown)
 			}
 			if i := slices.IndexFunc(got.Reasons, func(r api.ArmingReason) bool { return len(r.Levers) == 0 }); c.reason.Why == "" && i >= 0 {
 				t.Errorf("reasons: %+v", got.Reasons)
@@ -218,106 +213,6 @@ func TestArming(t *testing.T) {
 				t.Errorf("reasons: %+v", got.Reasons)
 			}
 		})
-	}
-}
-
-// TestArmingAfterARun: nothing changes a service while a run of it is held or in quarantine,
-// nor when it was changed as often as the budget allows; people read so, and what to do.
-func TestArmingAfterARun(t *testing.T) {
-	for name, c := range map[string]struct {
-		budget int
-		lost   bool // nobody learns whether the change was made
-		broken bool // the run cannot be read after a restart
-		reason api.ArmingReason
-	}{
-		"the budget is spent": {budget: 1, reason: api.ArmingReason{Why: "the budget of changes is spent: 1 levers on this service within 1h, limit 1", Do: "guards.budget"}},
-		"held":                {lost: true, reason: api.ArmingReason{Why: " is held, and no other run changes the service", Do: "responder runs resolve r-"}},
-		"in quarantine":       {broken: true, reason: api.ArmingReason{Why: " is in quarantine with a change in place, and no other run changes the service", Do: "responder runs release r-"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			const pace = 120
-			sim, _, err := OpenSandbox(DefaultScenario, time.Now(), pace)
-			if err != nil {
-				t.Fatal(err)
-			}
-			conf, w := SandboxConfig(), SandboxWorld(sim, machine.Anonymous)
-			conf.Journal.Dir, conf.Auth.Insecure = t.TempDir(), true
-			if c.budget > 0 {
-				conf.Guards.Budget.LeversPerService = c.budget
-			}
-			if c.lost {
-				lost := &lostCluster{Workloads: w.Deps.Workloads, Changer: w.Deps.Changer}
-				w.Deps.Workloads, w.Deps.Changer = lost, lost
-			}
-			var run machine.State
-			t.Run("until its change is made", func(t *testing.T) { // or nobody knows
-				s, url := startOn(t, Options{Config: conf, World: w, Log: slog.New(slog.DiscardHandler)})
-				until(t, "armed", func() bool { return s.executor.Ready() == nil && s.arming()(s.world.Services()[0]).Armed })
-				body, err := sim.Notification(t.Context(), sim.Clock().Now())
-				if err != nil {
-					t.Fatal(err)
-				}
-				if status := posted(t, url+"/api/v1/alertmanager", string(body)); status != http.StatusOK {
-					t.Fatalf("the alert was answered %d", status)
-				}
-				if status := posted(t, url+"/api/v1/runs/"+openGate(t, s).Start.Run+"/approve", "{}"); status != http.StatusOK {
-					t.Fatalf("the approval was answered %d", status)
-				}
-				until(t, "its change is made", func() bool {
-					for _, run = range s.executor.Runs(executor.Filter{}) {
-						return run.Held != nil || !c.lost && run.InAir()
-					}
-					return false
-				})
-			})
-			if c.broken {
-				spoil(t, conf.Journal, run.Start.Run)
-			}
-			s, _ := startOn(t, Options{Config: conf, World: w, Log: slog.New(slog.DiscardHandler)})
-			until(t, "ready again", func() bool { return len(s.missing()) == 0 })
-			got := s.arming()(s.world.Services()[0])
-			if got.Armed || !hasReason(got.Reasons, c.reason) {
-				t.Errorf("armed %v, reasons: %+v", got.Armed, got.Reasons)
-			}
-		})
-	}
-}
-
-// lostCluster does not answer any more once a change was sent to it.
-type lostCluster struct {
-	step.Workloads
-	step.Changer
-
-	lost atomic.Bool
-}
-
-func (c *lostCluster) Undo(ctx context.Context, change kube.UndoChange) (kube.Applied, error) {
-	if change.DryRun {
-		return c.Changer.Undo(ctx, change)
-	}
-	c.lost.Store(true)
-	return kube.Applied{}, &fault.Error{Reason: fault.ServerError, Message: "the connection broke", Unknown: true}
-}
-
-func (c *lostCluster) Workload(ctx context.Context, ref kube.Ref) (kube.Workload, error) {
-	if c.lost.Load() {
-		return kube.Workload{}, &fault.Error{Reason: fault.ServerError, Message: "etcd has no leader"}
-	}
-	return c.Workloads.Workload(ctx, ref)
-}
-
-// spoil adds to a run what no version can read.
-func spoil(t *testing.T, c config.Journal, run string) {
-	t.Helper()
-	j, err := openJournal(c, nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = j.Append(t.Context(), audit.Append{
-		Stream: "run/" + run, After: audit.Any, Records: []audit.Record{{Kind: "from.the-future", Time: time.Now(), Data: json.RawMessage("{}")}},
-	})
-	if err := errors.Join(err, j.Close()); err != nil {
-		t.Fatal(err)
 	}
 }
 
@@ -395,4 +290,19 @@ func hasReason(all []api.ArmingReason, want api.ArmingReason) bool {
 		return strings.Contains(r.Why, want.Why) && strings.Contains(r.Do, want.Do) && slices.Equal(r.Playbooks, want.Playbooks) &&
 			!slices.ContainsFunc(want.Levers, func(l string) bool { return !slices.Contains(r.Levers, l) })
 	})
+}
+
+// TestNotKnownIsNotArmed: programs that read "armed" do not count on what nobody has reached.
+func TestNotKnownIsNotArmed(t *testing.T) {
+	x := standing{book: &playbook.Playbook{Name: "oom"}, begins: true, levers: make([]executor.Outlook, 1), doubts: []string{"whether Prometheus answers"}}
+	if got := armingOf(playbook.Service{}, []standing{x}); got.Armed || len(got.Asks) != 1 || !slices.Equal(got.Unknown, x.doubts) {
+		t.Errorf("%+v", got)
+	}
+	if mode, _, why := x.mode(); mode != "not known" || why != x.doubts[0] {
+		t.Errorf("its mode is %q: %s", mode, why)
+	}
+	x.stops = []hurdle{{why: "it is paused"}}
+	if got := armingOf(playbook.Service{}, []standing{x}); got.Armed || len(got.Unknown) != 0 {
+		t.Errorf("of what does not act anyway something is unknown: %+v", got)
+	}
 }
