@@ -16,7 +16,7 @@ const (
 	fleetAtOnce = 3                      // queries at the same time
 	fleetWithin = 20 * time.Second       // for the budgets of one service
 	fleetRound  = time.Minute            // in which a look has services asked for; the next look goes on
-	fleetWait   = 150 * time.Millisecond // for which a page waits, which is to take 200 ms: a small fleet is read by then
+	fleetWait   = 100 * time.Millisecond // for which a page waits, which is to take 200 ms: a small fleet is read by then
 )
 
 // fleet is what is left of the error budgets of all services, for the first page. They are
