@@ -77,7 +77,9 @@ func (s *Site) alerts(w http.ResponseWriter, r *http.Request, v Visitor) error {
 	p.Here = "?" + q.values().Encode()
 	p.Tag, p.Live, p.Refresh = s.alertsTag(p), true, 30
 	if r.Method != http.MethodHead {
-		p.Main = alertsView(p, s.alertsFound(q))
+		if !s.inTurn(w, r, "the alerts", func() { p.Main = alertsView(p, s.alertsFound(q)) }) {
+			return nil
+		}
 	}
 	return s.write(w, r, http.StatusOK, p)
 }

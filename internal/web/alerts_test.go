@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -123,6 +124,24 @@ func TestAlertPagesRefuse(t *testing.T) {
 		if !errors.Is(err, want.as) || !strings.Contains(err.Error(), want.says) {
 			t.Errorf("%s: %v, want %q", query, err, want.says)
 		}
+	}
+}
+
+// Few pages read many notifications at the same time; the others are told.
+func TestAlertsInTurn(t *testing.T) {
+	s := site(t, received(t))
+	for range pagesAtOnce {
+		s.turns <- struct{}{}
+	}
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	w := httptest.NewRecorder()
+	if err := s.Page(w, httptest.NewRequest(http.MethodGet, "/alerts", http.NoBody).WithContext(gone), ada); err != nil || w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), "Too many people look through the alerts") {
+		t.Errorf("%v, %d", err, w.Code)
+	}
+	<-s.turns
+	if w := look(t, s, ada, http.MethodGet, "/alerts"); w.Code != http.StatusOK {
+		t.Errorf("with a turn: %d", w.Code)
 	}
 }
 

@@ -56,21 +56,28 @@ func (s *Site) audit(w http.ResponseWriter, r *http.Request, v Visitor) error {
 	p := s.frame(r, v, "Audit log", "audit")
 	if r.Method != http.MethodHead {
 		if d.Wrong == "" {
-			done := s.turn(r.Context())
-			if done == nil {
-				w.Header().Set("Retry-After", "5")
-				s.Problem(w, r, Problem{Status: http.StatusServiceUnavailable, Message: "Too many people look through the audit log at the moment.", Hint: "Try again in a few seconds."})
+			if !s.inTurn(w, r, "the audit log", func() { s.fillAudit(r.Context(), &d) }) {
 				return nil
 			}
-			func() {
-				defer done()
-				s.fillAudit(r.Context(), &d)
-			}()
 		}
 		d.Checkpoint, d.Verifying = s.checkpoint(&d.Unreadable), s.verifying.now()
 		p.Main = auditView(p, &d)
 	}
 	return s.write(w, r, status, p)
+}
+
+// inTurn reads much of the log, for few pages at the same time. Where it takes too long until
+// the others have ended, it answers that and returns false.
+func (s *Site) inTurn(w http.ResponseWriter, r *http.Request, what string, read func()) bool {
+	done := s.turn(r.Context())
+	if done == nil {
+		w.Header().Set("Retry-After", "5")
+		s.Problem(w, r, Problem{Status: http.StatusServiceUnavailable, Message: "Too many people look through " + what + " at the moment.", Hint: "Try again in a few seconds."})
+		return false
+	}
+	defer done()
+	read()
+	return true
 }
 
 // turn waits until few other pages read the log. It returns what ends the turn; nil: it
