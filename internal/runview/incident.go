@@ -33,18 +33,31 @@ type PhaseSpan struct {
 	From, To time.Time
 }
 
-// PhasesOf splits the time of a run since its alert began. A run that another one handed
-// over has only the time since its own beginning.
+// PhasesOf splits the time of a run since the breach began, as far as slo.burn measured
+// that, else since its alert began. A run that another one handed over has only the time
+// since its own beginning.
 func PhasesOf(s machine.State, events []machine.Event) []Phase { return Phases(beginning(s), events) }
 
 // SpansOf is PhasesOf with each stretch of time, oldest first.
 func SpansOf(s machine.State, events []machine.Event) []PhaseSpan { return spans(beginning(s), events) }
 
 func beginning(s machine.State) time.Time {
-	if from := s.Start.Alert.StartsAt; !from.IsZero() && s.Start.DivertedFrom == "" {
-		return from
+	from := s.Start.Alert.StartsAt
+	if from.IsZero() || s.Start.DivertedFrom != "" {
+		return s.Began
 	}
-	return s.Began
+	for _, e := range s.Evidence {
+		var burn struct {
+			Since time.Time `json:"since"`
+		}
+		if e == nil || e.Step != burnCheck || e.Unknown != "" || json.Unmarshal(e.Data, &burn) != nil {
+			continue
+		}
+		if !burn.Since.IsZero() && burn.Since.Before(from) {
+			from = burn.Since
+		}
+	}
+	return from
 }
 
 // phasesOf is PhasesOf for the API.

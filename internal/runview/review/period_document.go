@@ -151,7 +151,7 @@ func repairSection(r api.PeriodReport) Section {
 		return []any{phaseText(p.Name), p.Runs, spell(p.MedianSeconds), spell(p.P90Seconds)}
 	})
 	if len(r.Repair) > 0 {
-		s.say("Only runs that Responder resolved are counted, each part over the runs in which it occurred. The time from the beginning of an incident to its alert is not in the journal.")
+		s.say("Only runs that Responder resolved are counted, each part over the runs in which it occurred. The time from the beginning of a breach to its alert is known where slo.burn measured it.")
 	}
 	return s
 }
