@@ -21,7 +21,7 @@ func (s *Site) layout(p page) g.Node {
 			h.Meta(h.Charset("utf-8")),
 			h.Meta(h.Name("viewport"), h.Content("width=device-width, initial-scale=1")),
 			h.Meta(h.Name("robots"), h.Content("noindex")),
-			h.TitleEl(text(p.Title), g.Text(" · Responder")),
+			h.TitleEl(g.Text(clip(p.Title, maxLine)), g.Text(" · Responder")),
 			h.Link(h.Rel("icon"), h.Href(icon)),
 			g.If(p.Refresh > 0, h.NoScript(h.Meta(g.Attr("http-equiv", "refresh"), h.Content(strconv.Itoa(p.Refresh)+"; url="+p.Here)))),
 			h.StyleEl(g.Raw(s.css)), //nolint:forbidigo // the program's own file
@@ -64,9 +64,26 @@ func banners(p page) g.Node {
 	}
 }
 
-// text renders a line from outside, shortened if it is long. Like all text it
-// is escaped; only the layout contains raw parts.
-func text(s string) g.Node { return g.Text(clip(s, maxLine)) }
+// text renders a line from outside, shortened if it is long, with its times as elements, which
+// a browser shows in local time. Like all text it is escaped; only the layout contains raw parts.
+func text(s string) g.Node {
+	s = clip(s, maxLine)
+	var nodes g.Group
+	rest := 0
+	for _, at := range written.FindAllStringIndex(s, -1) {
+		word := s[at[0]:at[1]]
+		moment, err := time.Parse(time.DateTime, word[:10]+" "+word[11:19])
+		if err != nil {
+			continue // there is no such day
+		}
+		nodes = append(nodes, g.Text(s[rest:at[0]]), h.Time(h.DateTime(moment.Format(time.RFC3339)), g.Text(word)))
+		rest = at[1]
+	}
+	return append(nodes, g.Text(s[rest:]))
+}
+
+// written matches the times in messages, which are in UTC.
+var written = regexp.MustCompile(`\b\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:Z| UTC)\b`)
 
 // long renders an expression or a message of several lines.
 func long(s string) g.Node { return g.Text(clip(s, maxLong)) }
