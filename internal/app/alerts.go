@@ -20,7 +20,7 @@ type received struct {
 
 // Alerts returns received alerts, the most recently mentioned ones first.
 func (r received) Alerts(f webhook.AlertFilter) api.AlertList {
-	seen, more := r.executor.Alerts(dispatch.SeenFilter{Firing: f.Firing, NoRun: f.NoRun, Episode: f.Episode}, f.Limit)
+	seen, more := r.executor.Alerts(dispatch.SeenFilter{Firing: f.Firing, NoRun: f.NoRun, Episode: f.Episode, Skip: f.Skip}, f.Limit)
 	list := api.AlertList{Alerts: make([]api.ReceivedAlert, 0, len(seen)), More: more, Now: r.now().UTC()}
 	for _, s := range seen {
 		list.Alerts = append(list.Alerts, r.alert(s))

@@ -43,7 +43,7 @@ func (s *Service) openPages(c config.Config) (webhook.Pages, error) {
 		Nodes:     func(ctx context.Context) runview.NodePage { return runview.NodePageOf(s.nodeList(ctx)) },
 		Playbooks: s.library.set,
 		Alerts: func(q web.AlertSearch) api.AlertList {
-			return s.received().Alerts(webhook.AlertFilter{Firing: q.Firing, NoRun: q.NoRun, Episode: q.Episode, Limit: q.Limit})
+			return s.received().Alerts(webhook.AlertFilter{Firing: q.Firing, NoRun: q.NoRun, Episode: q.Episode, Skip: q.Skip, Limit: q.Limit})
 		},
 		Tests:   tests,
 		Applies: s.applies,

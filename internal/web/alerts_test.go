@@ -49,16 +49,17 @@ func TestAlertPages(t *testing.T) {
 func TestAlertSearch(t *testing.T) {
 	s := site(t, received(t))
 	for query, want := range map[string]struct{ names, says string }{
-		"":                              {"TTFTHigh InferenceTTFTFastBurn Short InferenceTTFTFastBurn bb", "5 alerts, those first that Alertmanager mentioned last."},
-		"?text=search":                  {"InferenceTTFTFastBurn", "1 alert, those"},
-		"?text=8C1F":                    {"TTFTHigh", "1 alert, those"},
-		"?text=nothing":                 {"", "No alert that is known is one."},
-		"?became=paused":                {"InferenceTTFTFastBurn", "1 alert, those"},
-		"?became=no+playbook":           {"TTFTHigh", "1 alert, those"},
-		"?became=no+run":                {"TTFTHigh Short InferenceTTFTFastBurn bb", "4 alerts, those"},
-		"?became=no+run&state=firing":   {"TTFTHigh InferenceTTFTFastBurn", "2 alerts, those"},
-		"?state=resolved":               {"Short bb", "2 alerts, those"},
-		"?state=resolved&became=joined": {"", "No alert that is known is one."},
+		"":                                    {"TTFTHigh InferenceTTFTFastBurn Short InferenceTTFTFastBurn bb", "5 alerts, the most recently seen first."},
+		"?text=search":                        {"InferenceTTFTFastBurn", "1 alert, the"},
+		"?text=8C1F":                          {"TTFTHigh", "1 alert, the"},
+		"?text=8c1f03d2@2026-11-22T00:00:00Z": {"TTFTHigh", "1 alert, the"},
+		"?text=nothing":                       {"", "No known alert matches."},
+		"?became=paused":                      {"InferenceTTFTFastBurn", "1 alert, the"},
+		"?became=no+playbook":                 {"TTFTHigh", "1 alert, the"},
+		"?became=no+run":                      {"TTFTHigh Short InferenceTTFTFastBurn bb", "4 alerts, the"},
+		"?became=no+run&state=firing":         {"TTFTHigh InferenceTTFTFastBurn", "2 alerts, the"},
+		"?state=resolved":                     {"Short bb", "2 alerts, the"},
+		"?state=resolved&became=joined":       {"", "No known alert matches."},
 	} {
 		body := look(t, s, ada, http.MethodGet, "/alerts"+query).Body.String()
 		var names []string
@@ -85,16 +86,26 @@ func TestAlertBounds(t *testing.T) {
 	for query, want := range map[string]struct {
 		shown int
 		says  string
+		older string
 	}{
-		"":               {50, "The 50 alerts that were mentioned last. There are older ones."},
-		"?text=n7":       {50, "50 alerts of the 500 that were mentioned last. Older ones were not looked at."},
-		"?text=n77":      {5, "5 alerts of the 500 that were mentioned last. Older ones were not looked at."},
-		"?text=nobody":   {0, "None of the 500 alerts that were mentioned last is one."},
-		"?became=paused": {0, "None of the 500 alerts that were mentioned last is one."},
+		"":                       {50, "50 alerts, the most recently seen first.", "?skip=50"},
+		"?skip=50":               {50, "50 alerts, the", "?skip=100"},
+		"?skip=1960":             {40, "40 alerts, the", ""},
+		"?skip=2000":             {0, "No older alert is known.", ""},
+		"?text=n7":               {50, "50 of 475 alerts match. Older looks further back.", "?skip=475&amp;text=n7"},
+		"?skip=475&text=n7":      {50, "50 of 433 alerts match.", "?skip=908&amp;text=n7"},
+		"?text=n77":              {5, "5 of 500 alerts match. Older looks further back.", "?skip=500&amp;text=n77"},
+		"?text=nobody":           {0, "None of these 500 alerts matches. Older looks further back.", "?skip=500&amp;text=nobody"},
+		"?text=nobody&skip=1500": {0, "No older alert is known.", ""},
+		"?became=paused":         {0, "None of these 500 alerts matches.", "?became=paused&amp;skip=500"},
 	} {
 		body := look(t, s, ada, http.MethodGet, "/alerts"+query).Body.String()
-		if n := strings.Count(body, `<a class="run"`); n != want.shown || !strings.Contains(body, want.says) {
-			t.Errorf("%s: %d alerts, want %d and %q", query, n, want.shown, want.says)
+		older := ""
+		if before, _, ok := strings.Cut(body, `">Older<`); ok {
+			older = before[strings.LastIndex(before, `"`)+1:]
+		}
+		if n := strings.Count(body, `<a class="run"`); n != want.shown || !strings.Contains(body, want.says) || older != want.older {
+			t.Errorf("%s: %d alerts, Older is %q, want %d, %q and %q", query, n, older, want.shown, want.says, want.older)
 		}
 	}
 	many := make([]string, 500)
@@ -118,7 +129,7 @@ func TestAlertPagesRefuse(t *testing.T) {
 		"?state=on":                         {ErrInvalid, `state: "on" is none: it is one of firing, resolved`},
 		"?text=" + strings.Repeat("x", 999): {ErrInvalid, "text: 999 characters are too many"},
 		"?alert=":                           {ErrNotFound, `no alert "" is known`},
-		"?alert=ffff":                       {ErrNotFound, `no alert "ffff" is known: Alerts lists those that are`},
+		"?alert=ffff":                       {ErrNotFound, `no alert "ffff" is known. Those of the last 14 days`},
 	} {
 		err := s.Page(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/alerts"+query, http.NoBody), ada)
 		if !errors.Is(err, want.as) || !strings.Contains(err.Error(), want.says) {
@@ -145,17 +156,25 @@ func TestAlertsInTurn(t *testing.T) {
 	}
 }
 
-// The page is behind as soon as an entry of the log is newer.
+// The page is behind when an entry of the log is newer, but not for each of many.
 func TestAlertsTag(t *testing.T) {
 	h := received(t)
 	s := site(t, h)
+	later := now
+	s.o.Now = func() time.Time { return later }
 	tag := func() string { return look(t, s, ada, http.MethodHead, "/alerts").Header().Get("ETag") }
 	before := tag()
 	if before == "" || before != tag() {
 		t.Errorf("the tag of an unchanged page: %q", before)
 	}
 	h.entries = append(h.entries, Entry{Kind: string(machine.RunStarted)})
-	if tag() == before {
+	if tag() != before {
+		t.Error("the tag changes with each entry")
+	}
+	if later = later.Add(alertsEach); tag() == before {
 		t.Error("the tag does not change with the log")
+	}
+	if tag := look(t, s, ada, http.MethodHead, "/alerts?skip=50").Header().Get("ETag"); tag != "" {
+		t.Errorf("an older page has the tag %q", tag)
 	}
 }

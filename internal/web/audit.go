@@ -72,6 +72,7 @@ func (s *Site) inTurn(w http.ResponseWriter, r *http.Request, what string, read 
 	done := s.turn(r.Context())
 	if done == nil {
 		w.Header().Set("Retry-After", "5")
+		w.Header().Set("Refresh", "5") // a page that is open loads itself again
 		s.Problem(w, r, Problem{Status: http.StatusServiceUnavailable, Message: "Too many people look through " + what + " at the moment.", Hint: "Try again in a few seconds."})
 		return false
 	}

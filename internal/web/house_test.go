@@ -109,9 +109,12 @@ func (h *house) Events(id string, from uint64) ([]machine.Event, error) {
 
 // received selects alerts as the service does.
 func (h *house) received(q AlertSearch) (list api.AlertList) {
+	skip := q.Skip
 	for _, a := range h.alerts {
 		switch {
 		case !strings.HasPrefix(a.Episode, q.Episode) || q.NoRun && len(a.Runs) > 0 || q.Firing != nil && *q.Firing != a.Firing:
+		case skip > 0:
+			skip--
 		case len(list.Alerts) == q.Limit:
 			list.More = true
 		default:

@@ -217,6 +217,7 @@ type Site struct {
 	turns  chan struct{} // one for each page that reads the log now
 
 	verifying verifying
+	logged    logSize
 }
 
 // New returns a site. It refuses incomplete options.

@@ -24,24 +24,28 @@ func alertsView(p page, d *receivedList) g.Node {
 		alertSearchView(p, d.alertQuery),
 		some(len(d.Alerts) > 0, h.Ul(h.Class("runs"), g.Map(d.Alerts, func(a api.ReceivedAlert) g.Node { return alertRow(p, a) }))),
 		quiet(g.Text(alertsSummary(d))),
+		some(d.Skip > 0 || d.Older != "", h.P(h.Class("buttons"),
+			some(d.Skip > 0, h.A(h.Href(d.Newest), g.Text("Newest"))),
+			some(d.Older != "", h.A(h.Href(d.Older), g.Text("Older"))),
+		)),
 	}
 }
 
-// alertsSummary returns how many alerts are shown, and of how many.
+// alertsSummary returns how many alerts are shown, and how far the page looked.
 func alertsSummary(d *receivedList) string {
 	switch n := len(d.Alerts); {
-	case n == 0 && !d.narrow() && d.Read == 0:
-		return "No alert was received."
-	case n == 0 && d.More:
-		return "None of the " + runview.Count(d.Read, "alert") + " that were mentioned last is one."
+	case n == 0 && d.Older != "":
+		return "None of these " + runview.Count(d.Read, "alert") + " matches. Older looks further back."
+	case n == 0 && d.Skip > 0:
+		return "No older alert is known."
+	case n == 0 && d.narrow():
+		return "No known alert matches."
 	case n == 0:
-		return "No alert that is known is one."
-	case d.More && d.Read > n:
-		return runview.Count(n, "alert") + " of the " + strconv.Itoa(d.Read) + " that were mentioned last. Older ones were not looked at."
-	case d.More:
-		return "The " + runview.Count(n, "alert") + " that were mentioned last. There are older ones."
+		return "No alert was received."
+	case d.narrow() && d.Older != "":
+		return strconv.Itoa(n) + " of " + runview.Count(d.Read, "alert") + " match. Older looks further back."
 	default:
-		return runview.Count(n, "alert") + ", those first that Alertmanager mentioned last."
+		return runview.Count(n, "alert") + ", the most recently seen first."
 	}
 }
 
@@ -85,7 +89,7 @@ func alertRow(p page, a api.ReceivedAlert) g.Node {
 		h.A(h.Class("run"), h.Href(alertAddress(p, a.Episode)), h.B(text(runview.AlertName(a)))), g.Text(" "), alertPills(a),
 		some(len(a.Labels) > 1, h.P(text(runview.AlertLabels(a)))),
 		some(why != "", h.P(text(why))),
-		quiet(g.Text("mentioned "), clock(a.Seen), repeatsView(a), g.Map(lastOf(a.Runs), func(id string) g.Node {
+		quiet(g.Text("seen "), clock(a.Seen), repeatsView(a), g.Map(lastOf(a.Runs), func(id string) g.Node {
 			return g.Group{g.Text(" · "), h.A(h.Href(p.Root+"runs/"+segment(id)), text(id))}
 		})),
 	)
@@ -113,16 +117,16 @@ func receivedView(p page, d *receivedData) g.Node {
 		h.H1(text(runview.AlertName(a)), g.Text(" "), alertPills(a)),
 		some(a.Remedy != "" && len(a.Runs) == 0, notice(alertTone(a), h.Role("status"), h.B(g.Text("What to do: ")), text(a.Remedy))),
 		section("became", "What became of it",
-			h.P(text(runview.AlertBecame(a))),
-			some(a.Reason != "", h.P(text(a.Reason))),
-			some(a.Nearest != "", h.P(g.Text("Nearest is playbook "), h.A(h.Href(playbookAddress(p, a.Nearest)), text(a.Nearest)), g.Text(". What of it fails:")),
+			some(len(a.Runs) > 0 || a.Reason == "", h.P(text(runview.AlertBecame(a)))),
+			some(a.Reason != "", h.P(g.Text("It started no run: "), text(a.Reason), g.Text("."))),
+			some(a.Nearest != "", h.P(g.Text("The nearest playbook is "), h.A(h.Href(playbookAddress(p, a.Nearest)), text(a.Nearest)), g.Text(". These matchers of it fail:")),
 				h.Ul(g.Map(a.Mismatches, func(s string) g.Node { return h.Li(text(s)) }))),
 			some(len(d.Runs) > 0, h.Ul(h.Class("runs"), g.Map(d.Runs, func(r row) g.Node { return alertRun(p, r) }))),
 			some(len(a.Runs) > len(d.Runs), quiet(g.Text(runview.Count(len(a.Runs)-len(d.Runs), "older run")+" of it."))),
 		),
 		section("about", "The alert", h.Dl(
 			some(!a.Starts.IsZero(), entry("Started", clock(a.Starts))),
-			entry("Mentioned", clock(a.Seen), repeatsView(a)),
+			entry("Seen", clock(a.Seen), repeatsView(a)),
 			some(!a.Resolved.IsZero(), entry("Resolved", clock(a.Resolved))),
 			some(a.Labels == nil, entry("Labels", g.Text("not known: its notification is archived"))),
 			g.Map(slices.Sorted(maps.Keys(a.Labels)), func(name string) g.Node {
@@ -130,7 +134,7 @@ func receivedView(p page, d *receivedData) g.Node {
 			}),
 			entry("Fingerprint", code(clip(runview.Fingerprint(a), maxShort))),
 		), alertLinks(p, d)),
-		some(len(d.Others) > 0, section("others", "Others that this address selects", h.Ul(h.Class("runs"), g.Map(d.Others, func(a api.ReceivedAlert) g.Node { return alertRow(p, a) })))),
+		some(len(d.Others) > 0, section("others", "Other alerts with this prefix", h.Ul(h.Class("runs"), g.Map(d.Others, func(a api.ReceivedAlert) g.Node { return alertRow(p, a) })))),
 	}
 }
 
@@ -143,11 +147,11 @@ func alertRun(p page, r row) g.Node {
 
 func alertLinks(p page, d *receivedData) g.Node {
 	source := link(d.Source)
-	return h.P(h.Class("buttons"),
+	return some(source != "" || d.Silence != "" || d.Entry > 0, h.P(h.Class("buttons"),
 		some(source != "", h.A(h.Href(source), h.Rel("noreferrer noopener"), g.Text("Alert in Prometheus"))),
 		some(d.Silence != "", h.A(h.Href(d.Silence), h.Rel("noreferrer noopener"), g.Text("Silence the alert"))),
 		some(d.Entry > 0, h.A(h.Href(entryAddress(p, d.Entry)), g.Text("Its notification in the audit log"))),
-	)
+	))
 }
 
 // labelled renders the value of a label, with a link to the alerts that have it.

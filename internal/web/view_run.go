@@ -95,7 +95,7 @@ func brokenView(p page, d *runData) g.Node {
 				state = "was firing when the run ended"
 			}
 			return h.P(some(a.Summary != "", h.B(text(a.Summary)), h.Br()), h.Code(text(a.Line)), h.Br(), g.Text(state+", began "), clock(a.Since),
-				some(a.Episode != "", g.Text(" · "), h.A(h.Href(alertAddress(p, a.Episode)), g.Text("what became of it"))))
+				some(a.Episode != "", g.Text(" · "), h.A(h.Href(alertAddress(p, a.Episode)), g.Text("alert"))))
 		}),
 		some(d.More > 0, quiet(g.Text("and "+runview.Count(d.More, "more alert")))),
 		some(len(d.Links) > 0, h.Ul(h.Class("links"), g.Map(d.Links, func(a address) g.Node {

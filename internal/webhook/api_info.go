@@ -62,6 +62,7 @@ type AlertFilter struct {
 	Firing  *bool
 	NoRun   bool
 	Episode string // its beginning, such as a fingerprint
+	Skip    int    // of those, as many are left out that were mentioned last
 	Limit   int
 }
 

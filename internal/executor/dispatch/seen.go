@@ -35,6 +35,8 @@ type SeenFilter struct {
 	Kind    string // only those without a run of which this became
 
 	Since, Until time.Time // only those that began to fire in this time, Until excluded; zero: no bound
+
+	Skip int // of those that pass, as many are left out that were mentioned last; [episodes.Tally] counts them
 }
 
 func (f SeenFilter) passes(id string, k known) bool {
@@ -80,9 +82,10 @@ func (x *episodes) Tally(f SeenFilter) map[string]int {
 }
 
 // Seen returns at most so many of the episodes that pass, those first that were
-// mentioned last, and whether there are more. What it takes of memory follows most, not
-// the number of episodes.
+// mentioned last, and whether there are more. What it takes of memory follows most and
+// what is skipped, not the number of episodes.
 func (x *episodes) Seen(most int, f SeenFilter) (out []Seen, more bool) {
+	most += f.Skip
 	newest := func() {
 		slices.SortFunc(out, func(a, b Seen) int { return cmp.Or(b.At.Compare(a.At), cmp.Compare(a.Episode, b.Episode)) })
 		if len(out) > most {
@@ -108,7 +111,7 @@ func (x *episodes) Seen(most int, f SeenFilter) (out []Seen, more bool) {
 		}
 	}
 	newest()
-	return out, more
+	return out[min(f.Skip, len(out)):], more
 }
 
 // Told returns the notification at that position in the log. An archived one is an

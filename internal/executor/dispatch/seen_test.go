@@ -30,6 +30,9 @@ func TestSeenIsBounded(t *testing.T) {
 		"all":      {SeenFilter{}, 50, 50, began.Add(3999 * time.Second), true},
 		"one":      {SeenFilter{Episode: "0001@"}, 50, 1, began.Add(7919 % 4000 * time.Second), false},
 		"no run":   {SeenFilter{NoRun: true, Firing: &fires}, 2000, 1000, time.Time{}, false},
+		"skipped":  {SeenFilter{Skip: 3990}, 50, 10, began.Add(9 * time.Second), false},
+		"a page":   {SeenFilter{Skip: 100}, 50, 50, began.Add(3899 * time.Second), true},
+		"beyond":   {SeenFilter{Skip: 5000}, 50, 0, time.Time{}, false},
 		"no match": {SeenFilter{Episode: "zz"}, 50, 0, time.Time{}, false},
 	} {
 		got, more := x.Seen(tt.most, tt.f)
