@@ -31,12 +31,12 @@ func ArmingOf(a api.Arming) Arming {
 	if len(a.Asks) > 0 {
 		parts = append(parts, "after people agree: "+strings.Join(a.Asks, ", "))
 	}
-	act := "Playbooks that act, " + strings.Join(parts, "; ") + "."
+	act := strings.Join(parts, "; ") + "."
 	switch {
 	case a.Armed:
-		out.Word, out.Line = "armed", "Armed. "+act
+		out.Word, out.Line = "armed", "Armed. Playbooks that act, "+act
 	case len(a.Unknown) > 0:
-		out.Word, out.Line = "not known", "Not known yet, "+strings.Join(a.Unknown, "; ")+". "+act
+		out.Word, out.Line = "not known", "Not known yet: "+strings.Join(a.Unknown, "; ")+". Playbooks that would act, "+act
 	}
 	out.Line += " " + Unlooked
 	for _, r := range a.Reasons {

@@ -15,7 +15,7 @@ func TestArmingOf(t *testing.T) {
 		line   string
 	}{
 		"armed":     {api.Arming{Armed: true, Acts: []string{"oom"}, Asks: []string{"gpu-fault"}}, "Armed. Playbooks that act, without asking: oom; after people agree: gpu-fault. "},
-		"not known": {api.Arming{Asks: []string{"oom"}, Unknown: []string{unknown}}, "Not known yet, " + unknown + ". Playbooks that act, after people agree: oom. "},
+		"not known": {api.Arming{Asks: []string{"oom"}, Unknown: []string{unknown}}, "Not known yet: " + unknown + ". Playbooks that would act, after people agree: oom. "},
 		"not armed": {api.Arming{}, "Not armed: no new alert leads to a change of this service now. "},
 	} {
 		got := ArmingOf(tt.arming)
