@@ -59,7 +59,11 @@ func (f *fleet) all(ctx context.Context) (out []web.ServiceBudget, missing error
 	defer f.mu.Unlock()
 	for _, svc := range services {
 		var at time.Time
-		budgets := unknownBudgets(svc, "it was not read in the last "+playbook.FormatDuration(fleetStale))
+		why := "it was not read in the last " + playbook.FormatDuration(fleetStale)
+		if f.round != nil {
+			why = "it is being read, and was not in the last " + playbook.FormatDuration(fleetStale)
+		}
+		budgets := unknownBudgets(svc, why)
 		if last, ok := f.last[svc.Name]; ok && f.now().Sub(last.at) < fleetStale {
 			budgets, at = last.all, last.at
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -45,7 +46,7 @@ func TestFleet(t *testing.T) {
 		known := func() (n int) {
 			began := time.Now()
 			all, err := f.all(t.Context())
-			if len(all) != len(services) || !errors.Is(err, missing) || time.Since(began) > time.Second {
+			if len(all) != len(services) || !errors.Is(err, missing) || time.Since(began) > 200*time.Millisecond {
 				t.Fatalf("%d budgets (%v) after %s", len(all), err, time.Since(began))
 			}
 			for _, b := range all {
@@ -60,6 +61,9 @@ func TestFleet(t *testing.T) {
 				known()
 				time.Sleep(30 * time.Second)
 			}
+		}
+		if all, _ := f.all(t.Context()); !strings.HasPrefix(all[0].Why, "it is being read") {
+			t.Errorf("the first look: %q", all[0].Why)
 		}
 		look(2)
 		if n := known(); n != 27 || asked.Load() != 30 {
