@@ -44,7 +44,9 @@ func (r received) alert(s executor.SeenAlert) api.ReceivedAlert {
 	case len(s.Runs) > 0:
 		out.Reason = ""
 	case s.Kind == dispatch.KindUnmatched && s.Alert != nil:
-		out.Nearest, out.Mismatches = r.playbooks().Nearest(*s.Alert)
+		if out.Nearest, out.Mismatches = r.playbooks().Nearest(*s.Alert); out.Nearest == "" {
+			out.Reason += ", and none comes near"
+		}
 		out.Remedy = "if a playbook should handle it, extend the match of one, or change the labels that the alert's rule sets: 'responder playbook list' shows what each matches"
 	case s.Kind == dispatch.KindUnmatched:
 		out.Remedy = "'responder playbook list' shows what each playbook matches"
