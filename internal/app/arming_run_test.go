@@ -29,7 +29,7 @@ func TestArmingAfterARun(t *testing.T) {
 		broken bool // the run cannot be read after a restart
 		reason api.ArmingReason
 	}{
-		"the budget is spent": {budget: 1, reason: api.ArmingReason{Why: "the budget of changes is spent: 1 levers on this service within 1h, limit 1", Do: "guards.budget"}},
+		"the budget is spent": {budget: 1, reason: api.ArmingReason{Why: "the budget of changes is spent: 1 lever on this service within 1h, limit 1", Do: "guards.budget"}},
 		"held":                {lost: true, reason: api.ArmingReason{Why: " is held, and no other run changes the service", Do: "responder runs resolve r-"}},
 		"in quarantine":       {broken: true, reason: api.ArmingReason{Why: " is in quarantine with a change in place, and no other run changes the service", Do: "responder runs release r-"}},
 	} {

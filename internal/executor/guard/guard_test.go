@@ -130,7 +130,15 @@ func TestGuards(t *testing.T) {
 			for i := range 3 {
 				q.act(fmt.Sprint("r-0", i), "a", time.Duration(20+i)*time.Minute)
 			}
-		}, "budget: 3 other runs acted on this service within 1h, limit 3", false},
+		}, "budget: 3 runs that changed this service within 1h, limit 3", false},
+		{"one run on the service", func(q *Question) {
+			q.ledger.config.Budget.RunsPerService = 1
+			q.act("r-0", "a", 20*time.Minute)
+		}, "budget: 1 run that changed this service within 1h, limit 1", false},
+		{"one run on another service", func(q *Question) {
+			q.ledger.config.Budget.Runs = 1
+			q.act("r-0", "b", 20*time.Minute)
+		}, "budget: 1 run that changed something within 1h, limit 1", false},
 		{"outside of the window", func(q *Question) {
 			for i := range 9 {
 				q.act(fmt.Sprint("r-0", i), "a", time.Duration(61+i)*time.Minute)

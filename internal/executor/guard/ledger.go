@@ -257,16 +257,19 @@ func (l *Ledger) spent(service, except string, now time.Time) (levers, allLevers
 	levers, runs := l.count(service, except, since)
 	allLevers, allRuns := l.count("", except, since)
 	for _, x := range []struct {
-		what        string
+		noun, which string
 		used, limit int
 	}{
-		{"levers on this service", levers, b.LeversPerService},
-		{"other runs acted on this service", runs, b.RunsPerService},
-		{"levers in all", allLevers, b.Levers},
-		{"other runs acted in all", allRuns, b.Runs},
+		{"lever", "on this service", levers, b.LeversPerService},
+		{"run", "that changed this service", runs, b.RunsPerService},
+		{"lever", "in all", allLevers, b.Levers},
+		{"run", "that changed something", allRuns, b.Runs},
 	} {
 		if x.limit > 0 && x.used >= x.limit {
-			return levers, allLevers, fmt.Sprintf("%d %s within %s, limit %d", x.used, x.what, short(b.Window), x.limit)
+			if x.used != 1 {
+				x.noun += "s"
+			}
+			return levers, allLevers, fmt.Sprintf("%d %s %s within %s, limit %d", x.used, x.noun, x.which, short(b.Window), x.limit)
 		}
 	}
 	return levers, allLevers, ""
