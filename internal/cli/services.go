@@ -93,7 +93,7 @@ func writeService(w io.Writer, s api.Service) error {
 	line(s.Service + ": " + strings.Join(about, ", "))
 	if s.Arming == nil {
 		line("")
-		line("Whether Responder can act on it is not told by this service: is it of an older version?")
+		line("This server does not report whether Responder can act on the service. It may be an older version.")
 	} else {
 		arming := runview.ArmingOf(*s.Arming)
 		line("")

@@ -29,7 +29,7 @@ func TestServiceOfAnOlderVersion(t *testing.T) {
 		return code, out.String(), wrong.String()
 	}
 	code, text, _ := ask("services serving/code")
-	if code != command.ExitOK || !strings.HasPrefix(text, "serving/code: Deployment code, autonomy observe") || !strings.Contains(text, "is not told") {
+	if code != command.ExitOK || !strings.HasPrefix(text, "serving/code: Deployment code, autonomy observe") || !strings.Contains(text, "This server does not report") {
 		t.Errorf("exit code %d: %s", code, text)
 	}
 	if code, text, _ := ask("services serving/code -o name"); code != command.ExitOK || text != "serving/code\n" {
