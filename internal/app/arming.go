@@ -3,6 +3,7 @@ package app
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/inference-responder/responder/internal/api"
 	"github.com/inference-responder/responder/internal/executor"
@@ -46,12 +47,13 @@ func (s standing) able() bool { return len(s.levers) > 0 && len(s.stops) == 0 }
 
 // view is what the standings of all services are told from, read once for many of them.
 type view struct {
-	set    *playbook.Set
-	pauses []executor.Pause
-	levers func(book *playbook.Playbook, service string) []executor.Outlook
-	stuck  map[string]*machine.State // by ID: runs that are held or in quarantine
-	common []hurdle                  // of every service
-	doubts []string                  // of every service: what is not known yet
+	set         *playbook.Set
+	pauses      []executor.Pause
+	levers      func(book *playbook.Playbook, service string) []executor.Outlook
+	stuck       map[string]*machine.State // by ID: runs that are held or in quarantine
+	quarantined []*machine.State          // those in quarantine, by ID
+	common      []hurdle                  // of every service
+	doubts      []string                  // of every service: what is not known yet
 }
 
 func (s *Service) view() view {
@@ -61,7 +63,11 @@ func (s *Service) view() view {
 		if run.Quarantine != nil || run.Held != nil {
 			v.stuck[run.Start.Run] = run
 		}
+		if run.Quarantine != nil {
+			v.quarantined = append(v.quarantined, run)
+		}
 	}
+	slices.SortFunc(v.quarantined, func(a, b *machine.State) int { return strings.Compare(a.Start.Run, b.Start.Run) })
 	return v
 }
 
@@ -84,8 +90,8 @@ func (s *Service) standings(svc playbook.Service, v view) []standing {
 			}
 		}
 		x.stops = slices.Concat(x.stops, v.common, own)
-		for _, run := range v.stuck {
-			if run.Quarantine != nil && run.Start.Service.Name == svc.Name && run.Start.Playbook == p.Name {
+		for _, run := range v.quarantined {
+			if run.Start.Service.Name == svc.Name && run.Start.Playbook == p.Name {
 				x.stops = append(x.stops, hurdle{why: "run " + run.Start.Run + " of it is in quarantine and keeps its alerts", do: "look at what it left in place, then: responder runs release " + run.Start.Run + " --reason TEXT"})
 			}
 		}
@@ -164,8 +170,11 @@ func (s *Service) commonHurdles() (out []hurdle) {
 		add("no cluster is configured", "set kubernetes in the configuration")
 	}
 	for _, x := range s.systems() {
-		if x.State == web.Failing && x.Name != s.hearing.deploys {
-			add(x.Name+" does not answer: "+x.Text, "responder doctor asks it, and shows what is wrong")
+		switch {
+		case x.State != web.Failing, x.Name == s.hearing.deploys:
+		case x.Name == kubernetes && s.hearing.kubernetes.forbidden(): // of one namespace, maybe
+		default:
+			add(x.Name+" does not answer as it should: "+x.Text, "responder doctor asks it, and shows what is wrong")
 		}
 	}
 	return out
@@ -173,7 +182,7 @@ func (s *Service) commonHurdles() (out []hurdle) {
 
 // doubts are what nobody knows yet of the systems that every lever needs.
 func (s *Service) doubts() (out []string) {
-	for name, x := range map[string]*heard{"Prometheus": s.hearing.prometheus, "Kubernetes": s.hearing.kubernetes} {
+	for name, x := range map[string]*heard{"Prometheus": s.hearing.prometheus, kubernetes: s.hearing.kubernetes} {
 		if x == nil || x.answered() {
 			continue
 		}

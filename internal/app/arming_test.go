@@ -51,9 +51,21 @@ func TestArming(t *testing.T) {
 			service: func(s *playbook.Service) { s.Owners = nil },
 			reason:  api.ArmingReason{Why: "nobody may decide: service serving/inference-chat names no owners", Do: "set owners of the service", Playbooks: strings.Fields("cold-start gpu-fault inference-slo-breach kv-cache-thrash oom regression stuck-engine")},
 		},
-		"Prometheus does not answer": {
+		"Prometheus does not answer as it should": {
 			change: func(_ *config.Config, w *World) { w.Deps.Querier = deafQuerier{} },
-			reason: api.ArmingReason{Why: "Prometheus does not answer", Do: "responder doctor"},
+			reason: api.ArmingReason{Why: "Prometheus does not answer as it should: at ", Do: "responder doctor"},
+		},
+		"the cluster does not answer as it should": {
+			known: func(_ *testing.T, s *Service) {
+				s.hearing.kubernetes.note(context.Background(), &fault.Error{Reason: fault.ServerError, Message: "etcd has no leader"}) //nolint:errcheck // it returns the error that it is given
+			},
+			reason: api.ArmingReason{Why: "Kubernetes does not answer as it should: at ", Do: "responder doctor"},
+		},
+		"a right lacks in the namespace of another service": {
+			known: func(_ *testing.T, s *Service) {
+				s.hearing.kubernetes.note(context.Background(), &fault.Error{Reason: fault.Forbidden, Message: "get deployments.apps other/chat"}) //nolint:errcheck // it returns the error that it is given
+			},
+			armed: true, lacks: "Kubernetes",
 		},
 		"the installation observes": {
 			change: func(c *config.Config, _ *World) { c.Autonomy = playbook.Observe },
@@ -94,7 +106,7 @@ func TestArming(t *testing.T) {
 			},
 			armed: true,
 		},
-		"Argo CD does not answer": {
+		"Argo CD does not answer as it should": {
 			change: func(c *config.Config, w *World) {
 				w.Deps.Applications, w.Deps.Commits = deafDeployer{}, struct{ step.Commits }{}
 			},
@@ -102,7 +114,7 @@ func TestArming(t *testing.T) {
 				_, _ = s.world.Deps.Applications.Application(t.Context(), "chat") // a run asks it
 			},
 			armed:  true,
-			reason: api.ArmingReason{Why: "Argo CD does not answer: at ", Do: "responder doctor", Levers: []string{"inference-slo-breach/cap-concurrency"}},
+			reason: api.ArmingReason{Why: "Argo CD does not answer as it should: at ", Do: "responder doctor", Levers: []string{"inference-slo-breach/cap-concurrency"}},
 		},
 		"nothing is missing for Argo CD's levers where the cluster knows the application": {
 			change: func(c *config.Config, w *World) {

@@ -19,7 +19,7 @@ func (s *Service) systems() (out []web.Health) {
 	for _, x := range []struct {
 		name  string
 		heard *heard
-	}{{"Prometheus", s.hearing.prometheus}, {"Kubernetes", s.hearing.kubernetes}, {s.hearing.deploys, s.hearing.deployers}} {
+	}{{"Prometheus", s.hearing.prometheus}, {kubernetes, s.hearing.kubernetes}, {s.hearing.deploys, s.hearing.deployers}} {
 		if x.heard == nil {
 			out = append(out, web.Health{Name: x.name, State: web.NotConfigured})
 			continue

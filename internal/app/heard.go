@@ -74,7 +74,7 @@ func (h *heard) health(name string) web.Health {
 	case hangs && old(h.missed): // that one may have been in a hurry, and nobody has asked since
 		return web.Health{Name: name, State: web.Unknown, Text: "the last request, at " + runview.Time(h.missed) + ", got no answer within its time limit"}
 	case hangs:
-		return web.Health{Name: name, State: web.Failing, Text: "it has not answered since " + runview.Time(h.silent) + ": nobody who asked could wait that long"}
+		return web.Health{Name: name, State: web.Failing, Text: "it has not answered since " + runview.Time(h.silent) + ": every request since then timed out"}
 	case h.at.IsZero():
 		return web.Health{Name: name, State: web.Unknown, Text: "it has not been asked since the start"}
 	case old(h.at):
@@ -82,6 +82,14 @@ func (h *heard) health(name string) web.Health {
 	default:
 		return web.Health{Name: name, State: web.Healthy, Text: "it answered at " + runview.Time(h.at)}
 	}
+}
+
+// forbidden reports whether the last answer was that Responder lacks a right.
+func (h *heard) forbidden() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var e *fault.Error
+	return errors.As(h.err, &e) && e.Reason == fault.Forbidden
 }
 
 // answered reports whether the last request got an answer, be it a bad one.
@@ -162,6 +170,9 @@ type heardDeployer struct {
 func (d heardDeployer) Watch(ctx context.Context, name string, judge func(gitops.Application) (gitops.Rollout, string), progress func(string)) (gitops.Application, error) {
 	return d.watched.Watch(ctx, name, judge, progress)
 }
+
+// kubernetes is the name of the cluster among the systems.
+const kubernetes = "Kubernetes"
 
 // hearing is the last answers of the systems that runs ask; nil: it is not configured.
 type hearing struct {

@@ -107,7 +107,7 @@ func deployed(lever string) bool {
 // deployers returns that what deploys from Git does not answer; empty: nothing tells so.
 func (s *Service) deployers() hurdle {
 	if x := s.hearing.deployers.health(s.hearing.deploys); x.State == web.Failing {
-		return hurdle{why: x.Name + " does not answer: " + x.Text, do: "responder doctor asks it, and shows what is wrong"}
+		return hurdle{why: x.Name + " does not answer as it should: " + x.Text, do: "responder doctor asks it, and shows what is wrong"}
 	}
 	return hurdle{}
 }
