@@ -118,10 +118,7 @@ func (s *Site) runNamed(text string) (string, error) {
 	if !runBegin.MatchString(text) {
 		return "", fmt.Errorf("%w: run: %.64q is not the beginning of a run's name, which is like r-01JD3Q", ErrInvalid, text)
 	}
-	begins := func(run machine.State) bool {
-		return len(run.Start.Run) >= len(text) && strings.EqualFold(run.Start.Run[:len(text)], text)
-	}
-	found := s.o.Runs.Search(Search{Passes: begins, Text: text, Limit: 2, Read: readRuns}).Runs
+	found := s.runsBegin(text).Runs
 	switch {
 	case len(found) == 1 || len(found) > 1 && strings.EqualFold(found[0].Start.Run, text):
 		return found[0].Start.Run, nil
@@ -132,4 +129,13 @@ func (s *Site) runNamed(text string) (string, error) {
 	default:
 		return "", fmt.Errorf("%w: run: no run's name begins with %.64q: History lists them", ErrInvalid, text)
 	}
+}
+
+// runsBegin returns the newest two of the runs whose IDs begin with a text. Case does not
+// count.
+func (s *Site) runsBegin(text string) Found {
+	begins := func(run machine.State) bool {
+		return len(run.Start.Run) >= len(text) && strings.EqualFold(run.Start.Run[:len(text)], text)
+	}
+	return s.o.Runs.Search(Search{Passes: begins, Text: text, Limit: 2, Read: readRuns})
 }

@@ -205,6 +205,36 @@ func TestTablesLinkRuns(t *testing.T) {
 	}
 }
 
+// TestRunByItsBeginning: a part of an ID that was copied from a table or a chat leads to its
+// run, and never to one of several.
+func TestRunByItsBeginning(t *testing.T) {
+	h := &house{}
+	for _, id := range []string{"r-01JDXYZBBBBBBBBBBBBBBBBBBB", "r-01JDXYZAAAAAAAAAAAAAAAAAAA", "r-01JAAAAAAAAAAAAAAAAAAAAAAA"} {
+		h.runs = append(h.runs, machine.State{Start: machine.Start{Run: id}})
+	}
+	s := site(t, h)
+	for begin, want := range map[string]string{
+		"r-01JDXYZB": "./r-01JDXYZBBBBBBBBBBBBBBBBBBB", "r-01jdxyza": "./r-01JDXYZAAAAAAAAAAAAAAAAAAA", "01JA": "./r-01JAAAAAAAAAAAAAAAAAAAAAAA",
+	} {
+		for _, method := range []string{http.MethodGet, http.MethodHead} {
+			if w := look(t, s, ada, method, "/runs/"+begin); w.Code != http.StatusSeeOther || w.Header().Get("Location") != want {
+				t.Errorf("%s %s: %d to %q, want %q", method, begin, w.Code, w.Header().Get("Location"), want)
+			}
+		}
+	}
+	for begin, want := range map[string]string{
+		"r-01JDXYZ": "&#34;r-01JDXYZ&#34; is the beginning of several runs, the newest are r-01JDXYZBBBBBBBBBBBBBBBBBBB and r-01JDXYZAAAAAAAAAAAAAAAAAAA: write more of it",
+		"r-01JE":    "no run &#34;r-01JE&#34;", "DXYZB": "no run &#34;DXYZB&#34;", "r-01JDXYZBBBBBBBBBBBBBBBBBBBB": "no run",
+	} {
+		if w := look(t, s, ada, http.MethodGet, "/runs/"+begin); w.Code != http.StatusNotFound || !strings.Contains(w.Body.String(), want) {
+			t.Errorf("%s: %d, lacks %q: %s", begin, w.Code, want, w.Body)
+		}
+	}
+	if h.asked > readRuns {
+		t.Errorf("%d runs are read", h.asked)
+	}
+}
+
 func TestNowhere(t *testing.T) {
 	for _, path := range []string{"/nowhere", "/runs/", "/runs/r-1", "/runs/r-1/approve", "/audit/", "/runs/" + strings.Repeat("x", 5000)} {
 		w := look(t, site(t, &house{}), ada, http.MethodGet, path)

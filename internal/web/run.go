@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/inference-responder/responder/internal/executor/machine"
@@ -74,7 +75,7 @@ func (s *Site) run(w http.ResponseWriter, r *http.Request, v Visitor, id string)
 		if _, err := s.o.Runs.Events(id, 0); err != nil {
 			return err // there is one, in the archive
 		}
-		return fmt.Errorf("%w: no run %.64q: it never existed, or the address is incomplete", ErrNotFound, id)
+		return s.runBegun(w, id)
 	}
 	p := s.frame(r, v, run.Start.Service.Name+": "+run.Start.Playbook, nowhere)
 	p.Here, p.Fiction = "./"+segment(id), s.fiction(run.Began)
@@ -89,6 +90,29 @@ func (s *Site) run(w http.ResponseWriter, r *http.Request, v Visitor, id string)
 		p.Main = runView(p, d)
 	}
 	return s.write(w, r, http.StatusOK, p)
+}
+
+// runBegun sends the browser to the one run whose ID begins so, with or without r-.
+func (s *Site) runBegun(w http.ResponseWriter, text string) error {
+	missing := fmt.Errorf("%w: no run %.64q: it never existed, or the address is wrong; History lists them", ErrNotFound, text)
+	begin := text
+	if !strings.HasPrefix(strings.ToLower(text), "r-") {
+		begin = "r-" + text
+	}
+	if !runBegin.MatchString(begin) || text == "" {
+		return missing
+	}
+	switch found := s.runsBegin(begin); {
+	case len(found.Runs) > 1:
+		return fmt.Errorf("%w: %.64q is the beginning of several runs, the newest are %s and %s: write more of it", ErrNotFound, text, found.Runs[0].Start.Run, found.Runs[1].Start.Run)
+	case len(found.Runs) == 0 || found.Next != "": // others may begin so, which were not looked at
+		return missing
+	default:
+		w.Header().Set("Location", "./"+segment(found.Runs[0].Start.Run)) // relative, as behind a proxy that adds a prefix
+		w.Header().Set("Cache-Control", "no-store")
+		w.WriteHeader(http.StatusSeeOther)
+		return nil
+	}
 }
 
 // runTag changes with everything that a run's page shows.
