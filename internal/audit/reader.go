@@ -50,6 +50,9 @@ func OpenReader(ctx context.Context, path string, check Checker) (_ *Reader, err
 // Log yields the records from seq from on, ascending.
 func (r *Reader) Log(from uint64) iter.Seq2[Record, error] { return r.j.Log(from) }
 
+// Streams returns the streams whose name begins with prefix, in the order of their names.
+func (r *Reader) Streams(prefix string) iter.Seq2[StreamInfo, error] { return r.j.Streams(prefix) }
+
 // Status returns how much of the log is where.
 func (r *Reader) Status() (Status, error) { return r.j.Status() }
 

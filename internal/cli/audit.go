@@ -39,7 +39,7 @@ func (s *entrySource) addFlags(cmd *cobra.Command, p *command.Process) {
 type entryFilter struct {
 	from   uint64
 	limit  int    // 0: all
-	stream string // exact, or every stream below it when it ends in /
+	stream string // its name, or run/ and what means a run, or every stream below it when it ends in /
 	kind   string
 }
 
@@ -61,6 +61,10 @@ func (s *entrySource) entries(ctx context.Context, f entryFilter) ([]api.Entry, 
 // each calls take with the selected entries, ascending, until it fails.
 func (s *entrySource) each(ctx context.Context, f entryFilter, take func(api.Entry) error) error {
 	if s.file == "" {
+		var err error
+		if f.stream, err = s.streamNamed(ctx, f.stream); err != nil {
+			return err
+		}
 		return s.fromServer(ctx, f, take)
 	}
 	if err := wantJournal(s.file); err != nil {
@@ -75,6 +79,9 @@ func (s *entrySource) each(ctx context.Context, f entryFilter, take func(api.Ent
 		return journalAdvice(err)
 	}
 	defer r.Close()
+	if f.stream, err = streamIn(r, s.file, f.stream); err != nil {
+		return err
+	}
 	taken, archived := 0, 0
 	defer func() { s.tellArchived(archived) }()
 	for rec, err := range r.Log(f.from) {

@@ -38,7 +38,7 @@ func newAuditListCommand(p *command.Process) *cobra.Command {
 	source.addFlags(cmd, p)
 	cmd.Flags().Uint64Var(&filter.from, "from", 0, "first entry")
 	cmd.Flags().IntVar(&filter.limit, "limit", 100, "most entries; 0: all")
-	cmd.Flags().StringVar(&filter.stream, "stream", "", "only this stream: intake, dispatch, control, run/ID; run/ means all runs")
+	cmd.Flags().StringVar(&filter.stream, "stream", "", "only this stream: intake, dispatch, control, run/RUN with a RUN as 'runs show' takes it; run/ means all runs")
 	cmd.Flags().StringVar(&filter.kind, "kind", "", "only entries of this kind")
 	out.AddTableFlag(cmd)
 	return cmd

@@ -29,7 +29,7 @@ const (
 var endpoints = []endpoint{
 	{request: "POST /api/v1/alertmanager", scope: "intake", note: "200 once the notification of Alertmanager is on disk"},
 	{request: "POST /", scope: "intake", note: "the same as `/api/v1/alertmanager`"},
-	{request: "GET /api/v1/runs", scope: "read", answer: "RunList", query: []string{"service", "playbook", "open", "begins", "limit"}, note: "`begins` is the beginning of an ID"},
+	{request: "GET /api/v1/runs", scope: "read", answer: "RunList", query: []string{"service", "playbook", "open", "begins", "limit"}, note: "`begins` is the beginning of an ID; elsewhere `{run}` is a whole ID"},
 	{request: "POST /api/v1/runs", scope: "start", answer: "RunDetail", status: 201, body: "StartRequest", note: "201 for a new run; the header `Idempotency-Key` names the request"},
 	{request: "GET /api/v1/runs/{run}", scope: "read", answer: "RunDetail"},
 	{request: "GET /api/v1/runs/{run}/events", scope: "read", answer: "Event", media: lines, query: []string{"from", "follow"}, note: "one a line; `from` is the first seq, `follow=1` goes on until the run ends"},
@@ -53,7 +53,7 @@ var endpoints = []endpoint{
 	{request: "GET /api/v1/services", scope: "read", answer: "ServiceList", query: []string{"service"}, note: "`service` is the name of one; its `arming` tells whether Responder can act on it"},
 	{request: "GET /api/v1/nodes", scope: "read", answer: "NodeList", note: "the cluster is read at most every 30 seconds"},
 	{request: "GET /api/v1/playbooks", scope: "read", answer: "PlaybookList"},
-	{request: "GET /api/v1/audit", scope: "read", answer: "AuditPage", query: []string{"from", "limit", "stream", "kind"}},
+	{request: "GET /api/v1/audit", scope: "read", answer: "AuditPage", query: []string{"from", "limit", "stream", "kind"}, note: "`stream` is a whole name, such as `run/ID`, or ends in `/` for every stream below it"},
 	{request: "GET /api/v1/audit/checkpoint", scope: "read", media: text, note: "the latest signed checkpoint, as a signed note"},
 	{request: "GET /api/v1/audit/export", scope: "admin", media: octets, note: "a copy of the journal"},
 	{request: "GET /api/v1/journal", scope: "read", answer: "JournalStatus"},

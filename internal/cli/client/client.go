@@ -303,6 +303,8 @@ func refusal(base, credential string, resp *http.Response) error {
 		return fmt.Errorf("%s cannot take this now: %s; try again, and see %s/readyz for what is missing", base, said, base)
 	case http.StatusConflict:
 		return &ConflictError{Stale: code == api.CodeStale, said: fmt.Sprintf("%s (%s answered %s)", said, base, resp.Status)}
+	case http.StatusNotFound:
+		return &NotFoundError{said: fmt.Sprintf("%s (%s answered %s)", said, base, resp.Status)}
 	default:
 		return fmt.Errorf("%s (%s answered %s)", said, base, resp.Status)
 	}
@@ -318,6 +320,12 @@ type ConflictError struct {
 
 // Error returns what the service answered.
 func (e *ConflictError) Error() string { return e.said }
+
+// NotFoundError is the answer to a request about what is not there.
+type NotFoundError struct{ said string }
+
+// Error returns what the service answered.
+func (e *NotFoundError) Error() string { return e.said }
 
 // ServerMessage reads the message of an error answer, in one line.
 func ServerMessage(body io.Reader) string {

@@ -20,24 +20,41 @@ const leastOfID = 4
 // it that no other run has, with or without r-. A name that means no run is returned
 // as it is, so that the server says so.
 func (c *Client) RunNamed(ctx context.Context, name string) (string, error) {
+	return OneRun(name, func(string) (ids []string, err error) {
+		runs, err := c.RunsNamed(ctx, name)
+		for _, r := range runs {
+			ids = append(ids, r.Run)
+		}
+		return ids, err
+	})
+}
+
+// OneRun is [Client.RunNamed] among the runs that list returns: the IDs with a beginning,
+// newest first.
+func OneRun(name string, list func(begin string) ([]string, error)) (string, error) {
 	if len(name) >= lenRunID || len(strings.TrimPrefix(name, "r-")) < leastOfID {
 		return name, nil
 	}
-	runs, err := c.RunsNamed(ctx, name)
+	ids, err := list(beginning(name))
 	switch {
 	case err != nil:
 		return "", err
-	case len(runs) == 0:
+	case len(ids) == 0:
 		return name, nil
-	case len(runs) > 1:
-		return "", fmt.Errorf("%q is the beginning of %d runs, the newest are %s and %s: write more of it", name, len(runs), runs[0].Run, runs[1].Run)
+	case len(ids) > 1:
+		return "", fmt.Errorf("%q is the beginning of %d runs, the newest are %s and %s: write more of it", name, len(ids), ids[0], ids[1])
 	}
-	return runs[0].Run, nil
+	return ids[0], nil
+}
+
+// beginning returns a name as an ID begins: with r-, the rest in capital letters.
+func beginning(name string) string {
+	return "r-" + strings.ToUpper(strings.TrimPrefix(strings.ToLower(name), "r-"))
 }
 
 // RunsNamed returns the runs whose IDs begin so, the newest 1000 of them, newest first.
 func (c *Client) RunsNamed(ctx context.Context, name string) ([]api.RunSummary, error) {
-	begin := "r-" + strings.ToUpper(strings.TrimPrefix(strings.ToLower(name), "r-"))
+	begin := beginning(name)
 	var answer api.RunList
 	if err := c.Get(ctx, RunsPath, url.Values{"limit": {"1000"}, "begins": {begin}}, &answer); err != nil {
 		return nil, err
