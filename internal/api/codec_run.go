@@ -9,8 +9,8 @@ import (
 	"github.com/inference-responder/responder/internal/playbook"
 )
 
-// statusQuarantined is the status of an open run that cannot be processed.
-const statusQuarantined = "quarantined"
+// StatusQuarantined is the status of an open run that cannot be processed.
+const StatusQuarantined = "quarantined"
 
 // SummaryOf returns a run in one line.
 func SummaryOf(s machine.State) RunSummary {
@@ -25,7 +25,7 @@ func SummaryOf(s machine.State) RunSummary {
 	case s.Ending != nil:
 		out.Status, out.Why, out.Ended = string(s.Ending.Outcome), s.Ending.Message, s.Ended.UTC()
 	case s.Quarantine != nil:
-		out.Status, out.Why = statusQuarantined, s.Quarantine.Message
+		out.Status, out.Why = StatusQuarantined, s.Quarantine.Message
 	case s.Held != nil:
 		out.Why = s.Held.Message
 	case s.Waiting != nil && s.Paused == "":

@@ -83,6 +83,7 @@ func newAlertsCommand(p *command.Process) *cobra.Command {
 	cmd.Flags().BoolVar(&why, "why", false, "explain what became of each alert")
 	cmd.Flags().IntVar(&limit, "limit", 50, "most alerts, at most 1000")
 	out.AddFlag(cmd)
+	completeAlerts(cmd, &c)
 	return cmd
 }
 

@@ -40,6 +40,7 @@ func newAuditListCommand(p *command.Process) *cobra.Command {
 	cmd.Flags().IntVar(&filter.limit, "limit", 100, "most entries; 0: all")
 	cmd.Flags().StringVar(&filter.stream, "stream", "", "only this stream: intake, dispatch, control, run/RUN with a RUN as 'runs show' takes it; run/ means all runs")
 	cmd.Flags().StringVar(&filter.kind, "kind", "", "only entries of this kind")
+	source.completeStreams(cmd)
 	out.AddTableFlag(cmd)
 	return cmd
 }

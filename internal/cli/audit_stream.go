@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spf13/cobra"
 
 	"github.com/inference-responder/responder/internal/api"
 	"github.com/inference-responder/responder/internal/audit"
@@ -70,4 +71,30 @@ func streamIn(r *audit.Reader, file, stream string) (string, error) {
 		err = fmt.Errorf("%s has no run %.64q; 'responder audit list --file %s --stream %s' shows the runs in it", file, name, file, runStreams)
 	}
 	return runStreams + id, err
+}
+
+// completeStreams completes the flag --stream: the streams that a journal usually has, and
+// those of runs that a service lists. The runs in a file are not listed: a copy may be large.
+func (s *entrySource) completeStreams(cmd *cobra.Command) {
+	// The error is of a flag that does not exist; the command has added it.
+	_ = cmd.RegisterFlagCompletionFunc("stream", func(cmd *cobra.Command, _ []string, begin string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		out := []cobra.Completion{
+			cobra.CompletionWithDesc("intake", "notifications"),
+			cobra.CompletionWithDesc("dispatch", "what became of each alert"),
+			cobra.CompletionWithDesc("control", "pauses, playbooks, messages that are due"),
+			cobra.CompletionWithDesc("ladder", "the record of levers"),
+			cobra.CompletionWithDesc("archive", "segments of the archive"),
+			cobra.CompletionWithDesc("redaction", "what was taken out of entries"),
+			cobra.CompletionWithDesc(runStreams, "all runs"),
+		}
+		if name, isRun := strings.CutPrefix(begin, runStreams); s.file == "" && (isRun || strings.HasPrefix(runStreams, begin)) {
+			if !isRun {
+				name = ""
+			}
+			for _, r := range runsToComplete(cmd.Context(), &s.client, name, nil) {
+				out = append(out, runStreams+r)
+			}
+		}
+		return out, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+	})
 }

@@ -13,12 +13,14 @@ import (
 	"github.com/inference-responder/responder/internal/api"
 	"github.com/inference-responder/responder/internal/cli/client"
 	"github.com/inference-responder/responder/internal/cli/command"
+	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/runview"
 )
 
 // decision is a command that sends a person's decision to a run.
 type decision struct {
 	verb   string                                                       // of the API
+	waits  string                                                       // status of the runs that wait for it; empty: any open one may
 	needs  string                                                       // error for a missing reason; empty: it is optional
 	reason string                                                       // what --reason is
 	check  func() error                                                 // checks the other flags; nil: no check
@@ -71,7 +73,7 @@ func (o decision) command(p *command.Process, d *api.DecisionRequest, cmd *cobra
 	c.AddFlags(cmd)
 	cmd.Flags().StringVar(&d.Reason, "reason", "", o.reason)
 	out.AddFlag(cmd)
-	completeRuns(cmd, &c)
+	completeRuns(cmd, &c, func(r api.RunSummary) bool { return o.waits == "" || r.Status == o.waits })
 	return cmd
 }
 
@@ -165,7 +167,7 @@ sandbox. Every other service refuses --as.`,
 	cmd.Flags().BoolVar(&d.BreakGlass, "break-glass", false, "approve alone, without the other approvals; needs --reason")
 	cmd.Flags().BoolVar(&yes, "yes", false, "approve without being shown the plan")
 	return decision{
-		verb: "approve", reason: "why; it is recorded",
+		verb: "approve", waits: string(machine.PhaseDeciding), reason: "why; it is recorded",
 		check: func() error {
 			if d.BreakGlass && d.Reason == "" {
 				return errors.New("missing --reason: --break-glass needs one")
@@ -237,7 +239,7 @@ func newDenyCommand(p *command.Process) *cobra.Command {
 	addQuestionFlags(cmd, &d)
 	addAsFlag(cmd, &d)
 	return decision{
-		verb: "deny", reason: "why; it is recorded", needs: "missing --reason: a denial needs one",
+		verb: "deny", waits: string(machine.PhaseDeciding), reason: "why; it is recorded", needs: "missing --reason: a denial needs one",
 		said: says("denied %s"),
 	}.command(p, &d, cmd)
 }
@@ -255,7 +257,7 @@ it, a few times for one lever.`,
 	}
 	addQuestionFlags(cmd, &d)
 	return decision{
-		verb: "replan", reason: "why; it is recorded",
+		verb: "replan", waits: string(machine.PhaseDeciding), reason: "why; it is recorded",
 		said: func(id string, _ api.Run) string {
 			return id + " plans afresh; look at what it asks then with: " + runview.ShowCommand(id)
 		},
@@ -297,7 +299,7 @@ func newRunsProceedCommand(p *command.Process) *cobra.Command {
 		Example: "  responder runs proceed r-01JDXYZ --reason 'the room is cool again'",
 	}
 	return decision{
-		verb: "proceed", reason: "why; it is recorded", needs: "missing --reason: state why it need not wait",
+		verb: "proceed", waits: string(machine.PhaseWatching), reason: "why; it is recorded", needs: "missing --reason: state why it need not wait",
 		said: says("%s goes on"),
 	}.command(p, &d, cmd)
 }
@@ -317,7 +319,7 @@ yourself, then state which it is. The run continues from there.`,
 	cmd.Flags().BoolVar(&notApplied, "not-applied", false, "the change was not made")
 	d.Applied = &applied
 	return decision{
-		verb: "resolve", reason: "how you know; it is recorded", needs: "missing --reason: state how you know",
+		verb: "resolve", waits: string(machine.PhaseHeld), reason: "how you know; it is recorded", needs: "missing --reason: state how you know",
 		check: func() error {
 			if applied == notApplied {
 				return errors.New("give either --applied or --not-applied")
@@ -344,7 +346,7 @@ the next notification.`,
 		Example: "  responder runs release r-01JDXYZ --reason 'replicas are 4 as before, nothing is half done'",
 	}
 	return decision{
-		verb: "release", reason: "what you found; it is recorded", needs: "missing --reason: state what you found",
+		verb: "release", waits: api.StatusQuarantined, reason: "what you found; it is recorded", needs: "missing --reason: state what you found",
 		said: says("released %s"),
 	}.command(p, &d, cmd)
 }

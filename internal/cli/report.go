@@ -70,7 +70,7 @@ func newReportCommand(p *command.Process) *cobra.Command {
 	cmd.Flags().StringVar(&f.service, "service", "", "with --since: only runs on this service")
 	cmd.Flags().StringVar(&f.playbook, "playbook", "", "with --since: only runs of this playbook")
 	f.out.AddDocumentFlag(cmd)
-	completeRuns(cmd, &f.client)
+	completeRuns(cmd, &f.client, nil)
 	completeServices(cmd, &f.client)
 	cmd.AddCommand(newReportPreviewCommand(p))
 	return cmd

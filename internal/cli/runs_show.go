@@ -55,7 +55,7 @@ numbers.`,
 	cmd.Flags().BoolVar(&progress, "progress", false, "list every step of the run")
 	cmd.Flags().BoolVar(&graph, "graph", false, "draw the path through the playbook and the samples of proofs")
 	out.AddFlag(cmd)
-	completeRuns(cmd, &c)
+	completeRuns(cmd, &c, nil)
 	return cmd
 }
 

@@ -32,7 +32,7 @@ func newRunsWatchCommand(p *command.Process) *cobra.Command {
 	}
 	c.AddFlags(cmd)
 	out.AddFlag(cmd)
-	completeRuns(cmd, &c)
+	completeRuns(cmd, &c, nil)
 	return cmd
 }
 

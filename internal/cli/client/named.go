@@ -54,9 +54,20 @@ func beginning(name string) string {
 
 // RunsNamed returns the runs whose IDs begin so, the newest 1000 of them, newest first.
 func (c *Client) RunsNamed(ctx context.Context, name string) ([]api.RunSummary, error) {
+	return c.runsNamed(ctx, name, url.Values{})
+}
+
+// OpenRunsNamed is RunsNamed of the runs that have not ended.
+func (c *Client) OpenRunsNamed(ctx context.Context, name string) ([]api.RunSummary, error) {
+	return c.runsNamed(ctx, name, url.Values{"open": {"true"}})
+}
+
+func (c *Client) runsNamed(ctx context.Context, name string, query url.Values) ([]api.RunSummary, error) {
 	begin := beginning(name)
+	query.Set("limit", "1000")
+	query.Set("begins", begin)
 	var answer api.RunList
-	if err := c.Get(ctx, RunsPath, url.Values{"limit": {"1000"}, "begins": {begin}}, &answer); err != nil {
+	if err := c.Get(ctx, RunsPath, query, &answer); err != nil {
 		return nil, err
 	}
 	var out []api.RunSummary // a service of before does not select by the ID
