@@ -181,7 +181,7 @@ var mayImport = map[string][]string{
 		"internal/gitops", "internal/goruntime", "internal/gpu", "internal/gpu/dcgm", "internal/gpu/judge", "internal/kube", "internal/notify", "internal/notify/alertmanager", "internal/notify/report", "internal/notify/slack", "internal/notify/slack/approvals", "internal/playbook", "internal/policy", "internal/rights",
 		"internal/outbound/endpoint", // the receiver of checkpoints
 		"internal/runview/review",    // the words of reports that the service sends
-		"internal/runview", "internal/sandbox", "internal/slo", "internal/step", "internal/step/gpu", "internal/step/kinds", "internal/step/node", "internal/trace", "internal/web", "internal/webhook",
+		"internal/runview", "internal/sandbox", "internal/slo", "internal/step", "internal/step/git", "internal/step/gpu", "internal/step/kinds", "internal/step/node", "internal/trace", "internal/web", "internal/webhook",
 		"internal/yamldoc", "playbooks",
 	},
 	// The real world of a configuration: its cluster, Prometheus, agents, Git and what deploys

@@ -183,7 +183,7 @@ func (s *Service) commonHurdles() (out []hurdle) {
 // doubts are what nobody knows yet of the systems that every lever needs.
 func (s *Service) doubts() (out []string) {
 	for name, x := range map[string]*heard{"Prometheus": s.hearing.prometheus, kubernetes: s.hearing.kubernetes} {
-		if x == nil || x.answered() {
+		if x == nil || !x.doubted() {
 			continue
 		}
 		if h := x.health(name); h.State == web.Unknown {

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/inference-responder/responder/internal/runview"
 	"github.com/inference-responder/responder/internal/slo"
 	"github.com/inference-responder/responder/internal/step"
+	"github.com/inference-responder/responder/internal/step/git"
 	"github.com/inference-responder/responder/internal/web"
 )
 
@@ -29,6 +31,7 @@ type heard struct {
 	err    error      // of the last answer
 	silent time.Time  // when the first caller after that answer had waited in vain; zero: none has
 	missed time.Time  // when the last one had
+	nobody bool       // nobody can ask it: no service is known to have an application
 }
 
 // note records an answer. An error counts only if it tells that the system does not answer
@@ -47,7 +50,7 @@ func (h *heard) note(ctx context.Context, err error) error {
 		}
 		return err
 	}
-	h.at, h.err, h.silent, h.missed = h.now(), nil, time.Time{}, time.Time{}
+	h.at, h.err, h.silent, h.missed, h.nobody = h.now(), nil, time.Time{}, time.Time{}, false
 	var e *fault.Error
 	switch {
 	case err == nil:
@@ -75,6 +78,8 @@ func (h *heard) health(name string) web.Health {
 		return web.Health{Name: name, State: web.Unknown, Text: "the last request, at " + runview.Time(h.missed) + ", got no answer within its time limit"}
 	case hangs:
 		return web.Health{Name: name, State: web.Failing, Text: "it has not answered since " + runview.Time(h.silent) + ": every request since then timed out"}
+	case h.at.IsZero() && h.nobody:
+		return web.Health{Name: name, State: web.Unknown, Text: "it is not asked: no application of it is known of the services that were looked at"}
 	case h.at.IsZero():
 		return web.Health{Name: name, State: web.Unknown, Text: "it has not been asked since the start"}
 	case old(h.at):
@@ -92,11 +97,19 @@ func (h *heard) forbidden() bool {
 	return errors.As(h.err, &e) && e.Reason == fault.Forbidden
 }
 
-// answered reports whether the last request got an answer, be it a bad one.
-func (h *heard) answered() bool {
+// doubted reports whether nobody knows yet if the system answers: it can be asked, and the
+// last request got no answer, or there was none.
+func (h *heard) doubted() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return !h.at.IsZero() && h.silent.IsZero()
+	return !h.silent.IsZero() || h.at.IsZero() && !h.nobody
+}
+
+// unasked records whether nobody can ask the system.
+func (h *heard) unasked(nobody bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.nobody = nobody
 }
 
 // settled reports whether the system answered as it should within the last minutes, so
@@ -233,8 +246,8 @@ func (s *Service) keepAsking(ctx context.Context) error {
 func (s *Service) askSystems(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, askWithin)
 	defer cancel()
-	d, services := s.world.Deps, s.world.Services()
-	services = services[:min(len(services), mostAsked)]
+	d, all := s.world.Deps, s.world.Services()
+	services := all[:min(len(all), mostAsked)]
 	var asking sync.WaitGroup
 	ask := func(h *heard, of []playbook.Service, request func(playbook.Service)) {
 		if h == nil {
@@ -256,10 +269,46 @@ func (s *Service) askSystems(ctx context.Context) {
 	ask(s.hearing.kubernetes, services, func(svc playbook.Service) {
 		_, _ = d.Workloads.Workload(ctx, step.RefOf(svc))
 	})
-	ask(s.hearing.deployers, services, func(svc playbook.Service) {
-		if name := svc.GitOps.Application; name != "" {
+	some := false // an application is known, or may be
+	ask(s.hearing.deployers, deployedFirst(all), func(svc playbook.Service) {
+		name, known := svc.GitOps.Application, true
+		if name == "" && d.Workloads != nil {
+			name, known = s.applicationOn(ctx, svc)
+		}
+		some = some || name != "" || !known
+		if name != "" {
 			_, _ = d.Applications.Application(ctx, name)
 		}
 	})
 	asking.Wait()
+	if h := s.hearing.deployers; h != nil && ctx.Err() == nil {
+		h.unasked(!some && !h.settled())
+	}
+}
+
+// deployedFirst returns as many services as are asked for, those first that name an
+// application.
+func deployedFirst(all []playbook.Service) []playbook.Service {
+	var named, others []playbook.Service
+	for _, svc := range all {
+		switch {
+		case svc.GitOps.Application == "" && len(others) < mostAsked:
+			others = append(others, svc)
+		case svc.GitOps.Application != "" && len(named) < mostAsked:
+			named = append(named, svc)
+		}
+	}
+	of := slices.Concat(named, others)
+	return of[:min(len(of), mostAsked)]
+}
+
+// applicationOn returns the application that the workload of a service names, by its
+// tracking id or labels; empty: none. False: the workload could not be read.
+func (s *Service) applicationOn(ctx context.Context, svc playbook.Service) (name string, known bool) {
+	w, err := s.world.Deps.Workloads.Workload(ctx, step.RefOf(svc))
+	if err != nil {
+		return "", false
+	}
+	name, _ = git.ApplicationOf(svc, w) // an error: it names none, or not all of it
+	return name, true
 }

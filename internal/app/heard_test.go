@@ -166,6 +166,68 @@ func (hung) Instant(ctx context.Context, _ string, _ time.Time) (slo.Vector, err
 	return slo.Vector{}, ctx.Err()
 }
 
+// marked is a cluster in which one workload is marked as an application's.
+type marked struct {
+	step.Workloads
+
+	name string
+}
+
+func (m marked) Workload(_ context.Context, ref kube.Ref) (kube.Workload, error) {
+	if ref.Name != m.name {
+		return kube.Workload{Ref: ref}, nil
+	}
+	return kube.Workload{Ref: ref, Owners: []kube.Owner{{Field: "*", Kind: kube.ArgoCD, Name: "chat"}}}, nil
+}
+
+// noted is what deploys from Git and notes what it is asked for.
+type noted struct {
+	onlyAsked
+
+	asked *[]string
+}
+
+func (n noted) Application(_ context.Context, name string) (gitops.Application, error) {
+	*n.asked = append(*n.asked, name)
+	return gitops.Application{}, nil
+}
+
+// TestAskDeployers: Argo CD is asked for an application that a service names, wherever in the
+// catalog, or that a workload is marked with. Where there is none, nobody waits for an answer.
+func TestAskDeployers(t *testing.T) {
+	for name, c := range map[string]struct {
+		named, marked string
+		want          string // what it is asked for
+	}{
+		"named by a late service": {named: "z", want: "argocd/z"},
+		"marked on a workload":    {marked: "c", want: "chat"},
+		"nowhere":                 {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			services, asked := []playbook.Service{}, []string{}
+			for _, name := range strings.Split("abcdefghijklmnopqrstuvwxyz", "") {
+				svc := playbook.Service{Name: "serving/" + name, Workload: playbook.Workload{Kind: "Deployment", Name: name}}
+				if name == c.named {
+					svc.GitOps.Application = "argocd/" + name
+				}
+				services = append(services, svc)
+			}
+			s := &Service{world: World{Now: time.Now, Services: func() []playbook.Service { return services }, Deps: step.Deps{Workloads: marked{name: c.marked}, Applications: noted{asked: &asked}}}}
+			s.world.Deps, s.hearing = listen(s.world.Deps, time.Now)
+			if !s.hearing.deployers.doubted() {
+				t.Error("known before it was asked")
+			}
+			s.askSystems(t.Context())
+			if got := strings.Join(asked, " "); got != c.want || s.hearing.deployers.doubted() {
+				t.Errorf("asked for %q, want %q; doubted: %t", got, c.want, s.hearing.deployers.doubted())
+			}
+			if got := s.hearing.deployers.health("Argo CD"); c.want == "" && (got.State != web.Unknown || !strings.Contains(got.Text, "no application of it is known")) {
+				t.Errorf("%+v", got)
+			}
+		})
+	}
+}
+
 // TestAskSystems: what no run has asked is asked, so that nothing that was never reached
 // counts as fine, and nothing that answers again as failing. What answered is left alone.
 func TestAskSystems(t *testing.T) {

@@ -50,7 +50,7 @@ func (s *Service) reachOf(set *playbook.Set, p *playbook.Playbook, l executor.Ou
 	}
 	needs := run.Needs(state)
 	out.asks, out.barred = len(needs) > 0, s.unconfigured(l.Lever, svc)
-	if x := s.hearing.deployers; x != nil && deployed(l.Lever) && !x.answered() {
+	if x := s.hearing.deployers; x != nil && deployed(l.Lever) && x.doubted() {
 		h := x.health(s.hearing.deploys)
 		out.depends = append(out.depends, hurdle{why: "whether " + h.Name + " answers is not known: " + h.Text, do: "responder doctor asks it"})
 	}

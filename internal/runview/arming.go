@@ -19,7 +19,7 @@ type Arming struct {
 type ArmingReason struct{ Why, Do string }
 
 // Unlooked is what arming does not look at.
-const Unlooked = "Rights in the cluster, series in Prometheus and the state of GPUs are not looked at: responder doctor does that."
+const Unlooked = "Rights in the cluster, series in Prometheus and the state of GPUs are not looked at: responder doctor does that. Nor is which application deploys a service that names none: the levers on Git find it by its workload."
 
 // ArmingOf describes whether Responder can act on a service.
 func ArmingOf(a api.Arming) Arming {

@@ -196,9 +196,9 @@ func listed(app gitops.Application, t gitops.Target) (gitops.Resource, bool) {
 	return resources[i], true
 }
 
-// applicationOf returns the name of a service's application: from the catalog,
+// ApplicationOf returns the name of a service's application: from the catalog,
 // or from the object itself.
-func applicationOf(svc playbook.Service, w kube.Workload) (string, error) {
+func ApplicationOf(svc playbook.Service, w kube.Workload) (string, error) {
 	for _, o := range w.Owners {
 		if o.Kind != kube.Flux && o.Kind != kube.FluxHelm {
 			continue

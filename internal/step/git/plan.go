@@ -85,7 +85,7 @@ func managing(ctx context.Context, w step.Workloads, a step.Applications, svc pl
 	if s.w, err = w.Workload(ctx, step.RefOf(svc)); err != nil {
 		return s, err
 	}
-	name, err := applicationOf(svc, s.w)
+	name, err := ApplicationOf(svc, s.w)
 	if err != nil {
 		return s, err
 	}
