@@ -104,7 +104,7 @@ func deployed(lever string) bool {
 	return strings.HasPrefix(lever, "gitops.") || strings.HasPrefix(lever, "argocd.")
 }
 
-// deployers returns that what deploys from Git does not answer; empty: nothing tells so.
+// deployers returns a hurdle if Argo CD or Flux does not answer as it should.
 func (s *Service) deployers() hurdle {
 	if x := s.hearing.deployers.health(s.hearing.deploys); x.State == web.Failing {
 		return hurdle{why: x.Name + " does not answer as it should: " + x.Text, do: "responder doctor asks it, and shows what is wrong"}
