@@ -103,6 +103,8 @@ func writeService(w io.Writer, s api.Service) error {
 			line(r.Why)
 			line("  what to do: " + r.Do)
 		}
+		line("")
+		line(runview.Unlooked)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

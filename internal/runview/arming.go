@@ -19,7 +19,7 @@ type Arming struct {
 type ArmingReason struct{ Why, Do string }
 
 // Unlooked is what arming does not look at.
-const Unlooked = "Rights in the cluster, series in Prometheus and the state of GPUs are not looked at: responder doctor does that. Nor is which application deploys a service that names none: the levers on Git find it by its workload."
+const Unlooked = "Not looked at: rights in the cluster, series in Prometheus and the state of GPUs, which responder doctor looks at; and which application deploys a service that names none."
 
 // ArmingOf describes whether Responder can act on a service.
 func ArmingOf(a api.Arming) Arming {
@@ -38,7 +38,6 @@ func ArmingOf(a api.Arming) Arming {
 	case len(a.Unknown) > 0:
 		out.Word, out.Line = "not known", "Not known yet: "+strings.Join(a.Unknown, "; ")+". Playbooks that would act, "+act
 	}
-	out.Line += " " + Unlooked
 	for _, r := range a.Reasons {
 		why := r.Why
 		if of := slices.Concat(r.Playbooks, r.Levers); len(of) > 0 {

@@ -123,6 +123,7 @@ func armingView(a runview.Arming) g.Node {
 	}))
 	return section("arming", "Can Responder act here?",
 		notice(armedTone(a), h.Role("status"), text(a.Line)),
+		quiet(g.Text(runview.Unlooked)),
 		some(len(a.Reasons) > 0 && !a.Armed, reasons),
 		some(len(a.Reasons) > 0 && a.Armed, folded("held", false, "What is held, and why: "+runview.Count(len(a.Reasons), "reason"), reasons)),
 	)
