@@ -49,7 +49,7 @@ func TestArmingAfterARun(t *testing.T) {
 				w.Deps.Workloads, w.Deps.Changer = lost, lost
 			}
 			var run machine.State
-			t.Run("until its change is made", func(t *testing.T) { // or nobody knows
+			t.Run("until its change is made", func(t *testing.T) { // or it is not known whether it was
 				s, url := startOn(t, Options{Config: conf, World: w, Log: slog.New(slog.DiscardHandler)})
 				until(t, "armed", func() bool { return s.executor.Ready() == nil && s.arming()(s.world.Services()[0]).Armed })
 				body, err := sim.Notification(t.Context(), sim.Clock().Now())

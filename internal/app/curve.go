@@ -12,6 +12,7 @@ import (
 
 	"github.com/inference-responder/responder/internal/executor/machine"
 	"github.com/inference-responder/responder/internal/playbook"
+	"github.com/inference-responder/responder/internal/runview"
 	"github.com/inference-responder/responder/internal/slo"
 	"github.com/inference-responder/responder/internal/step"
 	"github.com/inference-responder/responder/internal/web"
@@ -149,19 +150,16 @@ func (b burnData) objective() burnObjective {
 // measuredBurn returns the newest evidence of slo.burn, with the earliest beginning of a
 // breach that any of it knows.
 func measuredBurn(run machine.State) (newest burnData, ok bool) {
-	var at, began time.Time
+	var at time.Time
 	for _, e := range run.Evidence {
 		var b burnData
 		if e == nil || e.Step != "slo.burn" || e.Unknown != "" || json.Unmarshal(e.Data, &b) != nil || len(b.Objectives) == 0 {
 			continue
 		}
-		if !b.Since.IsZero() && (began.IsZero() || b.Since.Before(began)) {
-			began = b.Since
-		}
 		if !ok || e.At.After(at) {
 			newest, at, ok = b, e.At, true
 		}
 	}
-	newest.Since = began
+	newest.Since = runview.BreachBegan(run)
 	return newest, ok
 }

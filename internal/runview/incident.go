@@ -46,6 +46,15 @@ func beginning(s machine.State) time.Time {
 	if from.IsZero() || s.Start.DivertedFrom != "" {
 		return s.Began
 	}
+	if breach := BreachBegan(s); !breach.IsZero() && breach.Before(from) {
+		return breach
+	}
+	return from
+}
+
+// BreachBegan returns the earliest beginning of the breach that a check of the run measured;
+// zero: none did.
+func BreachBegan(s machine.State) (at time.Time) {
 	for _, e := range s.Evidence {
 		var burn struct {
 			Since time.Time `json:"since"`
@@ -53,11 +62,11 @@ func beginning(s machine.State) time.Time {
 		if e == nil || e.Step != burnCheck || e.Unknown != "" || json.Unmarshal(e.Data, &burn) != nil {
 			continue
 		}
-		if !burn.Since.IsZero() && burn.Since.Before(from) {
-			from = burn.Since
+		if !burn.Since.IsZero() && (at.IsZero() || burn.Since.Before(at)) {
+			at = burn.Since
 		}
 	}
-	return from
+	return at
 }
 
 // phasesOf is PhasesOf for the API.

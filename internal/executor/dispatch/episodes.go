@@ -272,7 +272,7 @@ func (x *episodes) Has(a playbook.Alert, s machine.Start, at time.Time) {
 	x.keep(id, k)
 }
 
-// Forget lets the alerts of a run that was released start another. from are the runs
+// Forget lets the alerts of a run that was released start another. from lists the runs
 // that handed over to it.
 func (x *episodes) Forget(run string, from []string) {
 	x.mu.Lock()
