@@ -36,7 +36,7 @@ type standing struct {
 	observes bool     // no level is above observe
 	stops    []hurdle // each keeps all its levers from acting
 	limits   []hurdle // of single levers
-	doubts   []string // what nobody knows yet, and may keep all its levers from acting
+	doubts   []string // what is not known yet and may keep all its levers from acting
 }
 
 // acts reports whether the playbook acts on the service by itself, asks whether reports that
@@ -172,7 +172,7 @@ func (s *Service) commonHurdles() (out []hurdle) {
 	for _, x := range s.systems() {
 		switch {
 		case x.State != web.Failing, x.Name == s.hearing.deploys:
-		case x.Name == kubernetes && s.hearing.kubernetes.forbidden(): // of one namespace, maybe
+		case x.Name == kubernetes && s.hearing.kubernetes.forbidden(): // maybe of one namespace alone: a doubt
 		default:
 			add(x.Name+" does not answer as it should: "+x.Text, "responder doctor asks it, and shows what is wrong")
 		}
@@ -180,14 +180,17 @@ func (s *Service) commonHurdles() (out []hurdle) {
 	return out
 }
 
-// doubts are what nobody knows yet of the systems that every lever needs.
+// doubts are what is not known yet of the systems that every lever needs.
 func (s *Service) doubts() (out []string) {
 	for name, x := range map[string]*heard{"Prometheus": s.hearing.prometheus, kubernetes: s.hearing.kubernetes} {
-		if x == nil || !x.doubted() {
+		if x == nil {
 			continue
 		}
-		if h := x.health(name); h.State == web.Unknown {
+		switch h := x.health(name); {
+		case h.State == web.Unknown && x.doubted():
 			out = append(out, "whether "+name+" answers: "+h.Text)
+		case name == kubernetes && h.State == web.Failing && x.forbidden():
+			out = append(out, "whether "+name+" lets Responder act: "+h.Text)
 		}
 	}
 	slices.Sort(out)

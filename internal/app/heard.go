@@ -97,12 +97,15 @@ func (h *heard) forbidden() bool {
 	return errors.As(h.err, &e) && e.Reason == fault.Forbidden
 }
 
-// doubted reports whether nobody knows yet if the system answers: it can be asked, and the
-// last request got no answer, or there was none.
+// doubted reports whether it is not known if the system answers: the last request got no
+// answer, the last answer is old, or there was none although it can be asked.
 func (h *heard) doubted() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return !h.silent.IsZero() || h.at.IsZero() && !h.nobody
+	if h.at.IsZero() {
+		return !h.silent.IsZero() || !h.nobody
+	}
+	return !h.silent.IsZero() || h.now().Sub(h.at) > heardFor
 }
 
 // unasked records whether nobody can ask the system.
@@ -112,12 +115,12 @@ func (h *heard) unasked(nobody bool) {
 	h.nobody = nobody
 }
 
-// settled reports whether the system answered as it should within the last minutes, so
-// that nobody has to ask it.
+// settled reports whether the system answered as it should, so recently that it need not be
+// asked before the answer is old.
 func (h *heard) settled() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.err == nil && h.silent.IsZero() && h.now().Sub(h.at) <= heardFor
+	return h.err == nil && h.silent.IsZero() && h.now().Sub(h.at) <= heardFor-askEvery-askWithin
 }
 
 // heardQuerier is Prometheus.

@@ -246,8 +246,8 @@ func TestAskSystems(t *testing.T) {
 			t.Errorf("after they were asked: %+v, %d requests to the cluster", got, cluster.asked)
 		}
 		time.Sleep(2 * heardFor) // nobody waited for Prometheus since
-		if got := strings.Join(s.doubts(), "; "); !strings.HasPrefix(got, "whether Prometheus answers: the last request") {
-			t.Errorf("long after a request without an answer: %s", got)
+		if got := s.doubts(); len(got) != 2 || !strings.HasPrefix(got[0], "whether Kubernetes answers: it last answered at") || !strings.HasPrefix(got[1], "whether Prometheus answers: the last request") {
+			t.Errorf("long after the last requests: %q", got)
 		}
 		s.hearing.kubernetes.note(t.Context(), nil) //nolint:errcheck // it returns the error that it is given
 		s.askSystems(t.Context())
